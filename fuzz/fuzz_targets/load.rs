@@ -1,4 +1,4 @@
-//! Loading an inventory never panics, whatever the bytes. The first byte splits the rest into
+//! Loading an inventory from any bytes must not panic. The first byte splits the rest into
 //! cluster.yaml and nodes.yaml.
 #![no_main]
 

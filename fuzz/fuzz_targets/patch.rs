@@ -1,5 +1,5 @@
-//! Patching a config never panics, whatever the bytes. The first byte splits the rest into the config
-//! and the patch, which is applied twice; what comes of it is judged and written again.
+//! Patching a config with any bytes must not panic. The first byte splits the rest into the config
+//! and the patch, which is applied twice; the result is validated and serialized.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

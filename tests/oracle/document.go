@@ -15,8 +15,8 @@ type output struct {
 	Output string `json:"output"`
 }
 
-// patchConfig does what `talosctl machineconfig patch` does, and answers the canonical form of the outcome: a JSON
-// patch alone would leave a text with sorted keys that no decoder has seen. Patches are texts here, never file names.
+// patchConfig applies patches like `talosctl machineconfig patch`, and returns the canonical form of the result, because a
+// JSON patch alone would leave a text with sorted keys that was never decoded. Patches are texts here, never file names.
 func patchConfig(req *request) (any, error) {
 	patches := make([]configpatcher.Patch, 0, len(req.Patches))
 
@@ -42,7 +42,7 @@ func patchConfig(req *request) (any, error) {
 	return canonical(provider)
 }
 
-// encodeConfig answers the canonical form of a config.
+// encodeConfig returns the canonical form of a config.
 func encodeConfig(req *request) (any, error) {
 	provider, err := configloader.NewFromBytes([]byte(req.Config))
 	if err != nil {
@@ -52,9 +52,9 @@ func encodeConfig(req *request) (any, error) {
 	return canonical(provider)
 }
 
-// canonical encodes without comments. What the loader made keeps the bytes it read and hands them back when asked to
-// encode; a container of the same documents has no such memory. (A clone would do as well, but cloning crashes on dates
-// in free-form values, which encoding does not.)
+// canonical encodes without comments. The provider of the loader returns the bytes that it read instead of encoding; a new
+// container of the same documents encodes them. (A clone would too, but cloning crashes on dates in free-form values,
+// which encoding does not.)
 func canonical(provider config.Provider) (any, error) {
 	documents, err := container.New(provider.Documents()...)
 	if err != nil {
@@ -71,13 +71,13 @@ func canonical(provider config.Provider) (any, error) {
 
 type verdict struct {
 	Valid bool `json:"valid"`
-	// Stage is the last one reached: "decode" (the text is no config) or "validate".
+	// Stage is the last stage reached: "decode" (the text is not a config) or "validate".
 	Stage    string   `json:"stage"`
 	Warnings []string `json:"warnings"`
 	Error    string   `json:"error"`
 }
 
-// validateConfig does what `talosctl validate` does.
+// validateConfig validates a config like `talosctl validate`.
 func validateConfig(req *request) (verdict, error) {
 	mode, err := parseMode(req.Mode)
 	if err != nil {
@@ -106,7 +106,7 @@ func validateConfig(req *request) (verdict, error) {
 	return result, nil
 }
 
-// mode stands for the platform that will run a config: the validator asks for these two properties only.
+// mode is the platform of a config, with the two properties that the validator reads.
 type mode struct {
 	name            string
 	requiresInstall bool

@@ -15,7 +15,7 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/config/types/v1alpha1"
 )
 
-// genOptions names what a caller of Talos's generator can set; nil and empty mean "not given".
+// genOptions are the options of Talos's generator; nil and empty mean "not given".
 type genOptions struct {
 	InstallDisk                    string              `json:"install_disk"`
 	InstallImage                   string              `json:"install_image"`
@@ -38,7 +38,7 @@ type genOptions struct {
 	UserDisks                      json.RawMessage     `json:"user_disks"`
 }
 
-// generateConfigs does what `talosctl gen config --with-secrets` does, without comments and without a talosconfig.
+// generateConfigs generates configs like `talosctl gen config --with-secrets`, without comments and without a talosconfig.
 func generateConfigs(req *request) (any, error) {
 	bundle, err := loadSecrets(req.Secrets)
 	if err != nil {
@@ -157,8 +157,8 @@ func (o *genOptions) talosOptions() ([]generate.Option, error) {
 	return options, nil
 }
 
-// addKubeletMounts sets what the generator has no option for. The provider is not encoded yet, so editing the
-// document it holds is as good as an option.
+// addKubeletMounts sets kubelet mounts, for which the generator has no option. The provider is not encoded yet, so its
+// document can be edited.
 func (o *genOptions) addKubeletMounts(provider config.Provider) error {
 	if !given(o.KubeletExtraMounts) {
 		return nil
@@ -190,7 +190,7 @@ func decodeOption(name string, raw json.RawMessage, target any) error {
 	return nil
 }
 
-// loadSecrets reads a bundle as `talosctl gen config --with-secrets` does: no validation.
+// loadSecrets reads a bundle like `talosctl gen config --with-secrets`, without validation.
 func loadSecrets(text string) (*secrets.Bundle, error) {
 	bundle := &secrets.Bundle{Clock: secrets.NewClock()}
 
@@ -201,7 +201,7 @@ func loadSecrets(text string) (*secrets.Bundle, error) {
 	return bundle, nil
 }
 
-// checkSecrets loads a bundle and applies Talos's own rules to it.
+// checkSecrets loads a bundle and validates it with Talos.
 func checkSecrets(req *request) (any, error) {
 	bundle, err := loadSecrets(req.Bundle)
 	if err != nil {
@@ -215,7 +215,7 @@ func checkSecrets(req *request) (any, error) {
 	return map[string]bool{"ok": true}, nil
 }
 
-// newSecrets makes a fresh bundle, as `talosctl gen secrets` does.
+// newSecrets generates a bundle like `talosctl gen secrets`.
 func newSecrets(req *request) (any, error) {
 	contract, err := config.ParseContractFromVersion(req.Contract)
 	if err != nil {

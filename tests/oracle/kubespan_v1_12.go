@@ -8,7 +8,7 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/config/types/v1alpha1"
 )
 
-// kubeSpanOption: up to 1.12 KubeSpan is a network option; the module has one for "on" only.
+// kubeSpanOption enables KubeSpan. Up to 1.12 it is a network option, which exists only for "on".
 func kubeSpanOption(enabled bool) generate.Option {
 	return generate.WithNetworkOptions(func(_ machine.Type, network *v1alpha1.NetworkConfig) error {
 		network.NetworkKubeSpan = &v1alpha1.NetworkKubeSpan{KubeSpanEnabled: &enabled}

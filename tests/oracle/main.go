@@ -1,8 +1,8 @@
-// Command oracle answers what Talos's own machinery makes of a request.
+// Command oracle answers requests with the results of Talos's machinery module.
 //
 // It reads one JSON request per line on stdin and writes one JSON answer per line on stdout, in order, so that a test
-// can put thousands of cases to one process. It decides nothing itself: every verdict and every byte comes from the
-// machinery module it is built against. A refusal is an answer (`error`), never an exit.
+// can send thousands of cases to one process. It has no logic of its own: all results come from the machinery module that
+// it is built against. A rejection is an answer (`error`), not an exit.
 package main
 
 import (
@@ -38,10 +38,10 @@ type request struct {
 	Bundle string `json:"bundle"`
 }
 
-// failure is the answer to everything that Talos, or this program, refuses.
+// failure is the answer to a request that Talos or this program rejects.
 type failure struct {
 	Error string `json:"error"`
-	// Panic marks an input on which Talos itself crashes: there is no verdict to agree with.
+	// Panic marks an input on which Talos crashes, so that there is no result to compare with.
 	Panic bool `json:"panic,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// validateFiles is for scripts: every file is judged and named, and one that Talos refuses fails the call.
+// validateFiles validates and names every file, for scripts. It fails if Talos rejects one.
 func validateFiles(mode string, paths []string) error {
 	refused := 0
 
@@ -98,7 +98,7 @@ func validateFiles(mode string, paths []string) error {
 
 // serve answers requests until the input ends.
 func serve(in io.Reader, out io.Writer) error {
-	// Configs with inline manifests are long, and a line has no limit of its own: no bufio.Scanner.
+	// A bufio.Scanner would limit the length of lines, and configs with inline manifests are long.
 	reader := bufio.NewReaderSize(in, 1<<20)
 	writer := bufio.NewWriter(out)
 
@@ -119,7 +119,7 @@ func serve(in io.Reader, out io.Writer) error {
 			}
 		}
 
-		// The driver may wait for this answer before it asks again.
+		// The client may wait for this answer before the next request.
 		if err := writer.Flush(); err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func encodeAnswer(value any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// answer turns a request line into something to encode, whatever happens inside.
+// answer returns the answer to a request line, also after a panic.
 func answer(line []byte) (result any) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -155,7 +155,7 @@ func answer(line []byte) (result any) {
 	var req request
 
 	decoder := json.NewDecoder(bytes.NewReader(line))
-	// A misspelt option would otherwise be a test that proves nothing.
+	// A misspelt option would make a test meaningless, so unknown fields are rejected.
 	decoder.DisallowUnknownFields()
 
 	if err := decoder.Decode(&req); err != nil {
@@ -191,7 +191,7 @@ func dispatch(req *request) (any, error) {
 	}
 }
 
-// machineryVersion reports what this binary was really linked with, not what its name says.
+// machineryVersion reports the machinery version that this binary is linked with.
 func machineryVersion() (any, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,4 +1,4 @@
-"""What a user of proxmoxer does, with proxmoxer as it is published."""
+"""Calls of a typical proxmoxer user, with the published proxmoxer."""
 
 import hashlib
 import io
@@ -27,7 +27,7 @@ def by_token(lab, secret=None):
 
 
 def task(checks, prox, name, upid):
-    """Waits for a task, which must end well."""
+    """Wait for a task, which must succeed."""
     decoded = Tasks.decode_upid(upid)
     status = Tasks.blocking_status(prox, upid, timeout=60, polling_interval=0.02)
     checks.equal(f"{name}: task {decoded['type']}", (status or {}).get("exitstatus"), "OK")
@@ -63,7 +63,7 @@ def login(checks, lab, release):
 
 
 def upload(checks, prox, lab, name, content, size):
-    """A file of this size, as proxmoxer sends it: in memory up to 10 MiB, streamed above."""
+    """Upload a file of this size. proxmoxer sends up to 10 MiB from memory and streams larger files."""
     storage = prox.nodes(lab.node).storage("local")
     data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def uploads(checks, prox, lab):
 
 
 def open_named(name, data):
-    """A file object that says its name, as `open` gives it."""
+    """File object with a name, like that of `open`."""
     file = io.BytesIO(data)
     file.name = name
     return file
@@ -214,7 +214,7 @@ def templates(checks, prox, lab, vm, vmid):
 
 
 def agent(checks, prox, lab):
-    """VM 900 of the scenario has a guest that answers, also after it was stopped."""
+    """Check the guest agent of VM 900, also after a stop and start."""
     vm = prox.nodes(lab.node).qemu(900)
 
     def addresses():

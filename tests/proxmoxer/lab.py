@@ -1,4 +1,4 @@
-"""Starts and stops `talmox lab serve`, and keeps count of what was checked."""
+"""Start and stop of `talmox lab serve`, and a counter of checks."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import tempfile
 
 
 class Checks:
-    """Every check prints a line; one that fails makes the run fail."""
+    """Counter of checks. Every check prints a line; a failed check fails the run."""
 
     def __init__(self):
         self.passed = 0
@@ -29,7 +29,7 @@ class Checks:
         self.that(name, part in str(found), f"{part!r} is not in {found!r}")
 
     def raises(self, name, kind, call):
-        """The exception that the call ends with, which must be of this kind."""
+        """Return the exception of the call, which must be of this type."""
         try:
             result = call()
         except kind as error:
@@ -43,7 +43,7 @@ class Checks:
 
 
 class Lab:
-    """A lab that runs as long as the `with` block."""
+    """Lab that runs during a `with` block."""
 
     def __init__(self, binary, scenario, *options):
         self.folder = tempfile.TemporaryDirectory(prefix="talmox-lab-")

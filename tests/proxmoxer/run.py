@@ -1,4 +1,4 @@
-"""Drives `talmox lab serve` with other people's clients, on both releases.
+"""Test `talmox lab serve` with third-party clients, on both releases.
 
 Usage: run.py PATH-OF-TALMOX
 """

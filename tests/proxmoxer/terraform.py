@@ -1,4 +1,4 @@
-"""Requests in the shapes in which Terraform's bpg/proxmox provider sends them."""
+"""Requests like those of Terraform's bpg/proxmox provider."""
 
 import hashlib
 import ssl
@@ -9,7 +9,7 @@ from requests.adapters import HTTPAdapter
 
 
 class OnlyTls13(HTTPAdapter):
-    """Nothing older than TLS 1.3, verified against the lab's own CA."""
+    """TLS context with TLS 1.3 only, which trusts the CA of the lab."""
 
     def __init__(self, ca):
         self.context = ssl.create_default_context(cafile=ca)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Problems;
 
-/// Where talmox runs. Crates for other systems are not built, and not judged.
+/// Platforms that talmox supports. Crates for other platforms are not checked.
 const TARGETS: &[&str] = &[
     "x86_64-unknown-linux-gnu",
     "x86_64-unknown-linux-musl",
@@ -17,7 +17,7 @@ const TARGETS: &[&str] = &[
 const LICENSES: &[&str] =
     &["MIT", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT-0", "Unicode-3.0", "Zlib"];
 
-/// Crates that must not be used, and why.
+/// Denied crates with the reason.
 const DENIED: &[(&str, &str)] = &[
     ("ring", "one crypto provider for all: aws-lc-rs"),
     ("openssl-sys", "TLS is rustls"),
@@ -25,7 +25,7 @@ const DENIED: &[(&str, &str)] = &[
     ("serde_yaml", "archived; YAML is read by talmox-yaml"),
 ];
 
-/// Older versions beside a newer one, and which crate still needs them.
+/// Accepted older versions of a crate beside a newer one, with the crate that needs them.
 const SECOND_VERSIONS: &[(&str, &str, &str)] = &[
     ("base64", "0.22", "tonic"),
     ("foldhash", "0.1", "prost-build: only in xtask"),
@@ -37,22 +37,23 @@ const SECOND_VERSIONS: &[(&str, &str, &str)] = &[
 
 pub(crate) fn check(root: &Path) -> Problems {
     match packages(root) {
-        Ok(packages) => judge(&packages),
+        Ok(packages) => check_rules(&packages),
         Err(problem) => vec![problem],
     }
 }
 
-/// A crate from outside of the workspace.
+/// Crate from outside the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
     version: String,
     license: String,
-    /// Where it comes from, unless that is crates.io.
+    /// Source of the package, if it is not crates.io.
     source: Option<String>,
 }
 
-/// The packages of all targets, with all features, those for tests included. `cargo metadata` would list optional crates that are not built.
+/// Packages of all targets with all features, including those for tests. `cargo metadata` would
+/// list optional crates that are not built.
 fn packages(root: &Path) -> Result<BTreeSet<Package>, String> {
     let mut found = BTreeSet::new();
     for target in TARGETS {
@@ -71,7 +72,7 @@ fn packages(root: &Path) -> Result<BTreeSet<Package>, String> {
     Ok(found)
 }
 
-/// Reads `NAME vVERSION (SOURCE or proc-macro)|LICENSE|`. None for a crate of the workspace.
+/// Parses `NAME vVERSION (SOURCE or proc-macro)|LICENSE|`; `None` for a crate of the workspace.
 fn package(line: &str, root: &Path) -> Option<Package> {
     let (package, rest) = line.split_once('|')?;
     let (license, _) = rest.split_once('|')?;
@@ -90,7 +91,7 @@ fn package(line: &str, root: &Path) -> Option<Package> {
     })
 }
 
-fn judge(packages: &BTreeSet<Package>) -> Problems {
+fn check_rules(packages: &BTreeSet<Package>) -> Problems {
     let mut problems = vec![];
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for Package { name, version, license, source } in packages {
@@ -101,7 +102,9 @@ fn judge(packages: &BTreeSet<Package>) -> Problems {
             problems.push(format!("{name} {version} comes from {source}, not from crates.io"));
         }
         if !is_allowed(license) {
-            problems.push(format!("{name} {version} has the license {license:?}"));
+            problems.push(format!(
+                "{name} {version} has the license {license:?}, which is not allowed"
+            ));
         }
         let is_expected = SECOND_VERSIONS.iter().any(|(known, old, _)| {
             known == name && version.strip_prefix(old).is_some_and(|rest| rest.starts_with('.'))
@@ -112,7 +115,9 @@ fn judge(packages: &BTreeSet<Package>) -> Problems {
     }
     let doubled = versions.iter().filter(|(_, versions)| versions.len() > 1);
     problems.extend(
-        doubled.map(|(name, versions)| format!("{name} is there twice: {}", versions.join(", "))),
+        doubled.map(|(name, versions)| {
+            format!("{name} has several versions: {}", versions.join(", "))
+        }),
     );
     for (name, old, _) in SECOND_VERSIONS {
         let is_there =
@@ -124,7 +129,7 @@ fn judge(packages: &BTreeSet<Package>) -> Problems {
     problems
 }
 
-/// Whether an SPDX expression can be fulfilled with allowed licenses. `A/B` is an old spelling of `A OR B`.
+/// Whether allowed licenses satisfy an SPDX expression. `A/B` is an old spelling of `A OR B`.
 fn is_allowed(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut words = spaced.split_whitespace().peekable();
@@ -157,7 +162,7 @@ fn one(words: &mut Words<'_>) -> bool {
             words.next_if_eq(&")").is_some() && allowed
         }
         Some(license) => {
-            // An exception changes the license: it would have to be allowed by itself.
+            // An exception changes the license, so it would need its own entry.
             let has_exception = words.next_if_eq(&"WITH").is_some();
             let _exception = has_exception.then(|| words.next());
             LICENSES.contains(&license) && !has_exception
@@ -171,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn licenses_are_judged_as_expressions() {
+    fn license_expressions_are_evaluated() {
         for allowed in [
             "MIT",
             "MIT OR GPL-3.0",
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_read_from_cargo_tree() {
+    fn cargo_tree_output_is_parsed() {
         let root = Path::new("/talmox");
         let read = |line| package(line, root);
         let simple = read("aead v0.6.1|MIT OR Apache-2.0|").unwrap();
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_finds_what_breaks_it() {
+    fn every_rule_reports_its_violation() {
         let package = |name: &str, version: &str| Package {
             name: name.to_owned(),
             version: version.to_owned(),
@@ -221,7 +226,7 @@ mod tests {
             .map(|(name, old, _)| package(name, &format!("{old}.1")))
             .collect();
         packages.insert(package("syn", "3.0.0"));
-        assert_eq!(judge(&packages), Vec::<String>::new());
+        assert_eq!(check_rules(&packages), Vec::<String>::new());
         packages.insert(package("ring", "0.17.0"));
         packages.insert(package("syn", "4.0.0"));
         packages.insert(Package { license: "GPL-3.0".to_owned(), ..package("left-pad", "1.0.0") });
@@ -231,12 +236,12 @@ mod tests {
         });
         packages.retain(|package| package.name != "base64");
         assert_eq!(
-            judge(&packages),
+            check_rules(&packages),
             [
                 "a 1.0.0 comes from https://example.com/a#1, not from crates.io",
-                "left-pad 1.0.0 has the license \"GPL-3.0\"",
+                "left-pad 1.0.0 has the license \"GPL-3.0\", which is not allowed",
                 "ring must not be used: one crypto provider for all: aws-lc-rs",
-                "syn is there twice: 3.0.0, 4.0.0",
+                "syn has several versions: 3.0.0, 4.0.0",
                 "base64 0.22 is no longer used: remove its exception",
             ]
         );

@@ -1,4 +1,4 @@
-//! The static binary that is handed out.
+//! Build of the static binary for releases.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,12 @@ use std::process::Command;
 
 use crate::Problems;
 
-/// How large the binary may be, in bytes.
-const MOST: u64 = 40_000_000;
+/// Maximum size of the binary in bytes.
+const MAX_BYTES: u64 = 40_000_000;
 
-/// Builds `dist/talmox` in the target folder, linked statically against the C library of this machine. Naming the
-/// target keeps the flags away from build scripts and procedural macros, which cannot be static.
+/// Builds `dist/talmox` in the target directory, linked statically against the C library of this
+/// machine. An explicit target keeps the flags away from build scripts and procedural macros, which
+/// cannot be static.
 #[expect(clippy::disallowed_methods, reason = "cargo's own variable, for a tool of developers")]
 pub(crate) fn build(root: &Path) -> Problems {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -41,9 +42,9 @@ pub(crate) fn build(root: &Path) -> Problems {
     match copied {
         Ok(bytes) => {
             println!("{}: {} kB", folder.join("talmox").display(), bytes / 1000);
-            let is_larger = bytes > MOST;
+            let is_larger = bytes > MAX_BYTES;
             is_larger
-                .then(|| format!("it may have {} kB at most", MOST / 1000))
+                .then(|| format!("the binary is larger than {} kB", MAX_BYTES / 1000))
                 .into_iter()
                 .collect()
         }

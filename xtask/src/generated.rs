@@ -1,4 +1,4 @@
-//! Files that are generated from the code and checked in, so that they can be read and linked to.
+//! Files that are generated from the code and checked in for readers.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Which crate may use which: the picture in ARCHITECTURE.md, proven from `cargo metadata`.
+//! Allowed dependencies between the crates, as drawn in ARCHITECTURE.md, checked with `cargo
+//! metadata`.
 
 use std::fs;
 use std::path::Path;
@@ -6,83 +7,14 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::{Problems, purity};
+use crate::{Problems, crate_table, purity};
 
-/// Each crate, and the crates of this workspace that it may depend on. Dependencies for tests are
-/// held to the same rule, but for those in `IN_TESTS`.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("talmox-clock", &[]),
-    ("talmox-tls", &[]),
-    ("talmox-yaml", &[]),
-    ("talmox-model", &["talmox-yaml"]),
-    ("talmox-talos-config", &["talmox-yaml"]),
-    ("talmox-pve-types", &[]),
-    ("talmox-pve", &["talmox-clock", "talmox-pve-types", "talmox-tls"]),
-    ("talmox-plan", &["talmox-model", "talmox-pve-types", "talmox-talos-config", "talmox-yaml"]),
-    ("talmox-talos-api", &["talmox-clock", "talmox-talos-config", "talmox-tls", "talmox-yaml"]),
-    ("talmox-lab-environment", &["talmox-clock", "talmox-tls"]),
-    ("talmox-lab-kube", &["talmox-clock", "talmox-talos-config", "talmox-yaml"]),
-    ("talmox-lab-pve", &["talmox-clock", "talmox-lab-environment", "talmox-talos-config"]),
-    (
-        "talmox-lab-talos",
-        &[
-            "talmox-clock",
-            "talmox-lab-environment",
-            "talmox-lab-kube",
-            "talmox-talos-api",
-            "talmox-talos-config",
-            "talmox-yaml",
-        ],
-    ),
-    (
-        "talmox-lab",
-        &[
-            "talmox-clock",
-            "talmox-lab-environment",
-            "talmox-lab-kube",
-            "talmox-lab-pve",
-            "talmox-lab-talos",
-            "talmox-yaml",
-        ],
-    ),
-    (
-        "talmox-engine",
-        &[
-            "talmox-clock",
-            "talmox-model",
-            "talmox-plan",
-            "talmox-pve",
-            "talmox-talos-api",
-            "talmox-talos-config",
-            "talmox-tls",
-            "talmox-yaml",
-        ],
-    ),
-    (
-        "talmox",
-        &[
-            "talmox-clock",
-            "talmox-engine",
-            "talmox-lab",
-            "talmox-model",
-            "talmox-plan",
-            "talmox-pve",
-            "talmox-talos-api",
-            "talmox-talos-config",
-            "talmox-yaml",
-        ],
-    ),
-    ("xtask", &["talmox-clock", "talmox-model"]),
-];
+/// The engine, the inventory, and planning between them.
+const INVENTORY: &[&str] = &["talmox-engine", "talmox-model", "talmox-plan"];
 
-/// What only the tests of a crate may depend on.
-const IN_TESTS: &[(&str, &[&str])] = &[
-    ("talmox-engine", &["talmox-lab"]),
-    ("talmox-lab", &["talmox-pve", "talmox-talos-api", "talmox-talos-config"]),
-];
-
-/// Dependencies that would let a crate do what its layer must not.
+/// Dependencies that would give a crate abilities that its layer must not have.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("talmox-values", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
     ("talmox-yaml", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
     ("talmox-model", &["tokio", "reqwest", "rustls", "clap"], "leaf crates are sync and do no I/O"),
     (
@@ -90,6 +22,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["tokio", "reqwest", "rustls", "clap"],
         "leaf crates are sync and do no I/O",
     ),
+    ("talmox-lab", INVENTORY, "the lab knows neither the engine nor the inventory"),
+    ("talmox-lab-environment", INVENTORY, "the lab knows neither the engine nor the inventory"),
+    ("talmox-lab-kube", INVENTORY, "the lab knows neither the engine nor the inventory"),
+    ("talmox-lab-pve", INVENTORY, "the lab knows neither the engine nor the inventory"),
+    ("talmox-lab-talos", INVENTORY, "the lab knows neither the engine nor the inventory"),
     ("talmox-pve", &["clap", "annotate-snippets"], "only the cli talks to people"),
     ("talmox-talos-api", &["clap", "annotate-snippets"], "only the cli talks to people"),
     ("talmox-engine", &["clap", "annotate-snippets"], "only the cli talks to people"),
@@ -101,23 +38,12 @@ pub(crate) fn check(root: &Path) -> Problems {
         (Err(problem), _) | (_, Err(problem)) => return vec![problem],
     };
     let mut problems = purity::check(&whole);
+    problems.extend(crate_table::check(root, &metadata));
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
-        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
-            problems.push(format!("{name} has no place in the layering: add it in xtask"));
-            continue;
-        };
-        let in_tests = IN_TESTS.iter().filter(|(of, _)| *of == name).flat_map(|(_, used)| *used);
         let forbidden = FORBIDDEN.iter().filter(|(of, ..)| *of == name);
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let used = dependency["name"].as_str().unwrap_or_default();
-            let is_ours = dependency["path"].is_string();
-            let is_test = dependency["kind"].as_str() == Some("dev");
-            let is_for_tests = is_test && in_tests.clone().any(|test| *test == used);
-            // A crate's tests may ask itself for its features.
-            if is_ours && used != name && !allowed.contains(&used) && !is_for_tests {
-                problems.push(format!("{name} must not depend on {used}"));
-            }
             for (_, crates, why) in forbidden.clone() {
                 if crates.contains(&used) {
                     problems.push(format!("{name} must not depend on {used}: {why}"));
@@ -125,31 +51,31 @@ pub(crate) fn check(root: &Path) -> Problems {
             }
         }
     }
-    for folder in LEAVES {
-        outside_world(&root.join("crates").join(folder).join("src"), root, &mut problems);
+    for folder in LEAF_CRATES {
+        check_io(&root.join("crates").join(folder).join("src"), root, &mut problems);
     }
     problems
 }
 
 /// The crates that are sync and do no I/O.
-const LEAVES: &[&str] = &["yaml", "model", "talos-config", "pve-types", "plan"];
+const LEAF_CRATES: &[&str] = &["values", "yaml", "model", "talos-config", "pve-types", "plan"];
 
-/// What the standard library has for reaching the outside world.
-const OUTSIDE: &[&str] =
+/// Parts of the standard library that do I/O.
+const IO_MODULES: &[&str] =
     &["std::fs", "std::net::Tcp", "std::net::Udp", "std::process", "std::env", "println!"];
 
-/// Finds I/O in the sources of a leaf crate. Unit tests stand at the end of a file and may.
-fn outside_world(folder: &Path, root: &Path, problems: &mut Problems) {
+/// Finds I/O in the sources of a leaf crate. Unit tests, at the end of a file, may do I/O.
+fn check_io(folder: &Path, root: &Path, problems: &mut Problems) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            outside_world(&path, root, problems);
+            check_io(&path, root, problems);
             continue;
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
         for line in text.lines().take_while(|line| *line != "#[cfg(test)]") {
             let code = line.split("//").next().unwrap_or_default();
-            if let Some(what) = OUTSIDE.iter().find(|what| code.contains(*what)) {
+            if let Some(what) = IO_MODULES.iter().find(|what| code.contains(*what)) {
                 let shown = path.strip_prefix(root).unwrap_or(&path).display();
                 problems.push(format!("{shown} uses {what}: leaf crates do no I/O"));
             }

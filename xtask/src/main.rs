@@ -1,21 +1,23 @@
-//! Chores of this repository: `cargo xtask generate` writes the generated files, `cargo xtask
-//! check` proves what no compiler proves, `cargo xtask dist` makes the static binary, `cargo xtask chaos` disturbs clusters in
-//! the lab and looks for what must never happen.
+//! Tasks of this repository: `cargo xtask generate` writes the generated files, `cargo xtask check`
+//! checks rules that the compiler does not check, `cargo xtask dist` builds the static binary,
+//! `cargo xtask chaos` tests the invariants of clusters in the lab under random disturbance.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod chaos;
+mod crate_table;
 mod dependencies;
 mod dist;
 mod generated;
-mod import_circle;
+mod import_cycle;
 mod layering;
+mod named_path;
 mod purity;
 mod size;
 mod stubs;
-mod threats;
+mod threat_model;
 
 type Problems = Vec<String>;
 
@@ -28,10 +30,11 @@ fn main() -> ExitCode {
         Some("check") => {
             let mut problems = layering::check(&root);
             problems.extend(dependencies::check(&root));
-            problems.extend(import_circle::check(&root));
+            problems.extend(import_cycle::check(&root));
             problems.extend(generated::check(&root));
             problems.extend(size::check(&root));
-            problems.extend(threats::check(&root));
+            problems.extend(threat_model::check(&root));
+            problems.extend(named_path::check(&root));
             problems
         }
         Some("dist") => dist::build(&root),
@@ -42,14 +45,14 @@ fn main() -> ExitCode {
         eprintln!("xtask: {problem}");
     }
     if problems.is_empty() {
-        println!("xtask: fine");
+        println!("xtask: no problems found");
         return ExitCode::SUCCESS;
     }
     ExitCode::FAILURE
 }
 
-/// The folder of the workspace.
+/// Root directory of the workspace.
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask lies in the workspace").to_owned()
+    xtask.parent().expect("xtask is in the workspace").to_owned()
 }

@@ -1,4 +1,5 @@
-//! Planning does no I/O: no crate in its dependency tree can open a socket, proven from `cargo metadata`.
+//! Check that planning does no I/O: no crate in its dependency tree can open a socket, by `cargo
+//! metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::Problems;
 
-/// Crates whose whole tree of normal dependencies is free of [`IMPURE`].
+/// Crates whose normal dependencies must not include any of [`IMPURE`].
 const PURE: &[&str] = &["talmox-plan", "talmox-pve-types"];
 
 /// Async runtimes, network stacks and API clients.
@@ -20,13 +21,14 @@ const IMPURE: &[&str] = &[
     "rustls",
     "socket2",
     "talmox-clock",
+    "talmox-net",
     "talmox-pve",
     "talmox-talos-api",
     "tokio",
     "tonic",
 ];
 
-/// `metadata` is that of the workspace with all dependencies.
+/// Checks the dependency trees. `metadata` is that of the workspace with all dependencies.
 pub(crate) fn check(metadata: &Json) -> Problems {
     let names = names(metadata);
     let graph = normal_dependencies(metadata);
@@ -53,7 +55,7 @@ fn names(metadata: &Json) -> BTreeMap<&str, &str> {
     packages.filter_map(|one| Some((one["id"].as_str()?, one["name"].as_str()?))).collect()
 }
 
-/// The dependencies of each package by id, without those for tests and build scripts.
+/// Dependencies of each package by id, without dev-dependencies and build dependencies.
 fn normal_dependencies(metadata: &Json) -> BTreeMap<&str, Vec<&str>> {
     metadata["resolve"]["nodes"].as_array().into_iter().flatten().filter_map(dependencies).collect()
 }
@@ -67,7 +69,7 @@ fn dependencies(node: &Json) -> Option<(&str, Vec<&str>)> {
     Some((node["id"].as_str()?, normal.filter_map(|one| one["pkg"].as_str()).collect()))
 }
 
-/// A shortest path to each package that `start` depends on, directly or not.
+/// Shortest path to each package that `start` depends on, directly or indirectly.
 fn paths<'a>(graph: &BTreeMap<&'a str, Vec<&'a str>>, start: &'a str) -> Vec<Vec<&'a str>> {
     let mut seen = BTreeSet::from([start]);
     let mut paths = vec![vec![start]];
@@ -91,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace in which `talmox-plan` has one dependency, of this kind, which depends on tokio.
+    /// Workspace in which `talmox-plan` has one dependency of this kind, which depends on tokio.
     fn workspace(kind: &Json) -> Json {
         let package = |name: &str| json!({"id": name, "name": name});
         let depends = |on: &str, kind: &Json| json!([{"pkg": on, "dep_kinds": [{"kind": kind}]}]);
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_is_found_behind_other_crates() {
+    fn an_indirect_runtime_dependency_is_reported() {
         let problem = "talmox-plan must not do I/O, but its dependencies can: talmox-plan -> between -> tokio";
         assert_eq!(check(&workspace(&Json::Null)), [problem]);
     }
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_is_gone_is_not_taken_for_pure() {
+    fn a_missing_crate_is_reported() {
         let problems = check(&json!({"packages": [], "resolve": {"nodes": []}}));
         assert_eq!(problems.len(), PURE.len());
     }

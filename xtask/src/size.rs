@@ -1,4 +1,4 @@
-//! Files stay small enough to be read in one go.
+//! Check of the length of source files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ pub(crate) fn check(root: &Path) -> Problems {
         let lines = lines_without_tests(&text);
         let shown = path.strip_prefix(root).unwrap_or(&path).display();
         if lines > FAIL {
-            problems.push(format!("{shown} has {lines} lines; more than {FAIL} are too many"));
+            problems.push(format!("{shown} has {lines} lines; the limit is {FAIL}"));
         } else if lines > WARN {
-            println!("xtask: {shown} has {lines} lines: would each part know its room?");
+            println!("xtask: {shown} has {lines} lines: consider splitting it");
         }
     }
     problems
 }
 
-/// Unit tests stand at the end of a file and do not count.
+/// Number of lines without the unit tests at the end of the file.
 fn lines_without_tests(text: &str) -> usize {
     text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }
@@ -36,7 +36,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // Integration tests and generated code are not gated.
+        // Integration tests and generated code have no limit.
         if path.is_dir() && !matches!(name.as_str(), "tests" | "generated" | "target") {
             rust_files(&path, out);
         } else if path.extension().is_some_and(|extension| extension == "rs") {

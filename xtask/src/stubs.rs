@@ -1,5 +1,5 @@
-//! Stubs of the Talos API, made from our own `.proto` files. No `protoc` is needed, and whoever
-//! builds talmox builds none of this: the stubs are checked in.
+//! Stubs of the Talos API, generated from the `.proto` files of this repository without `protoc`.
+//! The stubs are checked in, so that a build of talmox does not need to generate them.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::path::Path;
 const PROTO: &str = "crates/talos-api/proto";
 const STUBS: &str = "crates/talos-api/src/proto/generated";
 
-/// Files that import all others.
+/// `.proto` files that import all others.
 const ROOTS: &[&str] =
     &["cluster.proto", "cosi/resource.proto", "lifecycle.proto", "machine.proto", "storage.proto"];
 
-/// What may hold keys: these write their own `Debug`, which shows none of it.
+/// Messages that may contain keys. They have a hand-written `Debug` implementation that does not
+/// show them.
 const SECRET: &[&str] = &[
     "common.Data",
     "cosi.resource.Spec",

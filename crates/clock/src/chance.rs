@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-/// Numbers drawn by chance, the same ones again for the same seed and the same names.
+/// Deterministic random numbers from a seed and names.
 ///
-/// There is no shared stream: every draw is for one thing (`seed`, object, nth operation on it), so
+/// There is no shared stream: every draw is for one key (`seed`, object, nth operation on it), so
 /// that a run repeats however its parts interleave.
 #[derive(Clone, Debug)]
 pub struct Chance {
@@ -15,18 +15,17 @@ impl Chance {
         Self { state: mix(seed), is_even: false }
     }
 
-    /// The same numbers, but times are as they are given: for whoever holds what was measured against what
-    /// was to be expected.
+    /// Chance without jitter, for benchmarks that compare measured times with expected times.
     pub fn even(seed: u64) -> Self {
         Self { is_even: true, ..Self::new(seed) }
     }
 
-    /// Whether times are as they are given.
+    /// Whether jitter is disabled.
     pub fn is_even(&self) -> bool {
         self.is_even
     }
 
-    /// Chance for one thing of its own.
+    /// Chance for the nth operation on an object.
     #[must_use]
     pub fn of(&self, object: &str, nth: u64) -> Self {
         let mut state = self.state;
@@ -41,18 +40,18 @@ impl Chance {
         mix(self.state)
     }
 
-    /// A number from 0 up to, but not including, `end`; 0 for an `end` of 0.
+    /// Random number from 0 up to, but not including, `end`; 0 for an `end` of 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.number()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or_default()
     }
 
-    /// A number from 0 to 1.
+    /// Random number from 0 to 1.
     pub fn share(&mut self) -> f64 {
         f64::from(u32::try_from(self.number() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
-    /// A time between half of `time` and one and a half of it.
+    /// Random time between 50 % and 150 % of `time`.
     pub fn jitter(&mut self, time: Duration) -> Duration {
         if self.is_even {
             return time;
@@ -68,7 +67,7 @@ impl Chance {
     }
 }
 
-/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+/// Finalizer of SplitMix64: every bit of the input affects every bit of the output.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_names_give_the_same_numbers() {
+    fn random_numbers_are_reproducible() {
         let draw = |seed, object: &str, nth| Chance::new(seed).of(object, nth).number();
         assert_eq!(draw(7, "vm/300", 2), draw(7, "vm/300", 2));
         let all = [
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_stay_in_their_range_and_spread() {
+    fn random_numbers_stay_in_their_range() {
         let mut chance = Chance::new(1);
         let mut seen = [0_u32; 10];
         for _ in 0..10_000 {
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn even_chance_leaves_times_as_they_are() {
+    fn even_chance_has_no_jitter() {
         let (mut even, time) = (Chance::even(7).of("vm/300", 2), Duration::from_secs(2));
         assert!(even.is_even() && !Chance::new(7).is_even());
         assert_eq!((even.jitter(time), even.jitter(time)), (time, time));

@@ -2,47 +2,47 @@ use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where time comes from. Clones tell the same time.
+/// Source of time, real or scaled. Clones show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// When this clock was made, in the machine's time and in its own.
+    /// Creation time of this clock, in the machine's time and in its own.
     origin: Instant,
     epoch: SystemTime,
     speed: f64,
 }
 
-/// A point in a clock's time, counted from when the clock was made. Never goes backwards.
+/// Point in a clock's time, relative to the creation of the clock. Monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
-/// Until when something is waited for.
+/// Moment at which a wait ends, on a given clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     clock: Clock,
     at: Moment,
 }
 
-/// What was waited for did not come in time.
+/// Error of a wait that reached its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time is up")
+        f.write_str("timed out")
     }
 }
 
 impl std::error::Error for Elapsed {}
 
 impl Clock {
-    /// The machine's own time.
+    /// Clock that shows the machine's real time.
     pub fn real() -> Self {
         Self::scaled(1.0)
     }
 
-    /// Time that passes `speed` times as fast as the machine's, from now on.
+    /// Clock that runs `speed` times as fast as the machine's, from now on.
     ///
-    /// A speed that is not above zero is taken as 1: time always passes.
+    /// A speed of zero or below counts as 1, because waits on a stopped clock would never end.
     pub fn scaled(speed: f64) -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
         let (origin, epoch) = (Instant::now(), SystemTime::now());
@@ -50,8 +50,8 @@ impl Clock {
         Self { origin, epoch, speed }
     }
 
-    /// The same clock, set forward to `earliest` (since 1970) if it is behind: a time that somebody has seen
-    /// already does not come again.
+    /// Sets the clock forward to `earliest` (since 1970) if it is behind, so that times that were
+    /// already observed do not repeat.
     #[must_use]
     pub fn not_before(mut self, earliest: Duration) -> Self {
         let behind = earliest.saturating_sub(self.since_epoch());
@@ -63,19 +63,19 @@ impl Clock {
         self.speed
     }
 
-    /// How far this clock has come since it was made.
+    /// Time since the clock was created.
     pub fn moment(&self) -> Moment {
         let passed = self.origin.elapsed().as_secs_f64() * self.speed;
         Moment(Duration::try_from_secs_f64(passed).unwrap_or(Duration::MAX))
     }
 
-    /// The time of day, as seconds and nanoseconds since 1970.
+    /// Time of day since 1970.
     pub fn since_epoch(&self) -> Duration {
         let epoch = self.epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
         epoch.saturating_add(self.moment().0)
     }
 
-    /// Seconds since 1970.
+    /// Time of day in seconds since 1970.
     pub fn unix(&self) -> u64 {
         self.since_epoch().as_secs()
     }
@@ -101,14 +101,14 @@ impl Clock {
         tokio::time::timeout(self.real_time(time), future).await.map_err(|_| Elapsed)
     }
 
-    /// How long the machine takes while `time` passes on this clock.
+    /// Real time that corresponds to `time` on this clock.
     fn real_time(&self, time: Duration) -> Duration {
         Duration::try_from_secs_f64(time.as_secs_f64() / self.speed).unwrap_or(Duration::MAX)
     }
 }
 
 impl Moment {
-    /// The time from `earlier` to this; zero if that is later.
+    /// Time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -123,7 +123,7 @@ impl std::ops::Add<Duration> for Moment {
 }
 
 impl Deadline {
-    /// What is left; zero once it has passed.
+    /// Time left until the deadline; zero after it.
     pub fn left(&self) -> Duration {
         self.at.since(self.clock.moment())
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_scaled_clock_runs_ahead_and_waits_less() {
+    async fn a_scaled_clock_runs_faster() {
         let (real, fast) = (Clock::real(), Clock::scaled(1000.0));
         fast.sleep(Duration::from_secs(10)).await;
         assert!(fast.moment() >= Moment(Duration::from_secs(10)));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deadlines_pass_and_timeouts_end_waits() {
+    async fn deadlines_and_timeouts_expire() {
         let clock = Clock::scaled(1000.0);
         let deadline = clock.deadline(Duration::from_secs(5));
         assert!(!deadline.has_passed());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_set_forward_and_never_back() {
+    fn a_clock_is_set_forward_only() {
         let real = Clock::real();
         let ahead = real.since_epoch() + Duration::from_hours(24);
         assert!(real.not_before(ahead).since_epoch() >= ahead);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_would_stand_still_is_a_real_one() {
+    fn a_clock_with_speed_zero_runs_at_real_speed() {
         for speed in [0.0, -3.0, f64::NAN, f64::INFINITY] {
             assert!((Clock::scaled(speed).speed() - 1.0).abs() < f64::EPSILON);
         }

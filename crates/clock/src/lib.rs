@@ -1,8 +1,8 @@
-//! Time, waiting and chance: the only crate that asks the machine for any of them.
+//! Time, waiting and random numbers: the only crate that takes them from the machine.
 //!
-//! A [`Clock`] is real or scaled. On a scaled one an hour of waiting takes a second of ours, so
-//! that the lab can run a ten-minute bring-up while somebody looks on. Socket timeouts are not
-//! waits of this kind: bytes cross a real network, and those stay real.
+//! A [`Clock`] is real or scaled. On a scaled clock an hour of waiting can take a second of real
+//! time, so that a lab simulates a ten-minute cluster creation in seconds. Socket timeouts do not
+//! use a scaled clock, because bytes cross a real network.
 
 mod chance;
 mod clock;

@@ -4,10 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use talmox_talos_api::{Address, Client, Credentials, Reach, Settings, SetupError, Verdict, probe};
+use talmox_talos_api::{
+    Address, Client, Credentials, Reach, Settings, SetupError, Verdict, node_address, probe,
+};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
+use talmox_values::HttpUrl;
 
 use crate::kube::{KubeClient, KubeSetupError};
 
@@ -30,26 +33,13 @@ pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Syn
 /// Where the Kubernetes API is found from here, and the name in its certificate if that is another.
 pub fn kubernetes_server(url: &str, reach: &Reach) -> (String, Option<String>) {
     let unchanged = (url.to_owned(), None);
-    let Some(address) = address_of(url) else { return unchanged };
+    let Some(url) = HttpUrl::parse(url).ok().filter(|url| url.https) else { return unchanged };
+    let address = url.address();
     let target = reach.target(&address);
     if target == address {
         return unchanged;
     }
     (format!("https://{target}"), Some(address.host))
-}
-
-/// Of `https://host:port`, with or without a port and a path.
-fn address_of(url: &str) -> Option<Address> {
-    let rest = url.strip_prefix("https://")?;
-    let authority = rest.split('/').next()?;
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => {
-            authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)))
-        }
-    };
-    let port = port.map_or(Some(443), |port| port.parse().ok())?;
-    Some(Address { host: host.to_owned(), port })
 }
 
 /// Secrets, settings and ways in.
@@ -78,13 +68,13 @@ pub enum AccessError {
 impl ClusterAccess {
     /// What is at the address of a node.
     pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
-        let address = Address::new(node.to_string());
+        let address = node_address(node.to_string());
         Ok(Box::pin(probe(&address, &self.credentials, None, &self.settings)).await?)
     }
 
     /// A client of a configured node, by its own address.
     pub(crate) fn client(&self, node: IpAddr) -> Result<Client, AccessError> {
-        let address = Address::new(node.to_string());
+        let address = node_address(node.to_string());
         Ok(Client::new(address, &self.credentials, &self.settings)?)
     }
 

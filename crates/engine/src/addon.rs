@@ -1,13 +1,13 @@
-//! The manifests of an add-on, wherever they come from.
+//! The manifests of an add-on, from files or from a URL.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use talmox_plan::desired::AddonSource;
 use talmox_plan::manifest::{Manifest, ManifestError, read_manifests};
-use talmox_plan::url::shown_url;
+use talmox_values::url::shown_url;
 
 use crate::web::{Web, WebError};
 
-/// Why there are none.
+/// Why the manifests of an add-on cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AddonError {
     #[error("fetch {url}")]
@@ -16,12 +16,14 @@ pub(crate) enum AddonError {
     Checksum { url: String, found: String, wanted: String },
     #[error("{url} is no text")]
     NoText { url: String },
+    #[error("the plan was read from a file, which does not hold the content of {file}")]
+    NotInPlan { file: String },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
 }
 
 impl AddonError {
-    /// With all that it came from, in one line.
+    /// The error and its causes, in one line.
     pub(crate) fn chain(&self) -> String {
         let mut texts = vec![self.to_string()];
         let mut cause = std::error::Error::source(self);
@@ -33,7 +35,7 @@ impl AddonError {
     }
 }
 
-/// Reads them, or fetches them first. Every object says that it is of the add-on of this name.
+/// Reads or fetches the manifests of the add-on with this name, and labels every object with that name.
 pub(crate) async fn manifests(
     name: &str,
     source: &AddonSource,
@@ -47,8 +49,10 @@ async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonErr
     match source {
         AddonSource::Texts(texts) => {
             let mut manifests = vec![];
-            for text in texts {
-                manifests.extend(read_manifests(&text.origin, &text.text)?);
+            for file in texts {
+                let missing = || AddonError::NotInPlan { file: file.origin.clone() };
+                let text = file.text.text().ok_or_else(missing)?;
+                manifests.extend(read_manifests(&file.origin, text.expose())?);
             }
             Ok(manifests)
         }

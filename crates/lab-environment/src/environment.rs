@@ -1,4 +1,4 @@
-//! Time, chance, faults and network of one lab, for every API that is simulated in it.
+//! Clock, random numbers, faults and network of a lab, shared by all simulated APIs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::latency::{Profile, Work};
 
 pub struct Environment {
     pub clock: Clock,
-    /// What simulated machines can reach beyond the lab.
+    /// Addresses outside the lab that simulated machines can reach.
     pub outside: Outside,
     pub faults: Faults,
     profile: Profile,
     chance: Chance,
-    /// How often each object was worked on: chance is drawn for the nth time of each.
+    /// Number of operations on each object, which selects the random numbers of the next operation.
     operations: Mutex<HashMap<String, u64>>,
 }
 
@@ -39,7 +39,7 @@ impl Environment {
         Self { outside, ..self }
     }
 
-    /// Chance for the next operation on an object.
+    /// Random numbers for the next operation on an object.
     pub fn chance(&self, object: &str) -> Chance {
         let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = operations.entry(object.to_owned()).or_default();
@@ -47,7 +47,7 @@ impl Environment {
         self.chance.of(object, *nth)
     }
 
-    /// Lets as much time pass as this work takes on the simulated machines.
+    /// Waits for the time that this work takes on the simulated machines.
     pub async fn wait(&self, work: Work, object: &str) {
         let time = self.profile.time(work);
         if !time.is_zero() {
@@ -55,12 +55,12 @@ impl Environment {
         }
     }
 
-    /// Whether races come out one way or the other. Where times are even, nothing else is left to chance either.
+    /// Whether simulated races are decided at random. Without jitter they are not.
     pub fn has_races(&self) -> bool {
         self.profile.has_races() && !self.chance.is_even()
     }
 
-    /// How long this work takes, without chance.
+    /// Time that this work takes, without jitter.
     pub fn time(&self, work: Work) -> Duration {
         self.profile.time(work)
     }

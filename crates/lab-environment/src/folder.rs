@@ -1,4 +1,4 @@
-//! The folder that a lab keeps its things in: one that stays, or one that goes with it.
+//! Directory of a lab's state: permanent or temporary.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::rand;
 
 const LOCK: &str = "lock";
-/// What the names of temporary folders begin with.
+/// Name prefix of temporary directories.
 const TEMPORARY: &str = "talmox-lab-";
 
-/// How often a folder is tried to be removed that others still write to.
+/// Number of attempts to remove a directory that other threads still write to.
 const ATTEMPTS: u32 = 100;
 
-/// A folder that only its owner can look into.
+/// Directory that only its owner can access.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     is_temporary: bool,
-    /// Kept, so that no second lab uses the folder, and none takes it away.
+    /// Lock that prevents a second lab from using or removing the directory.
     _lock: File,
 }
 
 impl Folder {
-    /// A folder that stays. It is an error if another lab uses it.
+    /// Opens a permanent directory. Fails if another lab uses it.
     pub fn open(path: &Path) -> io::Result<Self> {
         private_folder(path)?;
         let lock = private_options().truncate(false).open(path.join(LOCK))?;
@@ -38,7 +38,7 @@ impl Folder {
         Ok(Self { path: fs::canonicalize(path)?, is_temporary: false, _lock: lock })
     }
 
-    /// A folder that is taken away again, with those of labs that were killed before they could.
+    /// Creates a temporary directory, and removes those of labs that were killed.
     pub fn temporary() -> io::Result<Self> {
         Self::temporary_in(&std::env::temp_dir())
     }
@@ -52,15 +52,17 @@ impl Folder {
 
     fn temporary_at(place: &Path, name: &str) -> io::Result<Self> {
         let path = place.join(name);
-        // A folder or link that is there already was made by another user, who could read it.
+        // An existing directory or link may belong to another user, who could read the content. So
+        // creation must fail.
         private_builder().create(&path)?;
-        // Whoever sees the lock sees it held: it gets its name afterwards.
+        // The lock file gets its name after it is locked, so that no other process can see it
+        // unlocked.
         let new = path.join("lock.new");
         let lock = private_options().create_new(true).open(&new)?;
         lock.try_lock()?;
         fs::rename(new, path.join(LOCK))?;
         let folder = Self { path, is_temporary: true, _lock: lock };
-        // Whatever is in the way of that is in nobody's way.
+        // Failing to remove old directories does not affect this lab.
         clear(place, &folder.path).ok();
         Ok(folder)
     }
@@ -69,12 +71,12 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Whether what is written here is read again one day.
+    /// Whether the lab directory is permanent.
     pub fn is_kept(&self) -> bool {
         !self.is_temporary
     }
 
-    /// Writes a file as a whole, or not at all.
+    /// Writes a file of the lab directory atomically.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.join(&format!("{name}.new"));
         let mut file = private_options().truncate(true).open(&new)?;
@@ -85,7 +87,7 @@ impl Folder {
         fs::rename(new, self.join(name))
     }
 
-    /// A file's content, if there is such a file.
+    /// Content of a file of the lab directory, if it exists.
     pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -100,8 +102,8 @@ impl Drop for Folder {
         if !self.is_temporary {
             return;
         }
-        // Who was still writing when the lab ended may add a file meanwhile. What cannot be removed at all is in the
-        // folder for such things.
+        // Threads that still write when the lab ends can add files during the removal, so it is
+        // retried. A directory that cannot be removed stays in the temporary directory.
         for _ in 0..ATTEMPTS {
             match fs::remove_dir_all(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
@@ -113,13 +115,13 @@ impl Drop for Folder {
     }
 }
 
-/// Takes the temporary folders of labs away that do not run any more, but none of anybody else's.
+/// Removes temporary directories of labs that no longer run, and no other directories.
 fn clear(place: &Path, own: &Path) -> io::Result<()> {
     let mine = fs::metadata(own)?;
     for entry in fs::read_dir(place)?.flatten() {
         let path = entry.path();
         let is_one = entry.file_name().to_str().is_some_and(is_temporary_name);
-        // Neither of these follows a link. A folder that others can write to is not a lab's: what is in it may be theirs.
+        // Neither of these follows links. A directory that other users can write to is not a lab's.
         let is_mine = || {
             fs::symlink_metadata(&path)
                 .is_ok_and(|of| of.is_dir() && is_same_owner(&of, &mine) && is_private(&of))
@@ -127,7 +129,7 @@ fn clear(place: &Path, own: &Path) -> io::Result<()> {
         if path == own || !is_one || !is_mine() {
             continue;
         }
-        // Held until the folder is gone: of two who find it, one takes it away.
+        // The lock is held during the removal, so that only one process removes the directory.
         if let Ok(lock) = open_unfollowed(&path.join(LOCK))
             && lock.metadata().is_ok_and(|of| of.is_file() && is_same_owner(&of, &mine))
             && lock.try_lock().is_ok()
@@ -181,7 +183,7 @@ fn open_unfollowed(path: &Path) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-/// Makes a folder that only its owner can look into, unless it is there.
+/// Creates a directory that only its owner can access, unless it exists.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     private_builder().recursive(true).create(path)
 }
@@ -207,7 +209,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_folder_that_somebody_made_first_is_not_used() {
+    fn an_existing_temporary_directory_is_not_used() {
         let place = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("made")).unwrap();
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_labs_that_were_killed_are_taken_away_and_no_others() {
+    fn only_directories_of_killed_labs_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let make = |name: &str, has_lock: bool| {
             let path = place.path().join(name);
@@ -243,7 +245,8 @@ mod tests {
         for left in [&running.path, &next.path, &unknown, &other, &elsewhere.join("blobs")] {
             assert!(left.exists(), "{}", left.display());
         }
-        // Folders that others may have filled, and one whose lock leads elsewhere, are not a killed lab's.
+        // Directories that others may have written to, and one whose lock file is a link, do not
+        // belong to a killed lab.
         #[cfg(unix)]
         {
             use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -252,13 +255,13 @@ mod tests {
             let linked = make("talmox-lab-4123456789abcdef", false);
             symlink(elsewhere.join(LOCK), linked.join(LOCK)).unwrap();
             let foreign = make("talmox-lab-5123456789abcdef", true);
-            // Only root can give a folder away.
+            // Only root can change the owner of a directory.
             let is_given = chown(&foreign, Some(65_534), None).is_ok();
             drop(Folder::temporary_in(place.path()).unwrap());
             assert!(open.exists() && linked.exists());
             assert_eq!(foreign.exists(), is_given);
         }
-        // Who ends in order takes its own away.
+        // A lab that stops normally removes its directory.
         let path = running.path.clone();
         drop(running);
         assert!(!path.exists());

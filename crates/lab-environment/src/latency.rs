@@ -1,11 +1,11 @@
-//! How long things take on the simulated machines.
+//! Duration of operations on the simulated machines.
 
 use std::time::Duration;
 
-/// How slow the simulated hardware is.
+/// Speed of the simulated hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Nothing takes any time.
+    /// Every operation takes no time.
     Instant,
     #[default]
     Fast,
@@ -13,59 +13,59 @@ pub enum Profile {
     Slow,
 }
 
-/// Something that takes time.
+/// Kind of operation with a simulated duration.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
-    /// Answering a call.
+    /// Processing of an API call.
     Call,
-    /// Making an empty volume, a snapshot, or a linked clone of one.
+    /// Creation of an empty volume, a snapshot, or a linked clone.
     Allocate,
-    /// Reading and writing bytes of an image.
+    /// Copy of bytes of an image.
     Copy { bytes: u64 },
-    /// Going on with a copy that has begun.
+    /// Further part of a running copy of an image.
     Transfer { bytes: u64 },
-    /// Getting bytes from elsewhere on the network.
+    /// Download of bytes from the network.
     Fetch { bytes: u64 },
-    /// Going on with getting them.
+    /// Further part of a running download.
     Receive { bytes: u64 },
-    /// QEMU, from its start until it runs.
+    /// Start of the QEMU process of a VM.
     Start,
-    /// A guest that is told to power down.
+    /// Shutdown of a guest.
     PowerDown,
-    /// QEMU, until it is gone.
+    /// Exit of the QEMU process of a VM.
     Stop,
-    /// A machine, until its firmware has found what to boot.
+    /// Firmware of a machine, until it has found a boot device.
     Firmware,
-    /// A system, from its first instruction until its network is up.
+    /// Boot of a system, until its network is up.
     Boot,
-    /// A service of a guest, until it is well.
+    /// Start of a service, until it is healthy.
     Service,
-    /// A node of Talos 1.13 that changes from maintenance to mutual TLS.
+    /// Change of a Talos 1.13 node from maintenance mode to mutual TLS.
     Switch,
-    /// A guest that asks for the time.
+    /// Time synchronization of a guest.
     TimeSync,
-    /// A guest that gets the image of a container.
+    /// Pull of a container image.
     Pull,
-    /// A guest that writes a system onto its disk.
+    /// Installation of a system onto a disk.
     Install,
-    /// Moving a running guest to another host.
+    /// Live migration of a guest to another host.
     Migrate { bytes: u64 },
-    /// Making an image that nobody has asked for before.
+    /// Build of an image that the Image Factory has not cached.
     Build,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Profile {
-    /// Whether races between a machine's programs come out one way or the other, as on real machines. The faster profiles are
-    /// for tests, where every run takes the same way.
+    /// Whether races between the programs of a machine are decided at random, as on real machines.
+    /// The faster profiles are for tests, which need the same result in every run.
     pub fn has_races(self) -> bool {
         matches!(self, Self::Homelab | Self::Slow)
     }
 
-    /// How long this takes, without chance.
+    /// Time that this work takes, without jitter.
     pub fn time(self, work: Work) -> Duration {
-        // Milliseconds for one piece of work, and MiB per second for bytes.
+        // Milliseconds for one operation, and MiB per second for bytes.
         let (call, allocate, start, power_down, stop, build, disk, network) = match self {
             Self::Instant => return Duration::ZERO,
             Self::Fast => (0, 50, 400, 1_500, 200, 500, 2_000, 500),

@@ -1,7 +1,7 @@
-//! The environment that all simulated APIs of a lab share: its time, its chance, its faults, the hosts that it can
-//! reach, and its folder.
+//! Environment that all simulated APIs of a lab share: clock, random numbers, faults, reachable
+//! hosts and state directory.
 //!
-//! No API is simulated here. The crates that do so know of each other no more than this and a small interface.
+//! This crate simulates no API. The crates that do so depend on this crate and not on each other.
 
 mod environment;
 pub mod fault;

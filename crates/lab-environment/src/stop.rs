@@ -1,9 +1,9 @@
-//! The end of a lab, as its servers wait for it.
+//! Stop signal of a lab for its servers.
 
 use tokio::sync::watch;
 
 /// Waits until the lab stops.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A lab that is gone has stopped too.
+    // An error means that the sender is dropped, so the lab has stopped too.
     stop.wait_for(|stop| *stop).await.ok();
 }

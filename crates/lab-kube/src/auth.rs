@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Authentication and RBAC authorization of API requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,29 +9,29 @@ use super::object::{self, list, text};
 use super::store::State;
 use super::token;
 
-/// Somebody whom the API knows.
+/// Authenticated user with its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
 }
 
-/// What somebody wants to do.
+/// Verb and resource, or path, of a request that RBAC has to allow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'w> {
+pub(crate) struct AccessRequest<'w> {
     pub(crate) verb: &'w str,
     pub(crate) group: &'w str,
-    /// `pods`, or `pods/eviction`.
+    /// Resource name with its subresource, such as `pods` or `pods/eviction`.
     pub(crate) resource: &'w str,
     pub(crate) namespace: &'w str,
     pub(crate) name: &'w str,
-    /// For what is no resource; empty otherwise.
+    /// Path of a request that is not for a resource; empty otherwise.
     pub(crate) path: &'w str,
 }
 
-impl Wish<'_> {
-    /// What is said of somebody who may not.
-    pub(crate) fn refusal(&self, user: &str) -> String {
+impl AccessRequest<'_> {
+    /// Message for a user whom RBAC does not allow the request.
+    pub(crate) fn rejection(&self, user: &str) -> String {
         let scope = match self.namespace {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace \"{namespace}\""),
@@ -50,7 +50,7 @@ impl User {
         Self { name: name.to_owned(), groups }
     }
 
-    /// The user of a client certificate that has been verified.
+    /// User named by the subject of a verified client certificate.
     pub(crate) fn of_certificate(der: &[u8]) -> Option<Self> {
         let pem = format!(
             "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
@@ -61,7 +61,8 @@ impl User {
         Some(Self::new(&name, subject.organizations))
     }
 
-    /// The user of a token: of a service account, or `id.secret` of a Secret in `kube-system` for a node that joins.
+    /// User of a bearer token: of a service account, or of a bootstrap token `id.secret` from a
+    /// Secret in `kube-system`.
     pub(crate) fn of_token(state: &State, token: &str) -> Option<Self> {
         if let Some((space, name)) = token::holder(state, token) {
             let groups =
@@ -95,7 +96,7 @@ impl User {
         }
     }
 
-    pub(crate) fn may(&self, state: &State, wish: &Wish<'_>) -> bool {
+    pub(crate) fn may(&self, state: &State, access: &AccessRequest<'_>) -> bool {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
@@ -106,13 +107,13 @@ impl User {
                 _ => (format!("roles.{group}"), object::namespace(binding)),
             };
             let role = state.get(&id, namespace, text(binding, "/roleRef/name"));
-            role.is_some_and(|role| list(role, "/rules").iter().any(|rule| allows(rule, wish)))
+            role.is_some_and(|role| list(role, "/rules").iter().any(|rule| allows(rule, access)))
         };
         let bindings = |id: String| state.iter(&id).collect::<Vec<_>>();
         let wide = bindings(format!("clusterrolebindings.{group}"));
         let mut narrow = bindings(format!("rolebindings.{group}"));
         narrow.retain(|binding| {
-            !wish.namespace.is_empty() && object::namespace(binding) == wish.namespace
+            !access.namespace.is_empty() && object::namespace(binding) == access.namespace
         });
         wide.into_iter().chain(narrow).any(|binding| {
             list(binding, "/subjects").iter().any(|subject| self.is_subject(subject))
@@ -121,23 +122,23 @@ impl User {
     }
 }
 
-fn allows(rule: &Value, wish: &Wish<'_>) -> bool {
+fn allows(rule: &Value, access: &AccessRequest<'_>) -> bool {
     let has = |key: &str, wanted: &str| {
         let all = list(rule, &format!("/{key}")).iter().filter_map(Value::as_str);
         all.into_iter().any(|one| one == wanted || one == "*")
     };
-    if !wish.path.is_empty() {
+    if !access.path.is_empty() {
         let urls = list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str);
         let mut urls = urls.map(|url| match url.strip_suffix('*') {
-            Some(start) => wish.path.starts_with(start),
-            None => wish.path == url,
+            Some(start) => access.path.starts_with(start),
+            None => access.path == url,
         });
-        return has("verbs", wish.verb) && urls.any(|fits| fits);
+        return has("verbs", access.verb) && urls.any(|fits| fits);
     }
     let names = list(rule, "/resourceNames");
-    let part = wish.resource.split_once('/').map(|(_, part)| format!("*/{part}"));
-    has("verbs", wish.verb)
-        && has("apiGroups", wish.group)
-        && (has("resources", wish.resource) || part.is_some_and(|part| has("resources", &part)))
-        && (names.is_empty() || names.iter().any(|name| name == wish.name))
+    let part = access.resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+    has("verbs", access.verb)
+        && has("apiGroups", access.group)
+        && (has("resources", access.resource) || part.is_some_and(|part| has("resources", &part)))
+        && (names.is_empty() || names.iter().any(|name| name == access.name))
 }

@@ -1,4 +1,4 @@
-//! Bodies of answers: whole, or in pieces as things happen.
+//! Bodies of HTTP responses: complete, or streamed as events happen.
 
 use std::convert::Infallible;
 use std::pin::Pin;

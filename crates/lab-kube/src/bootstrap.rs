@@ -1,4 +1,5 @@
-//! What is there before anybody comes: namespaces, the API's own service, the roles of old.
+//! Objects of a new cluster: the system namespaces, the service `kubernetes` and the default RBAC
+//! roles.
 
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ pub(super) fn fill(state: &mut State) {
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
     ]);
-    let look = [
+    let discovery_paths = [
         "/api",
         "/api/*",
         "/apis",
@@ -44,7 +45,7 @@ pub(super) fn fill(state: &mut State) {
         "/version",
         "/version/",
     ];
-    let discovery = json!([{"nonResourceURLs": look, "verbs": ["get"]}]);
+    let discovery = json!([{"nonResourceURLs": discovery_paths, "verbs": ["get"]}]);
     let view = json!([{
         "apiGroups": ["", "apps", "batch", "policy", "networking.k8s.io", "discovery.k8s.io"],
         "resources": [
@@ -112,6 +113,6 @@ pub(super) fn fill(state: &mut State) {
 }
 
 fn make(state: &mut State, id: &str, object: Value) {
-    // In an empty cluster nothing is in the way.
+    // The cluster is empty, so no object of this name exists.
     state.create_inside(id, object).ok();
 }

@@ -1,4 +1,4 @@
-//! The built-in kinds: one line for each.
+//! Table of the built-in kinds, one line each.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ const ROWS: &[Row] = &[
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", &["crd", "crds"], Cluster, STATUS),
 ];
 
-/// What `kubectl get all` shows.
+/// Resources in the category `all`, which `kubectl get all` shows.
 const ALL: [&str; 9] = [
     "pods",
     "replicationcontrollers",

@@ -1,4 +1,4 @@
-//! Definitions of custom kinds: what they add, and what goes with them.
+//! CustomResourceDefinitions: registration and removal of the kinds that they define.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::store::State;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// The kind that a definition makes.
+/// Kind that a CustomResourceDefinition defines.
 fn kind_of(definition: &Value) -> Option<Kind> {
     let spec = definition.get("spec")?;
     let (group, plural, kind) =
@@ -63,7 +63,7 @@ fn kind_of(definition: &Value) -> Option<Kind> {
     })
 }
 
-/// A definition names fields as `.spec.replicas`.
+/// Paths of the `scale` subresource, converted from `.spec.replicas` to JSON pointers.
 fn scale_paths(version: &Value) -> Option<ScalePaths> {
     let scale = version.pointer("/subresources/scale")?;
     let path = |field: &str| scale[field].as_str().map(|path| path.replace('.', "/"));
@@ -74,7 +74,8 @@ fn scale_paths(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-/// A definition that was made or changed takes effect at once. What was written, as it is then.
+/// Registers the kind of a CustomResourceDefinition that was created or changed, and marks it as
+/// established. Returns the stored object.
 pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -> Arc<Value> {
     if kind.id != DEFINITIONS {
         return written;
@@ -99,14 +100,14 @@ pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -
     if definition == *written { written } else { state.put(DEFINITIONS, definition) }
 }
 
-/// A definition that was there before adds its kind again.
-pub(super) fn learn(state: &mut State, definition: &Value) {
+/// Registers the kind of a CustomResourceDefinition of a saved cluster.
+pub(super) fn register_kind(state: &mut State, definition: &Value) {
     if let Some(kind) = kind_of(definition) {
         state.kinds.insert(kind);
     }
 }
 
-/// With a definition its objects go.
+/// Removes the kind and all objects of a CustomResourceDefinition that was deleted.
 pub(super) fn after_removal(state: &mut State, kind: &Kind, gone: &Value) {
     if kind.id != DEFINITIONS {
         return;
@@ -115,5 +116,5 @@ pub(super) fn after_removal(state: &mut State, kind: &Kind, gone: &Value) {
     for left in state.all(&id) {
         state.take(&id, object::namespace(&left), object::name(&left));
     }
-    state.drop_shelf(&id);
+    state.drop_kind_store(&id);
 }

@@ -1,4 +1,4 @@
-//! What the API server fills in where nothing is said.
+//! Defaulting of fields that a client left out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::object::{self, entry, text};
 use super::schema;
 use super::store::State;
 
-/// Completes a new object.
+/// Fills in the defaults of a new object.
 pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
     match kind.id.as_str() {
         "namespaces" => {
@@ -28,9 +28,9 @@ pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
             pod_spec(spec, "Always");
             set_in(spec, "enableServiceLinks", true);
             share_ports(spec);
-            // What a kubelet runs by itself has no account.
+            // Mirror pods have no service account.
             if object::annotation(new, "kubernetes.io/config.mirror").is_none() {
-                // By its old name, at times.
+                // `serviceAccount` is the deprecated name of `serviceAccountName`.
                 let account = match text(new, "/spec/serviceAccount") {
                     "" => "default".to_owned(),
                     account => account.to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
     }
 }
 
-/// Keeps in an update what its sender may leave out.
+/// Keeps fields in an update that the client may leave out.
 pub(super) fn keep(kind: &Kind, old: &Value, new: &mut Value) {
     match kind.id.as_str() {
         "secrets" => {
@@ -155,7 +155,7 @@ fn pod_spec(spec: &mut Map<String, Value>, restart: &str) {
     }
 }
 
-/// Ports of a pod that is in the network of its node are ports of the node.
+/// Copies container ports to `hostPort` in pods with `hostNetwork`.
 fn share_ports(spec: &mut Map<String, Value>) {
     if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
         return;
@@ -192,7 +192,7 @@ fn service(state: &State, new: &mut Value) {
     new["status"] = json!({"loadBalancer": {}});
 }
 
-/// The first address of the service network that no service has; the first ten are spoken for.
+/// First free address of the service network, after the ten addresses that are reserved.
 fn free_address(state: &State) -> String {
     let [a, b, c] = state.settings.service_network;
     let used: Vec<&str> =

@@ -1,16 +1,18 @@
-//! What the API says about itself.
+//! Discovery documents and OpenAPI documents.
 
 use serde_json::{Value, json};
 
 use super::kind::{Kind, Kinds};
 
-/// What can be done with objects of a kind.
+/// Verbs that a kind supports.
 fn verbs(kind: &Kind) -> Vec<&'static str> {
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    all.into_iter().filter(|verb| *verb != "deletecollection" || kind.goes_by_the_list()).collect()
+    all.into_iter()
+        .filter(|verb| *verb != "deletecollection" || kind.supports_delete_collection())
+        .collect()
 }
 
-/// Subresources of a kind: name, group, version and kind of what is sent, and verbs.
+/// Subresources of a kind: name; group, version and kind of the request body; and verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &[&str])> {
     let mut all: Vec<(&str, &str, &str, &str, &[&str])> = vec![];
     let own = kind.name.as_str();
@@ -78,7 +80,7 @@ fn of_version<'k>(
         .filter(move |kind| kind.group == group && kind.versions.iter().any(|v| v == version))
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`.
+/// Resource list of `/api/v1` or `/apis/GROUP/VERSION`.
 pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let mut all = vec![];
     for kind in of_version(kinds, group, version) {
@@ -124,7 +126,7 @@ pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
     }))
 }
 
-/// Everything of a root at once, as newer clients want it.
+/// Aggregated discovery document of `/api` or `/apis`.
 pub(super) fn aggregated(kinds: &Kinds, is_core: bool) -> Value {
     let groups = kinds.groups();
     let groups: Vec<(&str, Vec<&str>)> =
@@ -177,7 +179,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     resource
 }
 
-/// Where the OpenAPI documents are.
+/// Index of the OpenAPI v3 documents.
 pub(super) fn openapi_root(kinds: &Kinds) -> Value {
     let mut paths = serde_json::Map::new();
     let mut add = |path: String| {
@@ -193,7 +195,8 @@ pub(super) fn openapi_root(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-/// As much as clients look for: which kinds can be patched, and that fields are validated here.
+/// OpenAPI v3 document with the parts that `kubectl` reads: which kinds can be patched, and that
+/// the server validates fields.
 pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let mut paths = serde_json::Map::new();
     let root =
@@ -227,8 +230,8 @@ pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value
     }))
 }
 
-/// The older document without any kinds, as a protocol buffer: a client that would validate objects
-/// by itself finds nothing against them.
+/// OpenAPI v2 document without kinds, as a protocol buffer. Without schemas an older client does
+/// not validate objects itself.
 pub(super) const OPENAPI_V2: &[u8] = b"\x0a\x032.0";
 
 pub(super) fn openapi_v2() -> Value {

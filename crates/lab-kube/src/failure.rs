@@ -1,15 +1,15 @@
-//! What the API refuses, as the `Status` objects that clients read.
+//! Errors of the API, in the form of the `Status` objects that clients read.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::auth::Wish;
+use super::auth::AccessRequest;
 use super::kind::Kind;
 use super::object;
 use super::request::Target;
 
-/// An answer of 400 and above.
+/// API error with a status code of 400 or above.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub code: u16,
@@ -50,7 +50,7 @@ impl Failure {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.id)).about(kind, name)
     }
 
-    /// For a path that leads nowhere.
+    /// 404 for a path without a resource.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
@@ -73,7 +73,7 @@ impl Failure {
         )
     }
 
-    /// Fields that belong to others: each with the manager that has it, quoted.
+    /// 409 of server-side apply, for fields with their other managers, each quoted.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let message = match conflicts {
             [(manager, field)] => {
@@ -96,7 +96,7 @@ impl Failure {
         })
     }
 
-    /// 422 for all that is wrong: each with the field, and worded as the API server does.
+    /// 422 with all validation errors, each with its field and in the words of the API server.
     pub(crate) fn unless_valid(
         kind: &Kind,
         name: &str,
@@ -110,10 +110,10 @@ impl Failure {
         if let [_, others @ ..] = problems
             && !others.is_empty()
         {
-            let told = problems.iter().map(|(field, problem)| format!("{field}: {problem}"));
-            let told: Vec<String> = told.collect();
+            let messages = problems.iter().map(|(field, problem)| format!("{field}: {problem}"));
+            let messages: Vec<String> = messages.collect();
             failure.message =
-                format!("{} \"{name}\" is invalid: [{}]", kind.qualified(), told.join(", "));
+                format!("{} \"{name}\" is invalid: [{}]", kind.qualified(), messages.join(", "));
             for (field, problem) in others {
                 failure = failure.because(cause(problem), problem, field);
             }
@@ -121,26 +121,26 @@ impl Failure {
         Err(failure)
     }
 
-    /// 422 about what stands beside the object.
+    /// 422 about the options of a request.
     pub(crate) fn invalid_options(options: &str, field: &str, problem: &str) -> Self {
         let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {problem}");
         Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, field)
     }
 
-    /// 422 about the number that a workload is to have.
+    /// 422 about the replicas of a `Scale`.
     pub(crate) fn invalid_scale(name: &str, problem: &str) -> Self {
         let message = format!("Scale.autoscaling \"{name}\" is invalid: spec.replicas: {problem}");
         Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, "spec.replicas")
     }
 
-    /// 422 about a token that is asked for.
+    /// 422 about a `TokenRequest`.
     pub(crate) fn invalid_token_request(field: &str, problem: &str) -> Self {
         let message =
             format!("TokenRequest.authentication.k8s.io \"\" is invalid: {field}: {problem}");
         Self::new(422, "Invalid", message).because("FieldValueInvalid", problem, field)
     }
 
-    /// 422: a patch with fields that there are not, or that it has twice.
+    /// 422 about a patch with unknown or duplicate fields.
     pub(crate) fn strict_patch(patch: &str, problems: &str) -> Self {
         let problem =
             format!("Invalid value: {}: strict decoding error: {problems}", Value::from(patch));
@@ -148,7 +148,7 @@ impl Failure {
         Self::new(422, "Invalid", message).because("FieldValueInvalid", &problem, "patch")
     }
 
-    /// What server-side apply says of a field that there is not.
+    /// Error of server-side apply about a field that is not in the schema.
     pub(crate) fn not_in_schema(target: &Target, config: &Value, place: &str) -> Self {
         let (space, name) = (object::namespace(config), object::name(config));
         let Target { kind, version, .. } = target;
@@ -162,13 +162,14 @@ impl Failure {
         )
     }
 
-    /// A patch that does not fit the object. Why, only the log of the API server says.
+    /// 422 for a patch that does not fit the object. A real API server writes the cause only to its
+    /// log.
     pub(crate) fn patch_failed() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message)
     }
 
-    /// 422; `problem` as the API server words it, such as `Required value`.
+    /// 422; `problem` is in the words of the API server, such as `Required value`.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, problem: &str) -> Self {
         let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());
         let mut failure = Self::new(422, "Invalid", message).about(kind, name);
@@ -190,12 +191,12 @@ impl Failure {
         Self::new(403, "Forbidden", message).about(kind, name)
     }
 
-    /// Somebody who may not ask in the name of another.
-    pub(crate) fn forbidden_impersonation(user: &str, wish: &Wish<'_>) -> Self {
-        let Wish { group, resource, name, .. } = wish;
+    /// 403 for a user that is not allowed to impersonate another.
+    pub(crate) fn forbidden_impersonation(user: &str, access: &AccessRequest<'_>) -> Self {
+        let AccessRequest { group, resource, name, .. } = access;
         let resource = resource.split('/').next().unwrap_or_default();
         let dot = if group.is_empty() { "" } else { "." };
-        let cause = wish.refusal(user);
+        let cause = access.rejection(user);
         let message = format!("{resource}{dot}{group} \"{name}\" is forbidden: {cause}");
         let mut failure = Self::new(403, "Forbidden", message);
         for (key, value) in [("name", *name), ("group", *group), ("kind", resource)] {
@@ -206,8 +207,8 @@ impl Failure {
         failure
     }
 
-    /// Groups or the like of somebody else, without who that is.
-    pub(crate) fn impersonates_nobody() -> Self {
+    /// Error about impersonated groups or extras without an impersonated user.
+    pub(crate) fn impersonation_without_user() -> Self {
         Self::new(500, "InternalError", "requested groups without impersonating a user")
     }
 
@@ -216,7 +217,7 @@ impl Failure {
         Self::new(403, "Forbidden", message)
     }
 
-    /// A namespace that is on its way out takes nothing new.
+    /// 403 for an object created in a terminating namespace.
     pub(crate) fn terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let cause = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -242,23 +243,23 @@ impl Failure {
         Self::new(413, "RequestEntityTooLarge", "limit is 3145728")
     }
 
-    /// 410: what was asked about is no longer remembered.
+    /// 410 for a revision that is no longer in the history.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// A kubelet that takes no calls: there are no containers behind it.
+    /// Error of a kubelet that does not answer: the lab runs no containers.
     pub(crate) fn no_kubelet(message: String) -> Self {
         Self::new(500, "InternalError", message)
     }
 
-    /// What etcd said instead of an answer.
+    /// 500 with an error message of etcd.
     pub(crate) fn of_etcd(message: &str) -> Self {
         Self::new(500, "InternalError", message)
     }
 
-    /// What a script of faults wants said.
-    pub(crate) fn on_order(code: u16, message: &str) -> Self {
+    /// Error that an injected fault asks for.
+    pub(crate) fn of_fault(code: u16, message: &str) -> Self {
         let reason = match code {
             401 => "Unauthorized",
             403 => "Forbidden",
@@ -300,7 +301,7 @@ impl Failure {
     }
 }
 
-/// What kind of problem it is, by how it is worded.
+/// Reason of a validation error (`FieldValueRequired` and so on), derived from its text.
 fn cause(problem: &str) -> &'static str {
     match problem {
         _ if problem.starts_with("Required") => "FieldValueRequired",

@@ -1,5 +1,5 @@
-//! What kubelets say again and again though nothing changed: leases, and the times of conditions. It is
-//! worked out when somebody looks, so that hundreds of nodes that are well keep nobody busy.
+//! Heartbeats of kubelets: lease renewals and the heartbeat times of node conditions. They are
+//! computed when an object is read, so that hundreds of idle nodes cause no work.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use talmox_talos_config::time::UnixTime;
 use super::object::{name, namespace, text};
 use super::store::State;
 
-/// How often a lease is renewed.
+/// Seconds between renewals of a lease.
 const LEASE: u64 = 10;
-/// How often a node whose conditions do not change is reported.
+/// Seconds between status reports of a node whose conditions do not change.
 const REPORT: u64 = 300;
 
-/// A time with microseconds, as leases have it.
+/// Formats a time with microseconds, as leases have it.
 pub fn micro_time(time: Duration) -> String {
     second(time).replace('Z', &format!(".{:06}Z", time.subsec_micros()))
 }
@@ -24,27 +24,29 @@ fn second(time: Duration) -> String {
     UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX)).to_string()
 }
 
-/// The last time that something happened which happens every so many seconds.
+/// Last multiple of the interval before a time.
 fn last(time: Duration, every: u64) -> Duration {
     time.saturating_sub(Duration::from_secs(time.as_secs() % every))
 }
 
-/// The object with what its kubelet said of it last.
-pub(super) fn as_heard<'o>(state: &State, id: &str, object: &'o Value) -> Cow<'o, Value> {
+/// Returns the object with the heartbeat times of its kubelet.
+pub(super) fn with_heartbeat<'o>(state: &State, id: &str, object: &'o Value) -> Cow<'o, Value> {
     let is_lease = id == "leases.coordination.k8s.io" && namespace(object) == "kube-node-lease";
-    let heard = (is_lease || id == "nodes").then(|| state.machines.heard(name(object), state.now));
-    let Some(heard) = heard.flatten() else { return Cow::Borrowed(object) };
+    let last_heartbeat =
+        (is_lease || id == "nodes").then(|| state.machines.last_heartbeat(name(object), state.now));
+    let Some(last_heartbeat) = last_heartbeat.flatten() else { return Cow::Borrowed(object) };
     let mut object = object.clone();
     if is_lease {
-        object["spec"]["renewTime"] = micro_time(last(heard, LEASE)).into();
+        object["spec"]["renewTime"] = micro_time(last(last_heartbeat, LEASE)).into();
         return Cow::Owned(object);
     }
     let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
         let changed = text(condition, "/lastTransitionTime").to_owned();
         let is_lost = condition["status"] == "Unknown";
-        let reported = second(last(heard, REPORT));
-        // Times of one form are in the order of their texts. What was lost was heard before it changed.
+        let reported = second(last(last_heartbeat, REPORT));
+        // RFC 3339 times sort like their text. A lost node reported last before its condition
+        // changed.
         let time = if is_lost { reported } else { reported.max(changed) };
         condition["lastHeartbeatTime"] = time.into();
     }

@@ -8,33 +8,34 @@ use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Where the connections to an API server come from.
+/// Source of the connections to an API server.
 pub trait Connections: Send + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// The next connection; none once there are no more.
+    /// Waits for the next connection; `None` when there are no more.
     fn next(&mut self) -> impl Future<Output = Option<io::Result<Self::Stream>>> + Send;
 }
 
-/// The machine that an API server runs on.
+/// Machine that an API server runs on.
 pub trait ServerHost: fmt::Debug + Send + Sync {
-    /// Called before each request: lets happen what is to happen before it, and says what becomes of it.
+    /// Called before each request: applies the faults that are due before it, and decides how it is
+    /// answered.
     fn receive<'r>(&'r self, method: &'r str, path: &'r str) -> Receiving<'r>;
 }
 
 /// The future of [`ServerHost::receive`].
 pub type Receiving<'r> = Pin<Box<dyn Future<Output = RequestFate> + Send + 'r>>;
 
-/// What becomes of a request.
+/// Decision about how an API request is handled.
 pub enum RequestFate {
-    /// It is answered. Called when all is done: lets happen what is to happen then. False where no answer is sent any
-    /// more.
+    /// The request is answered. The function is called when the answer is ready: it applies the
+    /// faults that are due then, and returns false if the answer must not be sent.
     Answered(Box<dyn FnOnce() -> bool + Send>),
     Refused {
         status: u16,
         message: String,
     },
-    /// The connection breaks.
+    /// The connection of the request is closed without an answer.
     Cut,
 }
 

@@ -1,4 +1,4 @@
-//! What kinds of objects there are: the built-in ones, and those that definitions add.
+//! Kinds of objects: built-in ones, and those of CustomResourceDefinitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::builtin;
 use super::printer::CustomColumn;
 
-/// A kind of objects, and where the API has them.
+/// Kind of objects with its API paths.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kind {
-    /// `pods`, or `deployments.apps`: what it is called in messages, and its key in the store.
+    /// Resource name in messages and key in the store, such as `pods` or `deployments.apps`.
     pub(crate) id: String,
     pub(crate) group: String,
-    /// All versions it is served in; objects rest in the first.
+    /// All served versions; objects are stored in the first.
     pub(crate) versions: Vec<String>,
-    /// `Deployment`.
+    /// Kind name, such as `Deployment`.
     pub(crate) name: String,
     pub(crate) plural: String,
     pub(crate) singular: String,
@@ -25,18 +25,18 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     pub(crate) status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// What a definition wants to be shown, per version; none for built-in kinds.
+    /// Printer columns of a CustomResourceDefinition by version; `None` for built-in kinds.
     pub(crate) custom: Option<BTreeMap<String, Vec<CustomColumn>>>,
-    /// What the objects of a definition look like, per version.
+    /// Schemas of a CustomResourceDefinition by version.
     pub(crate) schemas: BTreeMap<String, Value>,
 }
 
-/// Where objects have what their `scale` shows, as JSON pointers.
+/// JSON pointers to the fields that the `scale` subresource shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) wanted: String,
     pub(crate) current: String,
-    /// A selector as text; none where there is a proper one in the spec, or none at all.
+    /// Pointer to a selector in text form; `None` if `spec.selector` is used or there is none.
     pub(crate) selector: Option<String>,
 }
 
@@ -59,24 +59,24 @@ impl Kind {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }
 
-    /// `Deployment.apps`, as messages about invalid objects say it.
+    /// Kind name with its group, such as `Deployment.apps`, for messages about invalid objects.
     pub(crate) fn qualified(&self) -> String {
         Self::id(&self.group, &self.name)
     }
 
-    /// Whether `metadata.generation` counts what was wanted of its objects.
+    /// Whether `metadata.generation` counts changes of the spec.
     pub(crate) fn counts_generations(&self) -> bool {
         let counted = ["apps", "batch", "policy", "networking.k8s.io", "apiextensions.k8s.io"];
         self.custom.is_some() || counted.contains(&self.group.as_str()) || self.id == "pods"
     }
 
-    /// Whether many of its objects can be deleted by one request.
-    pub(crate) fn goes_by_the_list(&self) -> bool {
+    /// Whether the kind supports `deletecollection`.
+    pub(crate) fn supports_delete_collection(&self) -> bool {
         self.id != "namespaces"
     }
 }
 
-/// All kinds of one cluster.
+/// All Kubernetes kinds that a cluster knows.
 #[derive(Debug)]
 pub(crate) struct Kinds(BTreeMap<String, Arc<Kind>>);
 
@@ -109,7 +109,7 @@ impl Kinds {
         self.0.values()
     }
 
-    /// Groups other than the core one, with their versions, the preferred one first.
+    /// API groups except the core group, with their versions, the preferred one first.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for kind in self.iter().filter(|kind| !kind.group.is_empty()) {

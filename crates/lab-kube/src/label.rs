@@ -1,4 +1,4 @@
-//! Labels and annotations that the API server does not take.
+//! Validation of labels and annotations.
 
 use serde_json::{Map, Value};
 
@@ -9,17 +9,17 @@ use super::validate::subdomain_problems;
 
 const NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-/// All annotations of an object together.
-const MOST: usize = 256 * 1024;
+/// Maximum size of all annotations of an object.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
-/// Keys and values of an object's labels, and keys of its annotations: all that is wrong with them.
+/// Validates the labels and the annotation keys of an object, and reports all errors.
 pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let mut problems = vec![];
     let mut invalid = |field: &str, text: &str, rules: Vec<String>| {
-        let told = rules.into_iter().map(|rule| format!("Invalid value: {text:?}: {rule}"));
-        problems.extend(told.map(|problem| (field.to_owned(), problem)));
+        let messages = rules.into_iter().map(|rule| format!("Invalid value: {text:?}: {rule}"));
+        problems.extend(messages.map(|problem| (field.to_owned(), problem)));
     };
     for (key, value) in entries(object, "labels") {
         invalid("metadata.labels", key, key_problems(key));
@@ -29,18 +29,18 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     }
     let mut size = 0;
     for (key, value) in entries(object, "annotations") {
-        // Capitals are let through in the prefix too.
+        // Upper case is valid in the prefix of an annotation key.
         invalid("metadata.annotations", key, key_problems(&key.to_lowercase()));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
-    if size > MOST {
-        let problem = format!("Too long: may not be more than {MOST} bytes");
+    if size > MAX_ANNOTATIONS {
+        let problem = format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes");
         problems.push(("metadata.annotations".to_owned(), problem));
     }
     Failure::unless_valid(kind, object::name(object), &problems)
 }
 
-/// The levels of PodSecurity that a namespace asks for, where they are not those that it had.
+/// Validates the PodSecurity labels of a namespace that changed.
 pub(super) fn check_pod_security(
     kind: &Kind,
     old: Option<&Value>,
@@ -83,7 +83,7 @@ fn entries<'o>(object: &'o Value, what: &str) -> impl Iterator<Item = (&'o Strin
     object["metadata"][what].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// What is wrong with a key: a name, or one behind a domain.
+/// Errors of a label key: a name, or a domain prefix and a name.
 pub(super) fn key_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

@@ -1,14 +1,14 @@
-//! A simulated Kubernetes API: what clients of a cluster can see of it, and what happens behind it.
+//! Simulated Kubernetes API server with controllers.
 //!
-//! One [`KubeStore`] is a cluster's memory. Any number of listeners serve it ([`serve`]), so that
-//! every control plane and the shared address can have one that comes and goes. [`control`] runs
-//! what the controller manager, the scheduler and the kubelets do; [`KubeStore::start_kubelet`] and
-//! its like tell it which machines there are.
+//! One [`KubeStore`] holds the objects of a cluster. Any number of listeners serve it ([`serve`]),
+//! so that every control-plane node and the shared endpoint can have its own server. [`control`]
+//! runs the controller manager, the scheduler and the kubelets; [`KubeStore::start_kubelet`] and
+//! [`KubeStore::stop_kubelet`] add and remove machines.
 //!
-//! It is no second API server: objects are believed where they are not plainly wrong, there is one
-//! version of each built-in kind, no admission by webhooks, no conversion, no quota.
+//! The simulation is not complete: validation covers common mistakes, each built-in kind has one
+//! version, and there are no admission webhooks, no conversion and no quotas.
 
-mod admit;
+mod admission;
 mod answer;
 mod auth;
 mod body;
@@ -23,22 +23,22 @@ mod failure;
 mod fields;
 mod heartbeat;
 mod host;
-mod impersonate;
-mod inside;
+mod impersonation;
+mod internal;
 mod kind;
 mod label;
+mod mirror;
 pub mod object;
 mod patch;
 mod printer;
 mod proto;
 mod request;
 mod requirement;
-mod saved;
+mod saved_store;
 mod schema;
 mod security;
 mod selector;
 mod server;
-mod shadow;
 mod store;
 mod tls;
 mod token;
@@ -52,10 +52,10 @@ pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
 pub use heartbeat::micro_time;
 pub use host::{Connections, Receiving, RequestFate, ServerHost};
+pub use mirror::HELD;
 pub use request::{decode, query};
-pub use saved::SavedStore;
+pub use saved_store::SavedStore;
 pub use server::{ApiServer, KubeServer, Memory, collect, serve, serve_at};
-pub use shadow::HELD;
 pub use store::{KubeSettings, KubeStore};
 pub use tls::KubeTls;
 pub use yaml::{read_all as read_yaml, to_json as yaml_to_json};

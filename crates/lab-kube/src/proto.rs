@@ -1,28 +1,28 @@
-//! Bodies as protocol buffers: the kinds that `kubectl create` sends so, by a table of their fields.
+//! Decoder of protocol buffer bodies, for the kinds that `kubectl create` sends in this form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// What is before every such body.
+/// Prefix of every protocol buffer body.
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep messages may be nested.
-const DEEPEST: usize = 16;
+/// Maximum nesting depth of protocol buffer messages.
+const MAX_DEPTH: usize = 16;
 
-/// What a field holds.
+/// Type of a protocol buffer field.
 #[derive(Clone, Copy)]
 enum Type {
     Text,
     Texts,
     Number,
     Flag,
-    /// Texts by text.
+    /// Mapping of strings to strings.
     TextMap,
-    /// Bytes by text.
+    /// Mapping of strings to bytes.
     ByteMap,
     One(Message),
     Many(Message),
-    /// A number or a text.
+    /// Number or string (`IntOrString`).
     Either,
 }
 
@@ -179,14 +179,14 @@ fn message(kind: &str) -> Option<Message> {
     })
 }
 
-/// The object in a body; none if it is of a kind that is not known here, or broken.
+/// Decodes the object in a body; `None` if its kind is unknown or it is malformed.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
-    let mut envelope = Reader(body.strip_prefix(MAGIC)?);
+    let mut envelope = WireReader(body.strip_prefix(MAGIC)?);
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), vec![]);
     while let Some((number, part)) = envelope.next()? {
         match (number, part) {
-            (1, Part::Bytes(meta)) => {
-                let mut meta = Reader(meta);
+            (1, WireValue::Bytes(meta)) => {
+                let mut meta = WireReader(meta);
                 while let Some((number, part)) = meta.next()? {
                     match number {
                         1 => api_version = part.text()?,
@@ -195,7 +195,7 @@ pub(super) fn read(body: &[u8]) -> Option<Value> {
                     }
                 }
             }
-            (2, Part::Bytes(bytes)) => raw = bytes.to_vec(),
+            (2, WireValue::Bytes(bytes)) => raw = bytes.to_vec(),
             _ => {}
         }
     }
@@ -206,11 +206,11 @@ pub(super) fn read(body: &[u8]) -> Option<Value> {
 }
 
 fn object(fields: Message, bytes: &[u8], depth: usize) -> Option<Map<String, Value>> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return None;
     }
     let mut object = Map::new();
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     while let Some((number, part)) = reader.next()? {
         let Some((_, name, kind)) = fields.iter().find(|(known, ..)| *known == number) else {
             continue;
@@ -246,7 +246,7 @@ fn object(fields: Message, bytes: &[u8], depth: usize) -> Option<Map<String, Val
             Either => either(part.bytes()?)?,
             Text => part.text()?.into(),
         };
-        // A text that is not there is sent as an empty one.
+        // A missing string is encoded as an empty one.
         if value != "" {
             object.insert(name, value);
         }
@@ -255,7 +255,7 @@ fn object(fields: Message, bytes: &[u8], depth: usize) -> Option<Map<String, Val
 }
 
 fn entry(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     let (mut key, mut value) = (String::new(), vec![]);
     while let Some((number, part)) = reader.next()? {
         match number {
@@ -268,7 +268,7 @@ fn entry(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 fn either(bytes: &[u8]) -> Option<Value> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     let (mut is_text, mut number, mut text) = (false, 0, String::new());
     while let Some((field, part)) = reader.next()? {
         match field {
@@ -281,14 +281,14 @@ fn either(bytes: &[u8]) -> Option<Value> {
     Some(if is_text { text.into() } else { number.into() })
 }
 
-struct Reader<'b>(&'b [u8]);
+struct WireReader<'b>(&'b [u8]);
 
-enum Part<'b> {
+enum WireValue<'b> {
     Number(i64),
     Bytes(&'b [u8]),
 }
 
-impl<'b> Part<'b> {
+impl<'b> WireValue<'b> {
     fn bytes(self) -> Option<&'b [u8]> {
         if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
     }
@@ -302,22 +302,22 @@ impl<'b> Part<'b> {
     }
 }
 
-impl<'b> Reader<'b> {
-    /// The next field: its number, and what it holds. The outer none is for what is broken.
+impl<'b> WireReader<'b> {
+    /// Reads the next field, with its number. The outer `None` is for malformed input.
     #[expect(clippy::option_option, reason = "broken, at the end, or a field")]
-    fn next(&mut self) -> Option<Option<(u64, Part<'b>)>> {
+    fn next(&mut self) -> Option<Option<(u64, WireValue<'b>)>> {
         if self.0.is_empty() {
             return Some(None);
         }
         let key = self.varint()?;
         let part = match key & 7 {
-            0 => Part::Number(self.varint()?.cast_signed()),
-            1 => Part::Bytes(self.take(8)?),
+            0 => WireValue::Number(self.varint()?.cast_signed()),
+            1 => WireValue::Bytes(self.take(8)?),
             2 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                Part::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
-            5 => Part::Bytes(self.take(4)?),
+            5 => WireValue::Bytes(self.take(4)?),
             _ => return None,
         };
         Some(Some((key >> 3, part)))
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_map_is_read_and_rubbish_is_not() {
+    fn a_config_map_is_decoded_and_garbage_is_rejected() {
         let metadata = field(1, b"conf");
         let data = [field(1, b"key"), field(2, b"value")].concat();
         let raw = [field(1, &metadata), field(2, &data)].concat();

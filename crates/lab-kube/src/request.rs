@@ -1,4 +1,4 @@
-//! Requests, taken apart.
+//! Parsed API requests.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use super::failure::Failure;
 use super::kind::{Kind, Kinds};
 use super::printer::Include;
 
-/// A request whose body has arrived and whose sender is known.
+/// Authenticated request with its complete body.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Decoded, without empty steps.
+    /// Decoded path segments without empty ones.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
-    /// What the server that was asked says it is.
+    /// Kubernetes version of the server that received the request.
     pub(crate) server_version: Arc<str>,
     pub(crate) body: Vec<u8>,
     pub(crate) user: User,
 }
 
-/// In which form objects are wanted.
+/// Form in which the client wants objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -33,14 +33,14 @@ pub(crate) enum Form {
     Table(Include),
 }
 
-/// What a path is about.
+/// Resource that the path of a request refers to.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Arc<Kind>,
     pub(crate) version: String,
-    /// Empty for kinds without namespaces, and for all namespaces.
+    /// Namespace of the request; empty for cluster-scoped kinds, and for all namespaces.
     pub(crate) namespace: String,
-    /// Empty for all objects.
+    /// Name of the object; empty for a request about all objects.
     pub(crate) name: String,
     pub(crate) subresource: String,
 }
@@ -59,7 +59,7 @@ impl Request {
         self.parameter("dryRun") == "All"
     }
 
-    /// Who is noted as the one who wrote a field.
+    /// Name of the field manager of a request.
     pub(crate) fn manager(&self) -> &str {
         match self.parameter("fieldManager") {
             "" => match self.user_agent.split('/').next().unwrap_or_default() {
@@ -70,7 +70,7 @@ impl Request {
         }
     }
 
-    /// The form that the client likes best of those there are.
+    /// Supported form that the client prefers.
     pub(crate) fn form(&self) -> Form {
         for wanted in self.accept.split(',') {
             let mut parts = wanted.split(';').map(str::trim);
@@ -92,7 +92,7 @@ impl Request {
         Form::Whole
     }
 
-    /// The body as JSON; YAML is read too, and protocol buffers of a few kinds.
+    /// Body as JSON, converted from YAML or, for a few kinds, from protocol buffers.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.content_type.starts_with("application/vnd.kubernetes.protobuf") {
             return super::proto::read(&self.body).ok_or_else(|| Failure::unsupported_media_type(
@@ -108,7 +108,7 @@ impl Request {
 }
 
 impl Target {
-    /// None for a path that leads to no resource.
+    /// Finds the resource of a path; `None` if there is none.
     pub(crate) fn find(kinds: &Kinds, path: &[String]) -> Option<Self> {
         let steps: Vec<&str> = path.iter().map(String::as_str).collect();
         let (group, version, rest) = match steps.as_slice() {
@@ -117,7 +117,7 @@ impl Target {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            // The namespace itself, or a part of it.
+            // The path is of a namespace itself, or of its subresource.
             ["namespaces", ..] if group.is_empty() && rest.len() < 3 => ("", rest),
             ["namespaces", _, "status" | "finalize"] if group.is_empty() => ("", rest),
             ["namespaces", namespace, rest @ ..] => (*namespace, rest),
@@ -144,7 +144,7 @@ impl Target {
     }
 }
 
-/// `a%20b` as `a b`; what is no valid escape stays as it is.
+/// Decodes `a%20b` to `a b`; invalid escapes stay unchanged.
 pub fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_objects() {
+    fn paths_resolve_to_resources() {
         for (path, wanted) in [
             ("/api/v1/nodes", Some("nodes   ")),
             ("/api/v1/nodes/n1/status", Some("nodes  n1 status")),

@@ -1,4 +1,4 @@
-//! What labels must be like, read as the API server reads it, with its words for what is wrong.
+//! Parser of label selectors with the error messages of the API server.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) enum Operator {
 }
 
 impl Requirement {
-    /// As a query parameter has it.
+    /// Text of the requirement in the form of a query parameter.
     pub(super) fn text(&self) -> String {
         let Self { key, values, .. } = self;
         match (self.operator, values.as_slice()) {
@@ -184,7 +184,7 @@ impl<'t> Parser<'t> {
         Ok(Requirement { key, operator, values })
     }
 
-    /// What stands in parentheses; nothing at all is an empty value.
+    /// Parses the values in parentheses of a label selector; an empty list is one empty value.
     fn values(&mut self) -> Result<BTreeSet<&'t str>, String> {
         let open = self.take();
         if open.sort != Sort::Open {
@@ -199,7 +199,7 @@ impl<'t> Parser<'t> {
                 return Err(format!("found '{found}', expected: ',', ')' or identifier"));
             }
         }
-        // Whoever fills the list stops before the end of it.
+        // `listed` stops before the closing parenthesis.
         self.take();
         Ok(values)
     }
@@ -240,7 +240,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// One value, which may be empty.
+    /// Parses a single value of a label selector, which may be empty.
     fn exact(&mut self) -> Result<BTreeSet<&'t str>, String> {
         if matches!(self.peek().sort, Sort::End | Sort::Comma) {
             return Ok([""].into());

@@ -1,5 +1,6 @@
-//! The schema of a definition, and the objects that do not keep to it. Looked at are types, required fields, values to
-//! choose from, and how large, long or many something may be; not patterns, formats, rules, and what combines schemas.
+//! Validation of custom objects by the schema of their CustomResourceDefinition. It covers types,
+//! required fields, enums and limits of size, length and number; not patterns, formats, CEL rules
+//! and combined schemas.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::object::{self, flag, list, text};
 
-/// Fills in what the schema says where the object says nothing.
+/// Fills in the defaults of the schema.
 pub(super) fn complete(kind: &Kind, object: &mut Value) {
     if let Some(schema) = kind.schemas.get(&kind.versions[0]) {
         default(schema, object);
@@ -39,25 +40,25 @@ fn default(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Refuses an object that does not fit.
+/// Rejects an object that does not match the schema.
 pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let Some(schema) = kind.schemas.get(&kind.versions[0]) else { return Ok(()) };
     let mut problems = Problems::default();
-    problems.look(schema, object, "", "");
+    problems.validate(schema, object, "", "");
     Failure::unless_valid(kind, object::name(object), &problems.0)
 }
 
-/// Refuses a status that does not fit.
+/// Rejects a status that does not match the schema.
 pub(super) fn check_status(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let schema =
         kind.schemas.get(&kind.versions[0]).and_then(|all| all.pointer("/properties/status"));
     let Some(schema) = schema else { return Ok(()) };
     let mut problems = Problems::default();
-    problems.look(schema, &object["status"], "status", "");
+    problems.validate(schema, &object["status"], "status", "");
     Failure::unless_valid(kind, object::name(object), &problems.0)
 }
 
-/// Fields, and what is wrong with them.
+/// Validation errors with their fields.
 #[derive(Default)]
 struct Problems(Vec<(String, String)>);
 
@@ -66,8 +67,8 @@ impl Problems {
         self.0.push((field.to_owned(), problem));
     }
 
-    /// `inside`: the place as texts have it, which begins where the schema does.
-    fn look(&mut self, schema: &Value, value: &Value, field: &str, inside: &str) {
+    /// Validates a value. `inside` is its path in messages, which is relative to the schema.
+    fn validate(&mut self, schema: &Value, value: &Value, field: &str, inside: &str) {
         if value.is_null() && flag(schema, "/nullable") {
             return;
         }
@@ -102,24 +103,24 @@ impl Problems {
                     let known = schema["properties"].get(key);
                     let inner = known.or_else(|| schema.get("additionalProperties"));
                     if let Some(inner) = inner.filter(|inner| inner.is_object()) {
-                        self.look(inner, value, &join(field, key), &join(inside, key));
+                        self.validate(inner, value, &join(field, key), &join(inside, key));
                     }
                 }
             }
             Value::Array(items) => {
                 for (at, item) in items.iter().enumerate() {
                     let (field, inside) = (format!("{field}[{at}]"), format!("{inside}[{at}]"));
-                    self.look(&schema["items"], item, &field, &inside);
+                    self.validate(&schema["items"], item, &field, &inside);
                 }
-                self.look_at_count(schema, items.len(), field, inside);
+                self.check_count(schema, items.len(), field, inside);
             }
-            Value::String(text) => self.look_at_length(schema, text, field, inside),
-            Value::Number(_) => self.look_at_size(schema, value, field, inside),
+            Value::String(text) => self.check_length(schema, text, field, inside),
+            Value::Number(_) => self.check_limits(schema, value, field, inside),
             _ => {}
         }
     }
 
-    fn look_at_count(&mut self, schema: &Value, count: usize, field: &str, inside: &str) {
+    fn check_count(&mut self, schema: &Value, count: usize, field: &str, inside: &str) {
         let limit = |key: &str| schema[key].as_u64().and_then(|limit| usize::try_from(limit).ok());
         if let Some(most) = limit("maxItems").filter(|most| count > *most) {
             self.say(field, format!("Too many: {count}: must have at most {most} items"));
@@ -130,7 +131,7 @@ impl Problems {
         }
     }
 
-    fn look_at_length(&mut self, schema: &Value, value: &str, field: &str, inside: &str) {
+    fn check_length(&mut self, schema: &Value, value: &str, field: &str, inside: &str) {
         let length = value.chars().count() as u64;
         if let Some(most) = schema["maxLength"].as_u64().filter(|most| length > *most) {
             self.say(field, format!("Too long: may not be more than {most} bytes"));
@@ -140,7 +141,7 @@ impl Problems {
         }
     }
 
-    fn look_at_size(&mut self, schema: &Value, value: &Value, field: &str, inside: &str) {
+    fn check_limits(&mut self, schema: &Value, value: &Value, field: &str, inside: &str) {
         let Some(number) = value.as_f64() else { return };
         let (least, most) = (&schema["minimum"], &schema["maximum"]);
         let rule = match (least.as_f64(), most.as_f64()) {
@@ -166,7 +167,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What schemas call a value.
+/// Type name of a value in schemas.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_filled_in_and_nothing_is_no_value() {
+    fn schema_defaults_are_filled_in_and_null_is_not_a_value() {
         let schema = json!({"type": "object", "properties": {
             "mode": {"type": "string", "default": "a"},
             "gone": {"type": "string"},

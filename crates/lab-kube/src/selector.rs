@@ -8,7 +8,7 @@ use super::kind::Kind;
 use super::object;
 use super::requirement::{self, Operator, Requirement};
 
-/// What an object must have to be meant.
+/// Label and field selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -19,7 +19,7 @@ impl Selector {
     pub(crate) fn parse(labels: &str, fields: &str) -> Result<Self, String> {
         let labels = requirement::parse(labels)?;
         let fields = terms(fields).into_iter().map(|part| {
-            // The first operator counts, and of those at one place the longest.
+            // The first operator counts; at the same position, the longest.
             let at = part.find(['!', '=']).filter(|at| part[*at..].contains('='));
             let split = at.and_then(|at| {
                 let operators = [("!=", false), ("==", true), ("=", true)];
@@ -31,14 +31,14 @@ impl Selector {
             };
             Ok((key.to_owned(), equal, unescaped(value)?))
         });
-        // What names no field and no value says nothing.
+        // An empty term selects everything.
         let fields = fields.filter(
             |found| !matches!(found, Ok((key, true, value)) if key.is_empty() && value.is_empty()),
         );
         Ok(Self { labels, fields: fields.collect::<Result<_, _>>()? })
     }
 
-    /// `spec.selector` of a workload: `matchLabels` and `matchExpressions`.
+    /// Selector from the `spec.selector` of a workload, with `matchLabels` and `matchExpressions`.
     pub(crate) fn of_object(selector: &Value) -> Self {
         let equal = selector["matchLabels"].as_object().into_iter().flatten();
         let mut labels: Vec<Requirement> =
@@ -47,14 +47,15 @@ impl Selector {
         Self { labels, fields: vec![] }
     }
 
-    /// A plain mapping of labels, as services and node selectors have it.
+    /// Selector from a mapping of labels, as in services and node selectors.
     pub(crate) fn of_labels(labels: &Value) -> Self {
         let equal = labels.as_object().into_iter().flatten();
         let labels = equal.map(|(key, value)| equal_to(key, value.as_str().unwrap_or_default()));
         Self { labels: labels.collect(), fields: vec![] }
     }
 
-    /// One term of a node selector: expressions over labels, and over `metadata.name`.
+    /// Selector from one term of a node selector: expressions over labels, and over
+    /// `metadata.name`.
     pub(crate) fn of_node_term(term: &Value) -> Self {
         let labels = object::list(term, "/matchExpressions").iter().map(expression).collect();
         let fields = object::list(term, "/matchFields").iter().map(|field| {
@@ -64,10 +65,10 @@ impl Selector {
         Self { labels, fields: fields.collect() }
     }
 
-    /// Objects of a kind are found by a few fields only.
+    /// Rejects fields by which the kind cannot be selected.
     pub(crate) fn check_fields(&self, kind: &Kind) -> Result<(), String> {
         if kind.custom.is_some() {
-            // Definitions may name more, and are believed.
+            // A CustomResourceDefinition can add selectable fields, so all are accepted.
             return Ok(());
         }
         let own: &[&str] = match kind.id.as_str() {
@@ -129,7 +130,7 @@ impl Selector {
     }
 }
 
-/// As a query parameter has it.
+/// Text of the selector in the form of a query parameter.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.labels.iter().map(Requirement::text).collect();
@@ -137,7 +138,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// A field by its dotted path; what is missing is empty.
+/// Value of a field by its dotted path; empty if it is missing.
 fn field(object: &Value, path: &str) -> String {
     let mut at = object;
     for key in path.split('.') {
@@ -196,7 +197,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms.into_iter().filter(|term| !term.is_empty()).collect()
 }
 
-/// The value of a field, without what keeps commas and the like in it.
+/// Value of a field without escape characters.
 fn unescaped(text: &str) -> Result<String, String> {
     let mut value = String::new();
     let mut letters = text.chars();
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_mean_what_kubectl_means() {
+    fn selectors_match_like_kubectl() {
         let pod = json!({
             "metadata": {"name": "a", "labels": {"app": "web", "tier": "front", "rank": "2"}},
             "spec": {"nodeName": "n1"},

@@ -1,4 +1,4 @@
-//! HTTPS: one listener of the API. Several may serve the same store.
+//! HTTPS listener of the API. Several listeners may serve the same store.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -24,56 +24,58 @@ use super::auth::User;
 use super::body::Outgoing;
 use super::failure::Failure;
 use super::host::{Connections, RequestFate, ServerHost};
-use super::impersonate::impersonated;
+use super::impersonation::impersonated;
 use super::request::{self, Request};
 use super::store::KubeStore;
 use super::tls::KubeTls;
 
-/// The most that a request may carry.
-const MOST: usize = 3 << 20;
-/// What is read on of a body that is too long: who is still sending would not hear that it is.
-const READ_ON: usize = 64 << 20;
-/// Events that wait for a slow watcher.
-const WAITING: usize = 16;
-/// How long a request waits for etcd, in lab time.
-const ETCD_PATIENCE: Duration = Duration::from_secs(7);
+/// Maximum size of a request body.
+const MAX_BODY: usize = 3 << 20;
+/// Number of bytes read of a body that is too long, because a client that is still sending does not
+/// read the error.
+const DISCARD_LIMIT: usize = 64 << 20;
+/// Number of events buffered for a slow watcher.
+const EVENT_BUFFER: usize = 16;
+/// Time that a request waits for etcd, in lab time.
+const ETCD_TIMEOUT: Duration = Duration::from_secs(7);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// A listener that serves until it is stopped or dropped.
+/// Handle of a listener. Dropping it stops the listener.
 #[derive(Debug)]
 pub struct KubeServer {
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,
 }
 
-/// What an API server is made of.
+/// Store, TLS settings and version that an API server is started with.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub store: Arc<KubeStore>,
     pub tls: KubeTls,
-    /// `v1.34.1`: while a cluster is upgraded, its servers differ.
+    /// Kubernetes version, such as `v1.34.1`. During an upgrade the servers of a cluster have
+    /// different versions.
     pub version: Arc<str>,
-    /// Whether it can get at its store. Its end is the end of all trouble.
+    /// State of etcd. Without a sender, requests do not wait for etcd.
     pub memory: watch::Receiver<Memory>,
-    /// The machine that it runs on, where something can happen to its requests.
+    /// Machine that the server runs on, which can inject faults into requests.
     pub host: Option<Arc<dyn ServerHost>>,
 }
 
-/// How etcd answers an API server.
+/// State of etcd, as an API server sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     Good,
-    /// It can be read, but not written.
+    /// etcd is readable but not writable.
     Full,
-    /// It does not answer.
+    /// etcd does not answer.
     Lost,
 }
 
-/// Serves the store on a listener, as an API server of this version (`v1.34.1`): while a cluster is
-/// upgraded, its servers differ.
+/// Serves the store on a listener, as an API server of this version (`v1.34.1`). During an upgrade
+/// the servers of a cluster have different versions.
 pub fn serve(
     listener: TcpListener,
     tls: KubeTls,
@@ -85,25 +87,25 @@ pub fn serve(
     serve_at(listener, server)
 }
 
-/// Serves the connections that come in here.
+/// Serves connections from the given source.
 pub fn serve_at(connections: impl Connections, server: ApiServer) -> KubeServer {
-    let (stop, told) = watch::channel(false);
-    let running = tokio::spawn(accept(connections, Connection { server, stop: told }));
+    let (stop, stop_signal) = watch::channel(false);
+    let running = tokio::spawn(accept(connections, Connection { server, stop: stop_signal }));
     KubeServer { stop, running }
 }
 
 impl KubeServer {
-    /// Closes the listener and all connections, as when the API server's process ends.
+    /// Closes the listener and all connections, like the exit of the API server process.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        // It ends by itself; if it panicked, it is gone as well.
+        // An error means that the task panicked, so it has ended too.
         self.running.await.ok();
     }
 }
 
 /// Waits until the server stops.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A server that is gone has stopped too.
+    // An error means that the sender is dropped, so the server has stopped too.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
@@ -115,7 +117,7 @@ async fn accept(mut connections: impl Connections, connection: Connection) {
             () = stopped(&mut stop) => return,
         };
         let Some(socket) = socket else { return };
-        // Out of sockets, for instance: the next attempt may go better.
+        // Accepting can fail temporarily, for instance without free file descriptors.
         let Ok(socket) = socket else {
             tokio::task::yield_now().await;
             continue;
@@ -124,7 +126,7 @@ async fn accept(mut connections: impl Connections, connection: Connection) {
     }
 }
 
-/// What a connection is served with.
+/// Settings for serving a connection.
 #[derive(Clone)]
 struct Connection {
     server: ApiServer,
@@ -138,12 +140,12 @@ impl Connection {
         let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let now = self.server.store.clock.since_epoch();
         let user = match shown.first() {
-            Some(first) if self.server.tls.believes(shown, now) => User::of_certificate(first),
+            Some(first) if self.server.tls.accepts(shown, now) => User::of_certificate(first),
             _ => None,
         };
         let mut stop = self.stop.clone();
         let this = Arc::new(self);
-        // Told when the connection is to break.
+        // Notified to close the connection.
         let line = Arc::new(Notify::new());
         let cut = Arc::clone(&line);
         let service = service_fn(move |request| {
@@ -159,7 +161,7 @@ impl Connection {
         let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);
         let serving = async move {
-            // A connection that breaks is the client's to notice.
+            // The client notices a broken connection itself.
             if is_newer {
                 let builder = http2::Builder::new(TokioExecutor::new());
                 builder.serve_connection(stream, service).await.ok();
@@ -175,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Answers, as far as the script of faults lets it. None where the connection breaks.
+    /// Answers a request unless a fault prevents it. `None` closes the connection.
     async fn answer(
         &self,
         request: HttpRequest<Incoming>,
@@ -188,7 +190,7 @@ impl Connection {
         let then = match host.receive(method.as_str(), &path).await {
             RequestFate::Answered(then) => then,
             RequestFate::Refused { status, message } => {
-                return Some(refuse(&Failure::on_order(status, &message)));
+                return Some(error_response(&Failure::of_fault(status, &message)));
             }
             RequestFate::Cut => return None,
         };
@@ -211,13 +213,15 @@ impl Connection {
             let token = header.strip_prefix("Bearer ")?;
             self.server.store.with(|state| User::of_token(state, token))
         });
-        let Some(user) = user else { return refuse(&Failure::unauthorized()) };
+        let Some(user) = user else { return error_response(&Failure::unauthorized()) };
         let user = self.server.store.with(|state| impersonated(state, user, &head.headers));
         let user = match user {
             Ok(user) => user,
-            Err(failure) => return refuse(&failure),
+            Err(failure) => return error_response(&failure),
         };
-        let Some(body) = collect(body, MOST).await else { return refuse(&Failure::too_large()) };
+        let Some(body) = collect(body, MAX_BODY).await else {
+            return error_response(&Failure::too_large());
+        };
         let steps = head.uri.path().split('/').filter(|step| !step.is_empty());
         let request = Request {
             method: head.method.as_str().to_owned(),
@@ -242,14 +246,14 @@ impl Connection {
                 respond(code, "text/plain; charset=utf-8", Outgoing::Whole(text.into()))
             }
             Answer::Watch(watch) => {
-                let (sender, pieces) = mpsc::channel::<Bytes>(WAITING);
+                let (sender, pieces) = mpsc::channel::<Bytes>(EVENT_BUFFER);
                 tokio::spawn(watch.run(Arc::clone(&self.server.store), sender, self.stop.clone()));
                 respond(200, "application/json", Outgoing::Pieces(pieces))
             }
         };
         for warning in warnings {
             let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            // What no header can hold is not worth a failure.
+            // A warning that is not a valid header value is left out.
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
                 response.headers_mut().append(WARNING, value);
             }
@@ -259,7 +263,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// What a request is answered that needs etcd while that does not answer.
+    /// Error response to a request that needs etcd while etcd does not answer.
     async fn is_cut_off(&self, request: &Request) -> Option<Response<Outgoing>> {
         let mut memory = self.server.memory.clone();
         let now = *memory.borrow_and_update();
@@ -268,7 +272,7 @@ impl Connection {
             (Memory::Good, _) | (_, "version") => None,
             (Memory::Full, _) if request.method == "GET" => None,
             (Memory::Full, _) => {
-                Some(refuse(&Failure::of_etcd("etcdserver: mvcc: database space exceeded")))
+                Some(error_response(&Failure::of_etcd("etcdserver: mvcc: database space exceeded")))
             }
             (Memory::Lost, check @ ("readyz" | "healthz" | "livez")) => {
                 let text = format!(
@@ -279,16 +283,18 @@ impl Connection {
             (Memory::Lost, _) => {
                 let back = memory.wait_for(|memory| *memory != Memory::Lost);
                 let clock = self.server.store.clock;
-                match clock.timeout(ETCD_PATIENCE, back).await {
+                match clock.timeout(ETCD_TIMEOUT, back).await {
                     Ok(_) => None,
-                    Err(_) => Some(refuse(&Failure::of_etcd("etcdserver: request timed out"))),
+                    Err(_) => {
+                        Some(error_response(&Failure::of_etcd("etcdserver: request timed out")))
+                    }
                 }
             }
         }
     }
 }
 
-fn refuse(failure: &Failure) -> Response<Outgoing> {
+fn error_response(failure: &Failure) -> Response<Outgoing> {
     let body = failure.to_json().to_string();
     respond(failure.code, "application/json", Outgoing::Whole(body.into()))
 }
@@ -302,14 +308,14 @@ fn respond(code: u16, content_type: &'static str, body: Outgoing) -> Response<Ou
     response.expect("invariant: the code and the headers are valid")
 }
 
-/// What a request carries; none if there is too much of it, or it breaks off.
+/// Reads the body of a request; `None` if it is too long or incomplete.
 pub async fn collect(mut body: Incoming, most: usize) -> Option<Vec<u8>> {
     let (mut all, mut length) = (vec![], 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.ok()?;
         let piece = frame.data_ref().map(AsRef::as_ref).unwrap_or_default();
         length += piece.len();
-        if length > most + READ_ON {
+        if length > most + DISCARD_LIMIT {
             return None;
         }
         if length <= most {

@@ -1,4 +1,4 @@
-//! All objects of one cluster, what happened to them lately, and who is told.
+//! Store of all objects of a cluster, with the recent changes for watchers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,26 +15,27 @@ use super::kind::{Kind, Kinds};
 use super::object;
 use super::security::PodSecurity;
 
-/// Changes of one kind that are remembered for watchers; older ones are answered with 410.
-const REMEMBERED: usize = 1000;
+/// Number of changes of one kind kept for watchers; a watch from an older revision is answered with
+/// 410.
+const HISTORY_LENGTH: usize = 1000;
 
-/// What a cluster is made with.
+/// Settings of a new simulated Kubernetes cluster.
 #[derive(Clone, Debug)]
 pub struct KubeSettings {
     pub clock: Clock,
-    /// What ids, names and jitter are drawn from.
+    /// Source of random ids, names and jitter.
     pub chance: Chance,
-    /// How long a pod takes from being scheduled to running, about; zero for no time at all.
+    /// Approximate time from scheduling a pod until it runs; zero for none.
     pub pod_start: Duration,
-    /// The first 24 bits of service addresses.
+    /// First three bytes of service addresses.
     pub service_network: [u8; 3],
-    /// The first 16 bits of pod addresses; every node gets a /24 of it.
+    /// First two bytes of pod addresses; every node gets a /24 of it.
     pub pod_network: [u8; 2],
-    /// PEM of the authority, for the ConfigMap `kube-root-ca.crt` of each namespace.
+    /// PEM of the cluster CA, for the ConfigMap `kube-root-ca.crt` of each namespace.
     pub authority: String,
 }
 
-/// The API's memory. All servers of a cluster share one.
+/// Object store of a cluster, shared by all its API servers.
 #[derive(Debug)]
 pub struct KubeStore {
     state: Mutex<State>,
@@ -49,12 +50,12 @@ impl KubeStore {
         store
     }
 
-    /// Without what every cluster has.
+    /// Creates a store without the bootstrap objects.
     pub(super) fn empty(settings: KubeSettings) -> Arc<Self> {
         let clock = settings.clock;
         let state = State {
             kinds: Kinds::default(),
-            shelves: BTreeMap::new(),
+            kind_stores: BTreeMap::new(),
             revision: 1,
             made: 0,
             chance: settings.chance.clone(),
@@ -68,7 +69,8 @@ impl KubeStore {
         Arc::new(Self { state: Mutex::new(state), news: watch::channel(revision).0, clock })
     }
 
-    /// Does something with the objects, alone, and tells the watchers if any changed.
+    /// Runs a function with exclusive access to the objects, and notifies watchers if any object
+    /// changed.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         state.now = self.clock.since_epoch();
@@ -82,17 +84,17 @@ impl KubeStore {
         result
     }
 
-    /// Should one request ever panic, it does not take the cluster with it.
+    /// Locks the state, also after a panic of another request.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes when anything does.
+    /// Channel that reports each new revision.
     pub fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
 
-    /// The newest change.
+    /// Revision of the newest change.
     pub fn revision(&self) -> u64 {
         self.lock().revision
     }
@@ -101,15 +103,15 @@ impl KubeStore {
         self.lock().settings.clone()
     }
 
-    /// What all objects take, in bytes.
+    /// Size of all objects in bytes.
     pub fn size(&self) -> u64 {
         let everything = self.lock().everything();
         let sizes = everything.values().flatten().map(|object| object.to_string().len() as u64);
         sizes.sum()
     }
 
-    /// An object as it is now. `id` is `pods`, `deployments.apps`…; the namespace is empty for kinds
-    /// that have none.
+    /// Current object. `id` is `pods`, `deployments.apps` and so on; the namespace is empty for
+    /// cluster-scoped kinds.
     pub fn get(&self, id: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.with(|state| state.get(id, namespace, name).cloned())
     }
@@ -119,56 +121,55 @@ impl KubeStore {
         self.with(|state| state.iter(id).cloned().collect())
     }
 
-    /// Adds an object, as somebody inside the cluster who may do everything.
+    /// Creates an object without authorization.
     pub fn create(&self, id: &str, object: Value) -> Result<Arc<Value>, Failure> {
         self.with(|state| state.create_inside(id, object))
     }
 
-    /// Changes an object; nothing happens if it is not there or stays the same.
+    /// Changes an object; does nothing if it does not exist or stays the same.
     pub fn change(&self, id: &str, namespace: &str, name: &str, edit: impl FnOnce(&mut Value)) {
         self.with(|state| state.change(id, namespace, name, edit));
     }
 
-    /// Deletes as `kubectl delete` does: finalizers and graceful ends are waited for by those who
-    /// look.
+    /// Deletes an object like `kubectl delete --wait=false`: finalizers and grace periods apply.
     pub fn delete(&self, id: &str, namespace: &str, name: &str) -> Result<(), Failure> {
         self.with(|state| state.delete_inside(id, namespace, name))
     }
 }
 
-/// One kind's objects.
+/// Objects and recent changes of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct KindStore {
     pub(crate) objects: BTreeMap<(String, String), Arc<Value>>,
     pub(crate) history: VecDeque<Change>,
-    /// What happened up to this revision is no longer known.
+    /// Newest revision whose change is no longer in the history.
     pub(crate) forgotten: u64,
 }
 
-/// Something that happened to an object.
+/// Change of a stored object, kept for watchers.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) before: Option<Arc<Value>>,
-    /// As it is now, or as it was when it went.
+    /// Object after the change, or before its deletion.
     pub(crate) after: Arc<Value>,
     pub(crate) gone: bool,
 }
 
-/// What is behind the lock.
+/// State behind the lock of a [`KubeStore`].
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) kinds: Kinds,
-    shelves: BTreeMap<String, Shelf>,
+    kind_stores: BTreeMap<String, KindStore>,
     pub(crate) revision: u64,
     made: u64,
     chance: Chance,
-    /// The time, since 1970.
+    /// Current lab time since 1970.
     pub(crate) now: Duration,
     pub(crate) machines: Machines,
-    /// Which pods are admitted; none where another API server has decided that.
+    /// Pod admission; `None` where another API server admits pods.
     pub(crate) pod_security: Option<PodSecurity>,
-    /// What whoever asks at the moment is warned of.
+    /// Warnings to send with the answer to the current request.
     pub(crate) warnings: Vec<String>,
     pub(crate) settings: KubeSettings,
 }
@@ -186,19 +187,19 @@ impl State {
         Arc::clone(self.kinds.get(id).expect("invariant: the kind is a built-in one"))
     }
 
-    pub(crate) fn shelf(&self, id: &str) -> Option<&Shelf> {
-        self.shelves.get(id)
+    pub(crate) fn kind_store(&self, id: &str) -> Option<&KindStore> {
+        self.kind_stores.get(id)
     }
 
     pub(crate) fn get(&self, id: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
-        self.shelves.get(id)?.objects.get(&(namespace.to_owned(), name.to_owned()))
+        self.kind_stores.get(id)?.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
     pub(crate) fn iter(&self, id: &str) -> impl Iterator<Item = &Arc<Value>> {
-        self.shelves.get(id).into_iter().flat_map(|shelf| shelf.objects.values())
+        self.kind_stores.get(id).into_iter().flat_map(|kind_store| kind_store.objects.values())
     }
 
-    /// A copy of the list, for passes that change what they walk over.
+    /// All objects of a kind, copied so that a controller can change them while iterating.
     pub(crate) fn all(&self, id: &str) -> Vec<Arc<Value>> {
         self.iter(id).cloned().collect()
     }
@@ -209,37 +210,39 @@ impl State {
         namespace: &str,
     ) -> impl Iterator<Item = &Arc<Value>> {
         let start = (namespace.to_owned(), String::new());
-        let objects = self.shelves.get(id).map(|shelf| shelf.objects.range(start..));
+        let objects = self.kind_stores.get(id).map(|kind_store| kind_store.objects.range(start..));
         let inside = objects.into_iter().flatten();
         inside.take_while(move |((ns, _), _)| ns == namespace).map(|(_, object)| object)
     }
 
     /// All objects of all kinds.
     pub(super) fn everything(&self) -> BTreeMap<String, Vec<Arc<Value>>> {
-        let all = self.shelves.iter();
-        all.map(|(id, shelf)| (id.clone(), shelf.objects.values().cloned().collect())).collect()
+        let all = self.kind_stores.iter();
+        all.map(|(id, kind_store)| (id.clone(), kind_store.objects.values().cloned().collect()))
+            .collect()
     }
 
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// Puts an object back as it was; nobody is told.
-    pub(super) fn shelve(&mut self, id: &str, object: Arc<Value>) {
+    /// Restores a saved object without a new revision and without notifying watchers.
+    pub(super) fn restore_object(&mut self, id: &str, object: Arc<Value>) {
         let key = (object::namespace(&object).to_owned(), object::name(&object).to_owned());
-        self.shelves.entry(id.to_owned()).or_default().objects.insert(key, object);
+        self.kind_stores.entry(id.to_owned()).or_default().objects.insert(key, object);
     }
 
-    /// Goes on counting from here; what happened before is no longer known.
-    pub(super) fn go_on(&mut self, revision: u64, made: u64) {
+    /// Continues with the revision and the counter of a saved cluster; earlier changes are not in
+    /// the history.
+    pub(super) fn resume_from(&mut self, revision: u64, made: u64) {
         self.revision = revision;
         self.made = made;
-        for shelf in self.shelves.values_mut() {
-            shelf.forgotten = revision;
+        for kind_store in self.kind_stores.values_mut() {
+            kind_store.forgotten = revision;
         }
     }
 
-    /// Numbers by chance that are the same in every run.
+    /// Random numbers that are the same in every run with the same seed.
     pub(crate) fn chance(&mut self, what: &str) -> Chance {
         self.made += 1;
         self.chance.of(what, self.made)
@@ -254,14 +257,14 @@ impl State {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// What tokens are signed with: the same for as long as the cluster is.
+    /// Key that signs tokens, stable for the lifetime of the cluster.
     pub(crate) fn token_key(&self) -> [u8; 32] {
         let mut key = [0; 32];
         self.chance.of("token-key", 0).fill(&mut key);
         key
     }
 
-    /// What is put behind a `generateName`.
+    /// Random suffix for `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut chance = self.chance("name");
@@ -272,27 +275,27 @@ impl State {
         (0..5).map(|_| letter()).collect()
     }
 
-    /// Puts an object where it belongs, as the newest change.
+    /// Stores an object with a new revision.
     pub(crate) fn put(&mut self, id: &str, mut object: Value) -> Arc<Value> {
         let revision = self.next_revision(&mut object);
         let key = (object::namespace(&object).to_owned(), object::name(&object).to_owned());
         let after = Arc::new(object);
-        let shelf = self.shelves.entry(id.to_owned()).or_default();
-        let before = shelf.objects.insert(key, Arc::clone(&after));
-        shelf.remember(Change { revision, before, after: Arc::clone(&after), gone: false });
+        let kind_store = self.kind_stores.entry(id.to_owned()).or_default();
+        let before = kind_store.objects.insert(key, Arc::clone(&after));
+        kind_store.remember(Change { revision, before, after: Arc::clone(&after), gone: false });
         after
     }
 
-    /// Takes an object away for good.
+    /// Removes an object from the store.
     pub(crate) fn take(&mut self, id: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = (namespace.to_owned(), name.to_owned());
-        let before = self.shelves.get_mut(id)?.objects.remove(&key)?;
+        let before = self.kind_stores.get_mut(id)?.objects.remove(&key)?;
         let mut last = Value::clone(&before);
         let revision = self.next_revision(&mut last);
         let after = Arc::new(last);
         let change =
             Change { revision, before: Some(before), after: Arc::clone(&after), gone: true };
-        self.shelves.get_mut(id)?.remember(change);
+        self.kind_stores.get_mut(id)?.remember(change);
         Some(after)
     }
 
@@ -303,17 +306,17 @@ impl State {
         self.revision
     }
 
-    /// Forgets a kind altogether: its definition is gone.
-    pub(crate) fn drop_shelf(&mut self, id: &str) {
-        self.shelves.remove(id);
+    /// Removes a kind and its objects from the store.
+    pub(crate) fn drop_kind_store(&mut self, id: &str) {
+        self.kind_stores.remove(id);
         self.kinds.remove(id);
         self.revision += 1;
     }
 }
 
-impl Shelf {
+impl KindStore {
     fn remember(&mut self, change: Change) {
-        if self.history.len() == REMEMBERED
+        if self.history.len() == HISTORY_LENGTH
             && let Some(oldest) = self.history.pop_front()
         {
             self.forgotten = oldest.revision;

@@ -1,6 +1,6 @@
-//! TLS as the API server has it: a certificate may be shown, and is judged only with the request.
+//! TLS of the API server: client certificates are optional and verified with each request.
 //!
-//! A client whose certificate is wrong learns so from a 401, not from a broken handshake.
+//! A client with an invalid certificate gets a 401 instead of a failed handshake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,15 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-};
-
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use talmox_net::{authorities, tls};
 use talmox_talos_config::pki::{AltName, Authority, LeafRequest, Name, Usage};
 use talmox_talos_config::random::Randomness;
 
 const BACKDATED: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_hours(365 * 24);
 
-/// What a listener needs to speak TLS, and to know its clients.
+/// TLS settings of a listener, with the CA that verifies clients.
 #[derive(Clone, Debug)]
 pub struct KubeTls {
     pub(super) config: Arc<ServerConfig>,
@@ -28,7 +26,8 @@ pub struct KubeTls {
 }
 
 impl KubeTls {
-    /// With a new certificate for these names. Whom the authority vouches for is a client.
+    /// Issues a server certificate for these names. Clients are accepted if the same CA signed
+    /// their certificate.
     pub fn issue(
         authority: &Authority,
         alt_names: Vec<AltName>,
@@ -53,42 +52,38 @@ impl KubeTls {
             .map_err(|error| problem(&error))?;
         let shown = CertificateDer::from(certificate.as_der().to_vec());
         let authority = CertificateDer::from(authority.certificate.as_der().to_vec());
-        Self::new(vec![shown, authority.clone()], key, authority)
+        Self::new(vec![shown, authority.clone()], key, &authority)
     }
 
     fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-        authority: CertificateDer<'static>,
+        authority: &CertificateDer<'_>,
     ) -> Result<Self, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(authority)?;
-        let clients =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-                .allow_unauthenticated()
-                .build()
-                .map_err(|error| rustls::Error::General(error.to_string()))?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_client_cert_verifier(Arc::new(Unjudged(Arc::clone(&clients))))
+        let roots = authorities::from_der(authority)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), tls::provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut config = tls::server()?
+            .with_client_cert_verifier(Arc::new(AnyClientCert(Arc::clone(&clients))))
             .with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), clients })
     }
 
-    /// Whether the authority vouches for the client at this time.
-    pub(super) fn believes(&self, shown: &[CertificateDer<'_>], now: Duration) -> bool {
+    /// Whether the authority signed the certificate of the client, and it is valid at this time.
+    pub(super) fn accepts(&self, shown: &[CertificateDer<'_>], now: Duration) -> bool {
         let Some((first, rest)) = shown.split_first() else { return false };
         self.clients.verify_client_cert(first, rest, UnixTime::since_unix_epoch(now)).is_ok()
     }
 }
 
-/// Takes any certificate whose key the client has.
+/// Verifier that accepts any certificate whose private key the client has.
 #[derive(Debug)]
-struct Unjudged(Arc<dyn ClientCertVerifier>);
+struct AnyClientCert(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Unjudged {
+impl ClientCertVerifier for AnyClientCert {
     fn offer_client_auth(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: made for whoever asks, and known again.
+//! Tokens of service accounts: issue and verification.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -10,15 +10,15 @@ use super::object::{self, list, text};
 use super::store::State;
 
 const ISSUER: &str = "https://kubernetes.default.svc";
-const SHORTEST: u64 = 600;
-const USUAL: u64 = 3600;
+const MIN_SECONDS: u64 = 600;
+const DEFAULT_SECONDS: u64 = 3600;
 
-/// Answers a `TokenRequest` for an account.
+/// Answers a `TokenRequest` for a service account.
 pub(super) fn issue(state: &mut State, account: &Value, wanted: &Value) -> Result<Value, Failure> {
     let seconds = wanted["spec"]["expirationSeconds"].as_i64();
     let seconds = match seconds.map(u64::try_from) {
-        None => USUAL,
-        Some(Ok(seconds)) if seconds >= SHORTEST => seconds,
+        None => DEFAULT_SECONDS,
+        Some(Ok(seconds)) if seconds >= MIN_SECONDS => seconds,
         Some(other) => {
             let given =
                 other.map_or_else(|_| seconds.unwrap_or_default().to_string(), |n| n.to_string());
@@ -68,18 +68,18 @@ fn key(state: &State) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &state.token_key())
 }
 
-/// Namespace and name of the account whose token it is, if it is one that still counts.
+/// Namespace and name of the service account of a valid token.
 pub(super) fn holder(state: &State, token: &str) -> Option<(String, String)> {
     let (signed, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
     hmac::verify(&key(state), signed.as_bytes(), &signature).ok()?;
     let claims = URL_SAFE_NO_PAD.decode(signed.split_once('.')?.1).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
-    let is_meant = list(&claims, "/aud").iter().any(|audience| audience == ISSUER);
+    let is_audience = list(&claims, "/aud").iter().any(|audience| audience == ISSUER);
     let own = &claims["kubernetes.io"];
     let (space, name) = (text(own, "/namespace"), text(own, "/serviceaccount/name"));
     let account = state.get("serviceaccounts", space, name)?;
-    let counts = is_meant
+    let counts = is_audience
         && object::uid(account) == text(own, "/serviceaccount/uid")
         && claims["exp"].as_u64()? > state.now.as_secs();
     counts.then(|| (space.to_owned(), name.to_owned()))

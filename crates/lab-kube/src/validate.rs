@@ -1,4 +1,4 @@
-//! The mistakes that the API server finds and people make. Everything else is believed.
+//! Validation of objects. It covers common mistakes; all other objects are accepted.
 
 use serde_json::Value;
 
@@ -33,13 +33,13 @@ pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
         "services" => service_problems(name),
         _ => subdomain_problems(name),
     };
-    let told = problems
+    let messages = problems
         .into_iter()
         .map(|rule| ("metadata.name".to_owned(), format!("Invalid value: {name:?}: {rule}")));
-    Failure::unless_valid(kind, name, &told.collect::<Vec<_>>())
+    Failure::unless_valid(kind, name, &messages.collect::<Vec<_>>())
 }
 
-/// What rules of a domain it breaks.
+/// Violated rules of DNS subdomain names.
 pub(super) fn subdomain_problems(text: &str) -> Vec<&'static str> {
     let mut problems = vec![];
     if text.len() > 253 {
@@ -80,10 +80,10 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Refuses what is no mapping where everybody looks into one.
+/// Rejects objects with a value of another type where a mapping is required.
 pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
     if !object.is_object() {
-        return Err(Failure::bad_request("the body of the request is no object"));
+        return Err(Failure::bad_request("the body of the request is not an object"));
     }
     check_metadata(kind, object)?;
     let everywhere = ["status"];
@@ -111,7 +111,7 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What everybody reads of every object.
+/// Validates the types of the metadata fields.
 fn check_metadata(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let metadata = &object["metadata"];
     if !metadata.is_null() && !metadata.is_object() {
@@ -145,7 +145,7 @@ fn check_metadata(kind: &Kind, object: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value that is not of the type that its place has.
+/// Error about a value of the wrong type.
 fn misfit(kind: &Kind, found: &Value, place: &str) -> Failure {
     let what = type_name(found);
     let (name, version) = (&kind.name, &kind.versions[0]);
@@ -199,7 +199,7 @@ pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong with a number of things that is below none.
+/// Error message for a negative number.
 pub(super) fn negative(count: &Value) -> Option<String> {
     let count = count.as_i64().filter(|count| *count < 0)?;
     Some(format!("Invalid value: {count}: must be greater than or equal to 0"))
@@ -227,7 +227,7 @@ fn containers(
     Ok(())
 }
 
-/// What must stay as it was.
+/// Rejects changes of immutable fields.
 pub(super) fn change(kind: &Kind, old: &Value, new: &Value) -> Result<(), Failure> {
     let name = object::name(old);
     let is_workload = kind.group == "apps" && kind.status;
@@ -249,7 +249,7 @@ pub(super) fn change(kind: &Kind, old: &Value, new: &Value) -> Result<(), Failur
     Ok(())
 }
 
-/// A pod's spec without what may change.
+/// Spec of a pod without the mutable fields.
 fn fixed_part(pod: &Value) -> Value {
     let mut spec = pod["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {

@@ -1,4 +1,4 @@
-//! Watching: what happened since a revision, and then what happens.
+//! Watches: changes since a revision, then changes as they happen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use super::selector::Selector;
 use super::store::{Change, KubeStore, State};
 use crate::server::stopped;
 
-/// How often a bookmark comes, in real time.
+/// Real-time interval between the bookmarks of a watch.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
-/// What is watched.
+/// Watch request of a client.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) target: Target,
     pub(crate) selector: Selector,
     pub(crate) form: Form,
-    /// Changes after this are told; none to begin with what is there.
+    /// Revision after which changes are sent; `None` to start with the existing objects.
     pub(crate) since: Option<u64>,
     pub(crate) bookmarks: bool,
-    /// The first objects end with a bookmark that says so.
+    /// Whether a bookmark marks the end of the existing objects.
     pub(crate) initial_events: bool,
     pub(crate) timeout: Duration,
 }
 
 impl Watch {
-    /// Sends events until the client goes, the time is up or the server stops.
+    /// Sends events until the client disconnects, the timeout expires or the server stops.
     pub(crate) async fn run(
         mut self,
         store: Arc<KubeStore>,
@@ -67,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// The lines for what is new, and whether there can be more.
+    /// Returns the event lines for new changes, and whether the watch continues.
     fn collect(&mut self, state: &State) -> (Vec<u8>, bool) {
         let mut lines = vec![];
         if state.kinds.get(&self.target.kind.id).is_none() {
@@ -76,7 +76,7 @@ impl Watch {
         let now = state.now;
         let Some(since) = self.since else {
             for object in state.iter(&self.target.kind.id) {
-                if self.is_meant(object) {
+                if self.is_selected(object) {
                     self.line(&mut lines, "ADDED", object, now);
                 }
             }
@@ -86,14 +86,14 @@ impl Watch {
             self.since = Some(state.revision);
             return (lines, true);
         };
-        let Some(shelf) = state.shelf(&self.target.kind.id) else { return (lines, true) };
-        if since < shelf.forgotten {
-            let message = format!("too old resource version: {since} ({})", shelf.forgotten);
+        let Some(kind_store) = state.kind_store(&self.target.kind.id) else { return (lines, true) };
+        if since < kind_store.forgotten {
+            let message = format!("too old resource version: {since} ({})", kind_store.forgotten);
             event(&mut lines, "ERROR", &Failure::expired(message).to_json());
             return (lines, false);
         }
-        let start = shelf.history.partition_point(|change| change.revision <= since);
-        for change in shelf.history.iter().skip(start) {
+        let start = kind_store.history.partition_point(|change| change.revision <= since);
+        for change in kind_store.history.iter().skip(start) {
             if let Some(kind) = self.kind_of(change) {
                 self.line(&mut lines, kind, &change.after, now);
             }
@@ -102,17 +102,17 @@ impl Watch {
         (lines, true)
     }
 
-    fn is_meant(&self, object: &Value) -> bool {
+    fn is_selected(&self, object: &Value) -> bool {
         let namespace = &self.target.namespace;
         (namespace.is_empty() || super::object::namespace(object) == namespace)
             && (self.target.name.is_empty() || super::object::name(object) == self.target.name)
             && self.selector.matches(object)
     }
 
-    /// What a change is to somebody who sees only the objects that are meant.
+    /// Event type of a change for a client that sees only the selected objects.
     fn kind_of(&self, change: &Change) -> Option<&'static str> {
-        let before = change.before.as_ref().is_some_and(|before| self.is_meant(before));
-        let after = !change.gone && self.is_meant(&change.after);
+        let before = change.before.as_ref().is_some_and(|before| self.is_selected(before));
+        let after = !change.gone && self.is_selected(&change.after);
         match (before, after) {
             (false, true) => Some("ADDED"),
             (true, true) => Some("MODIFIED"),
@@ -141,7 +141,7 @@ impl Watch {
 }
 
 fn event(lines: &mut Vec<u8>, kind: &str, object: &Value) {
-    // Writing JSON into memory does not fail.
+    // Writing JSON to a `Vec` cannot fail.
     serde_json::to_writer(&mut *lines, &json!({"type": kind, "object": object})).ok();
     lines.push(b'\n');
 }

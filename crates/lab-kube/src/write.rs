@@ -1,4 +1,4 @@
-//! Creating, changing and deleting, by the rules that hold for all kinds.
+//! Creation, update and deletion rules that are common to all kinds.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::object;
 use super::store::State;
-use super::{admit, custom, defaults, label, schema, validate};
+use super::{admission, custom, defaults, label, schema, validate};
 
-/// Which part of an object is written.
+/// Part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All but the status, where that is a resource of its own.
+    /// Everything except the status, if the kind has a status subresource.
     Main,
     Status,
 }
 
-/// What comes with a deletion.
+/// Options of the deletion of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deletion {
     pub(crate) grace: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Deletion {
     pub(crate) dry_run: bool,
 }
 
-/// What became of what was deleted.
+/// Result of the deletion of an object.
 #[derive(Debug)]
 pub(crate) enum Deleted {
     Gone(Arc<Value>),
@@ -36,7 +36,7 @@ pub(crate) enum Deleted {
 }
 
 impl State {
-    /// Everything but storing it: what the object would be.
+    /// Validates and completes a new object without storing it.
     pub(crate) fn prepare_new(
         &mut self,
         kind: &Kind,
@@ -87,9 +87,9 @@ impl State {
             new_map.shift_remove("status");
         }
         defaults::apply(self, kind, &mut new);
-        admit::complete(self, kind, &mut new)?;
+        admission::complete(self, kind, &mut new)?;
         validate::object(kind, &new)?;
-        admit::check(self, kind, &new)?;
+        admission::check(self, kind, &new)?;
         if kind.id == "namespaces" {
             label::check_pod_security(kind, None, &new)?;
         }
@@ -125,7 +125,7 @@ impl State {
         self.create(&kind, &namespace, new)
     }
 
-    /// Everything but storing it: what the object would be after the update.
+    /// Validates and completes an update without storing it.
     pub(crate) fn prepare_update(
         &self,
         kind: &Kind,
@@ -197,14 +197,14 @@ impl State {
         if kind.id == "namespaces" {
             label::check_pod_security(kind, Some(old), &new)?;
         }
-        if kind.counts_generations() && wish(old) != wish(&new) {
+        if kind.counts_generations() && desired_state(old) != desired_state(&new) {
             let generation = object::number(old, "/metadata/generation").unwrap_or(1) + 1;
             object::metadata(&mut new).insert("generation".to_owned(), generation.into());
         }
         Ok(new)
     }
 
-    /// Stores what [`Self::prepare_update`] gave, unless nothing changed.
+    /// Stores the result of [`Self::prepare_update`], unless nothing changed.
     pub(crate) fn store_update(&mut self, kind: &Kind, old: &Arc<Value>, new: Value) -> Arc<Value> {
         if **old == new {
             return Arc::clone(old);
@@ -219,7 +219,7 @@ impl State {
         custom::after_write(self, kind, stored)
     }
 
-    /// Changes an object from inside, status and all.
+    /// Changes any part of an object without authorization.
     pub(crate) fn change(
         &mut self,
         id: &str,
@@ -231,7 +231,7 @@ impl State {
         let Some(old) = self.get(id, namespace, name).cloned() else { return };
         let mut new = Value::clone(&old);
         edit(&mut new);
-        if kind.counts_generations() && wish(&old) != wish(&new) {
+        if kind.counts_generations() && desired_state(&old) != desired_state(&new) {
             let generation = object::number(&old, "/metadata/generation").unwrap_or(1) + 1;
             object::metadata(&mut new).insert("generation".to_owned(), generation.into());
         }
@@ -271,7 +271,7 @@ impl State {
         if how.resource_version.as_deref().is_some_and(|wanted| wanted != revision) {
             return Err(Failure::modified(kind, name));
         }
-        admit::check_deletion(kind, name)?;
+        admission::check_deletion(kind, name)?;
         if how.dry_run {
             return Ok(Deleted::Gone(old));
         }
@@ -288,11 +288,11 @@ impl State {
             }
             _ => {}
         }
-        Ok(self.begin_end(kind, namespace, name, how.grace))
+        Ok(self.begin_deletion(kind, namespace, name, how.grace))
     }
 
-    /// Marks an object as going, or lets it go at once if nothing holds it.
-    fn begin_end(
+    /// Marks an object as terminating, or removes it if it has no finalizer and no grace period.
+    fn begin_deletion(
         &mut self,
         kind: &Kind,
         namespace: &str,
@@ -325,7 +325,7 @@ impl State {
         Deleted::Going(now)
     }
 
-    /// Takes an object away, and what hangs on its being there.
+    /// Removes an object and everything that depends on its existence.
     pub(crate) fn remove(
         &mut self,
         kind: &Kind,
@@ -360,7 +360,8 @@ impl State {
     }
 }
 
-/// Built-in kinds have types, in which nothing is the same as null. Only what holds anything at all keeps it.
+/// Removes null fields, which built-in types do not distinguish from missing ones. Fields that hold
+/// arbitrary JSON keep them.
 fn drop_nulls(kind: &Kind, object: &mut Value) {
     fn clean(value: &mut Value) {
         match value {
@@ -381,13 +382,13 @@ fn drop_nulls(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// What is wanted of an object: all but what the system says about it.
-fn wish(object: &Value) -> Vec<(&String, &Value)> {
+/// Desired state of an object: everything except metadata and status.
+fn desired_state(object: &Value) -> Vec<(&String, &Value)> {
     let all = object.as_object().into_iter().flatten();
     all.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")).collect()
 }
 
-/// A pod that its kubelet has yet to stop.
+/// Whether a pod waits for its kubelet to stop it.
 fn waits_for_end(kind: &Kind, object: &Value) -> bool {
     match kind.id.as_str() {
         "pods" => object::number(object, "/metadata/deletionGracePeriodSeconds") != Some(0),

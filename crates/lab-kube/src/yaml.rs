@@ -1,16 +1,16 @@
-//! YAML bodies, as JSON.
+//! Conversion of YAML to JSON.
 
 use serde_json::{Map, Number, Value};
 use talmox_yaml::{Node, Resolved};
 
-/// The first document of a text.
+/// First document of a YAML text.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     let problem = |error: talmox_yaml::ReadError| format!("error decoding the body: {error}");
     let documents = talmox_yaml::read(text).map_err(problem)?;
     Ok(documents.first().map(to_json).unwrap_or_default())
 }
 
-/// All documents of a text, without empty ones.
+/// All documents of a YAML text, without empty ones.
 pub fn read_all(text: &str) -> Result<Vec<Value>, String> {
     let documents = talmox_yaml::read(text).map_err(|error| error.to_string())?;
     Ok(documents.iter().map(to_json).filter(|document| !document.is_null()).collect())

@@ -1,13 +1,14 @@
-//! Names in a tar archive, as far as `tar -t` would tell them.
+//! List of file names in a tar archive, as `tar -t` prints it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 const BLOCK: u64 = 512;
-/// Far more than an appliance has; a file that claims more is not one.
-const MOST_ENTRIES: usize = 10_000;
+/// Limit of entries, well above the number in any OVA appliance.
+const MAX_ENTRIES: usize = 10_000;
 
+/// Tar archive in a file.
 #[derive(Debug)]
 pub(crate) struct Archive(File);
 
@@ -16,12 +17,12 @@ impl Archive {
         Ok(Self(File::open(path)?))
     }
 
-    /// What is in the archive, or `None` if it is not an archive.
+    /// File names in the archive, or `None` if the file is not a tar archive.
     pub(crate) fn names(&mut self) -> io::Result<Option<Vec<String>>> {
         let length = self.0.metadata()?.len();
         let mut names = vec![];
         let mut at = 0;
-        while at < length && names.len() < MOST_ENTRIES {
+        while at < length && names.len() < MAX_ENTRIES {
             let mut header = [0; 512];
             self.0.seek(SeekFrom::Start(at))?;
             match self.0.read_exact(&mut header) {
@@ -44,7 +45,8 @@ impl Archive {
     }
 }
 
-/// A header carries the sum of its own bytes, counted with blanks in place of that sum.
+/// Whether a block is a tar header: its checksum field equals the byte sum of the header, with
+/// spaces in place of the field.
 fn is_header(header: &[u8; 512]) -> bool {
     let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
     let own: u64 = header[148..156].iter().map(|byte| u64::from(*byte)).sum();
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_and_others() {
+    fn names_of_tar_archives_and_other_files() {
         let bytes =
             [entry("vm.ovf", b"<xml/>"), entry("disk.vmdk", &[1; 600]), vec![0; 1024]].concat();
         assert_eq!(names(&bytes), Some(vec!["vm.ovf".to_owned(), "disk.vmdk".to_owned()]));

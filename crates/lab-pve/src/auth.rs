@@ -1,4 +1,4 @@
-//! Who is calling: API tokens, tickets, and the second token that keeps foreign web pages out.
+//! Authentication: API tokens, tickets and CSRF prevention tokens.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
@@ -8,16 +8,16 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use super::http::unescape;
 use super::world::{Caller, World};
 
-/// In seconds.
-const LIFETIME: u64 = 2 * 60 * 60;
-/// How far ahead of ours another host's clock may be, in seconds.
-const GRACE: u64 = 300;
+/// Lifetime of a ticket in seconds.
+const TICKET_LIFETIME: u64 = 2 * 60 * 60;
+/// Maximum clock difference in seconds by which a ticket may lie in the future.
+const CLOCK_TOLERANCE: u64 = 300;
 
-/// How long the seed of [`Keys`] is.
+/// Length in bytes of the seed of [`Keys`].
 pub const KEY_BYTES: usize = 64;
 
-/// Calls that anybody may make, without being known.
-const OPEN: [(&str, &str); 6] = [
+/// Calls that need no authentication.
+const UNAUTHENTICATED_CALLS: [(&str, &str); 6] = [
     ("GET", "/access/domains"),
     ("GET", "/access/ticket"),
     ("POST", "/access/ticket"),
@@ -26,7 +26,7 @@ const OPEN: [(&str, &str); 6] = [
     ("POST", "/access/openid/auth-url"),
 ];
 
-/// What a client shows.
+/// Credentials in the headers of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     pub(crate) ticket: Option<String>,
@@ -35,15 +35,16 @@ pub(crate) struct Credentials {
     pub(crate) csrf: Option<String>,
 }
 
-/// Why somebody is not let in.
+/// Reason why authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum AuthFailure {
     NoTicket,
     Failed,
     Csrf,
 }
 
-/// The keys that sign tickets. A lab that is started again from its state has the same.
+/// Keys that sign tickets and CSRF tokens. They are part of the persistent state of a lab, so
+/// tickets survive its restart.
 pub struct Keys {
     ticket: hmac::Key,
     csrf: hmac::Key,
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-impl Stranger {
+impl AuthFailure {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::NoTicket => "No ticket",
@@ -66,7 +67,7 @@ impl Stranger {
 }
 
 impl Credentials {
-    /// From the headers. A ticket goes before a token.
+    /// Reads credentials from request headers. A ticket takes precedence over a token.
     pub(crate) fn read(
         cookie: Option<&str>,
         authorization: Option<&str>,
@@ -83,7 +84,7 @@ impl Credentials {
     }
 }
 
-/// What stands behind `key=` or `key `, up to a semicolon.
+/// Value after `key=` or `key ` in a header, up to a semicolon.
 fn value_of(header: &str, key: &str) -> Option<String> {
     let mut from = 0;
     loop {
@@ -99,40 +100,40 @@ fn value_of(header: &str, key: &str) -> Option<String> {
 }
 
 impl Keys {
-    /// Of a seed of [`KEY_BYTES`].
+    /// Derives the keys from a seed of [`KEY_BYTES`] bytes.
     pub fn new(seed: &[u8]) -> Self {
         let (ticket, csrf) = seed.split_at(seed.len() / 2);
         let key = |bytes| hmac::Key::new(hmac::HMAC_SHA256, bytes);
         Self { ticket: key(ticket), csrf: key(csrf) }
     }
 
-    /// Lets a caller in, or nobody in particular where that is enough.
-    pub(crate) fn admit(
+    /// Authenticates a request. Returns no caller for calls that need no authentication.
+    pub(crate) fn authenticate(
         &self,
         world: &World,
         method: &str,
         path: &str,
         shown: &Credentials,
         now: u64,
-    ) -> Result<Option<Caller>, Stranger> {
-        if OPEN.contains(&(method, path)) {
+    ) -> Result<Option<Caller>, AuthFailure> {
+        if UNAUTHENTICATED_CALLS.contains(&(method, path)) {
             return Ok(None);
         }
         if let Some(token) = &shown.token {
-            return token_of(world, token, now).map(Some).ok_or(Stranger::Failed);
+            return token_of(world, token, now).map(Some).ok_or(AuthFailure::Failed);
         }
-        let ticket = shown.ticket.as_deref().ok_or(Stranger::NoTicket)?;
+        let ticket = shown.ticket.as_deref().ok_or(AuthFailure::NoTicket)?;
         let user = self.user_of(ticket, now).filter(|user| is_active(world, user, now));
-        let user = user.ok_or(Stranger::Failed)?;
-        // A web page's form cannot send the header along with a file.
+        let user = user.ok_or(AuthFailure::Failed)?;
+        // Proxmox requires no CSRF token for uploads, which browsers send from a form.
         let needs_csrf = method != "GET" && !is_upload(method, path);
         if needs_csrf && !self.is_csrf_of(&user, shown.csrf.as_deref().unwrap_or_default(), now) {
-            return Err(Stranger::Csrf);
+            return Err(AuthFailure::Csrf);
         }
         Ok(Some(Caller { user, token: None }))
     }
 
-    /// The user's name, if this is the password, or a ticket of before.
+    /// User id (`name@realm`) for a correct password or a valid earlier ticket.
     pub(crate) fn log_in(
         &self,
         world: &World,
@@ -146,7 +147,7 @@ impl Keys {
             return None;
         }
         let known = world.access.users.get(&user)?.password.as_deref();
-        let matches = known.is_some_and(|known| same(known, password));
+        let matches = known.is_some_and(|known| secrets_equal(known, password));
         let renewed = || self.user_of(password, now).is_some_and(|owner| owner == user);
         (matches || renewed()).then_some(user)
     }
@@ -163,7 +164,7 @@ impl Keys {
         format!("{time}:{}", STANDARD_NO_PAD.encode(tag))
     }
 
-    /// Whose ticket it is, if it is one of ours and still good.
+    /// User of a valid, unexpired ticket.
     fn user_of(&self, ticket: &str, now: u64) -> Option<String> {
         let (plain, signature) = ticket.rsplit_once("::")?;
         let signature = STANDARD.decode(signature).ok()?;
@@ -176,17 +177,17 @@ impl Keys {
         let Some((time, signature)) = token.split_once(':') else { return false };
         let signature = STANDARD_NO_PAD.decode(signature).unwrap_or_default();
         let signed = format!("{time}:{user}");
-        let is_ours = hmac::verify(&self.csrf, signed.as_bytes(), &signature).is_ok();
-        is_ours && is_fresh(time, now)
+        let is_valid = hmac::verify(&self.csrf, signed.as_bytes(), &signature).is_ok();
+        is_valid && is_fresh(time, now)
     }
 }
 
-/// Uploads are told apart by their path alone, before anybody looks at the route.
+/// Whether a request is an upload, decided by its path before routing.
 pub(crate) fn is_upload(method: &str, path: &str) -> bool {
     upload_storage(method, path).is_some()
 }
 
-/// The storage that a file is uploaded to.
+/// Storage in the path of an upload.
 pub(crate) fn upload_storage<'a>(method: &str, path: &'a str) -> Option<&'a str> {
     let mut parts = path.strip_prefix("/nodes/").filter(|_| method == "POST")?.split('/');
     match (parts.next(), parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -201,18 +202,18 @@ pub(crate) fn upload_storage<'a>(method: &str, path: &'a str) -> Option<&'a str>
 
 fn is_fresh(hex: &str, now: u64) -> bool {
     let Ok(time) = u64::from_str_radix(hex, 16) else { return false };
-    time < now.saturating_add(GRACE) && now.saturating_sub(time) < LIFETIME
+    time < now.saturating_add(CLOCK_TOLERANCE) && now.saturating_sub(time) < TICKET_LIFETIME
 }
 
 fn token_of(world: &World, token: &str, now: u64) -> Option<Caller> {
     let (id, secret) = token.rsplit_once('=')?;
     let known = world.access.tokens.get(id)?;
-    let good = world.is_usable(id, now) && same(&known.secret, secret);
+    let good = world.is_usable(id, now) && secrets_equal(&known.secret, secret);
     good.then(|| Caller::parse(id))
 }
 
 impl World {
-    /// Whether this is a token that lets somebody in.
+    /// Whether a token with this id exists and is not expired, and its user is active.
     pub fn is_usable(&self, token: &str, now: u64) -> bool {
         let known = self.access.tokens.get(token);
         known.is_some_and(|known| known.expires == 0 || known.expires >= now)
@@ -225,8 +226,8 @@ fn is_active(world: &World, user: &str, now: u64) -> bool {
     known.is_some_and(|user| user.enabled && (user.expires == 0 || user.expires >= now))
 }
 
-/// Takes as long however much of it is right.
-fn same(one: &str, other: &str) -> bool {
+/// Compares two secrets in constant time.
+fn secrets_equal(one: &str, other: &str) -> bool {
     verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_found_in_headers() {
+    fn credentials_are_parsed_from_headers() {
         let cookie = "lang=de; PVEAuthCookie=PVE%3Aroot%40pam; other=1";
         assert_eq!(value_of(cookie, "PVEAuthCookie").unwrap(), "PVE:root@pam");
         let both = ["PVEAPIToken=a@pam!b=1-2", "PVEAPIToken a@pam%21b=1-2"];
@@ -248,26 +249,26 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_good_for_two_hours_and_for_their_owner() {
+    fn tickets_expire_after_two_hours_and_are_bound_to_user() {
         let keys = Keys::new(&[7; KEY_BYTES]);
         let start = 0x6735_f0a1;
         let ticket = keys.ticket("root@pam", start);
         assert!(ticket.starts_with("PVE:root@pam:6735F0A1::"), "{ticket}");
-        assert_eq!(keys.user_of(&ticket, start + LIFETIME - 1).unwrap(), "root@pam");
-        assert_eq!(keys.user_of(&ticket, start + LIFETIME), None);
-        assert_eq!(keys.user_of(&ticket, start - GRACE - 1), None);
+        assert_eq!(keys.user_of(&ticket, start + TICKET_LIFETIME - 1).unwrap(), "root@pam");
+        assert_eq!(keys.user_of(&ticket, start + TICKET_LIFETIME), None);
+        assert_eq!(keys.user_of(&ticket, start - CLOCK_TOLERANCE - 1), None);
         assert_eq!(Keys::new(&[8; KEY_BYTES]).user_of(&ticket, start), None);
         assert_eq!(keys.user_of(&ticket.replace("root", "toor"), start), None);
 
         let csrf = keys.csrf("root@pam", start);
         assert!(keys.is_csrf_of("root@pam", &csrf, start + 5));
         assert!(!keys.is_csrf_of("a@pve", &csrf, start + 5));
-        assert!(!keys.is_csrf_of("root@pam", &csrf, start + LIFETIME));
+        assert!(!keys.is_csrf_of("root@pam", &csrf, start + TICKET_LIFETIME));
         assert!(!keys.is_csrf_of("root@pam", "", start));
     }
 
     #[test]
-    fn uploads_are_known_by_their_path() {
+    fn uploads_are_recognized_by_path() {
         assert_eq!(upload_storage("POST", "/nodes/pve/storage/local/upload"), Some("local"));
         assert_eq!(upload_storage("PUT", "/nodes/pve/storage/local/upload"), None);
         assert_eq!(upload_storage("POST", "/nodes/pve/storage/local/upload/"), None);

@@ -1,4 +1,4 @@
-//! The bytes of images: files in a folder, written once, never changed, shared by who refers to them.
+//! Storage of volume contents: immutable files in a folder, which several volumes may share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use talmox_lab_environment::private_folder;
 
-/// One run of bytes.
+/// Id of a file in [`Blobs`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobId(String);
 
+/// Folder with the stored files.
 #[derive(Debug)]
 pub struct Blobs {
     folder: PathBuf,
@@ -18,7 +19,7 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Keeps bytes in `folder`, which is made if it is not there.
+    /// Opens the folder, and creates it if it does not exist.
     pub fn open(folder: &Path) -> io::Result<Self> {
         private_folder(folder)?;
         let mut next = 0;
@@ -30,7 +31,7 @@ impl Blobs {
         Ok(Self { folder: folder.to_owned(), next: AtomicU64::new(next) })
     }
 
-    /// A place for new bytes: whoever asks writes the file.
+    /// Id for a new file, which the caller writes to [`Self::path`].
     pub fn reserve(&self) -> BlobId {
         BlobId(self.next.fetch_add(1, Ordering::Relaxed).to_string())
     }
@@ -45,7 +46,7 @@ impl Blobs {
         Ok(id)
     }
 
-    /// All bytes that are kept, and how many each has.
+    /// All stored files with their length in bytes.
     pub fn list(&self) -> io::Result<Vec<(BlobId, u64)>> {
         let mut list = vec![];
         for entry in std::fs::read_dir(&self.folder)? {
@@ -56,7 +57,7 @@ impl Blobs {
         Ok(list)
     }
 
-    /// Takes away every file that nobody refers to any more.
+    /// Deletes every file that is not in `used`.
     pub fn keep_only(&self, used: &std::collections::BTreeSet<BlobId>) -> io::Result<()> {
         for (blob, _) in self.list()? {
             if !used.contains(&blob) {

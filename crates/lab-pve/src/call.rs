@@ -1,4 +1,4 @@
-//! One call of the API, once it has passed the gates: who calls, for which host, with what.
+//! Authenticated and authorized API call: caller, host and verified parameters.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -7,31 +7,33 @@ use serde_json::Value as Json;
 use super::schema::Parameters;
 use super::site::Site;
 use super::world::{Caller, World};
-use super::{Refusal, Release};
+use super::{ApiError, Release};
 use crate::blob::BlobId;
 
+/// Authenticated and authorized API call.
 pub(crate) struct Call {
     pub(crate) site: Arc<Site>,
     pub(crate) caller: Caller,
-    /// The host that the path names, else the one that was contacted.
+    /// Host in the path, otherwise the host that received the request.
     pub(crate) node: String,
-    /// The parameters of path, query and body, verified.
+    /// Verified parameters of path, query and body.
     pub(crate) params: Parameters,
     pub(crate) release: Release,
 }
 
-/// What a call gives back with 200.
+/// Successful answer (status 200) of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Data(Json),
-    /// Part of a longer list.
+    /// One page of a longer list, with the total number of entries.
     Page {
         data: Json,
         total: u64,
     },
 }
 
-pub(crate) type Outcome = Result<Reply, Refusal>;
+/// Result of an API call.
+pub(crate) type Outcome = Result<Reply, ApiError>;
 
 impl Call {
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -51,13 +53,13 @@ impl Reply {
     }
 }
 
-/// A file that came with a call.
+/// Uploaded file that a call received.
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
     pub(crate) blob: BlobId,
     pub(crate) length: u64,
-    /// Where the real thing would keep it for now: `/var/tmp/pveupload-…`.
+    /// Path at which Proxmox stores the file temporarily: `/var/tmp/pveupload-…`.
     pub(crate) temporary: String,
-    /// The host that was contacted. The task runs there, whatever host the path names.
+    /// Host that received the request. The task runs there, even if the path names another host.
     pub(crate) contacted: String,
 }

@@ -1,4 +1,4 @@
-//! Checksums of files, by the names that Proxmox knows them under.
+//! File checksums, by the algorithm names of the Proxmox API.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,8 +7,9 @@ use std::path::Path;
 use aws_lc_rs::digest;
 use md5::{Digest as _, Md5};
 
+/// Checksum algorithm of the Proxmox API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
+pub(crate) enum ChecksumAlgorithm {
     Md5,
     Sha1,
     Sha224,
@@ -17,12 +18,13 @@ pub(crate) enum Algorithm {
     Sha512,
 }
 
-enum Sum {
+/// Checksum computation in progress.
+enum Hasher {
     Md5(Md5),
     Sha(digest::Context),
 }
 
-impl Algorithm {
+impl ChecksumAlgorithm {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "md5" => Self::Md5,
@@ -35,19 +37,19 @@ impl Algorithm {
         })
     }
 
-    fn begin(self) -> Sum {
+    fn begin(self) -> Hasher {
         let sha = match self {
-            Self::Md5 => return Sum::Md5(Md5::new()),
+            Self::Md5 => return Hasher::Md5(Md5::new()),
             Self::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
             Self::Sha224 => &digest::SHA224,
             Self::Sha256 => &digest::SHA256,
             Self::Sha384 => &digest::SHA384,
             Self::Sha512 => &digest::SHA512,
         };
-        Sum::Sha(digest::Context::new(sha))
+        Hasher::Sha(digest::Context::new(sha))
     }
 
-    /// In lower-case hexadecimal digits.
+    /// Checksum of the bytes that a reader yields, in lower-case hexadecimal digits.
     pub(crate) fn of(self, mut bytes: impl Read) -> io::Result<String> {
         let mut sum = self.begin();
         let mut buffer = vec![0; 1 << 16];
@@ -64,13 +66,13 @@ impl Algorithm {
         self.of(File::open(path)?)
     }
 
-    /// Of a file that holds nothing but zeros.
+    /// Checksum of `length` zero bytes.
     pub(crate) fn of_zeros(self, length: u64) -> io::Result<String> {
         self.of(io::repeat(0).take(length))
     }
 }
 
-impl Sum {
+impl Hasher {
     fn add(&mut self, bytes: &[u8]) {
         match self {
             Self::Md5(sum) => sum.update(bytes),
@@ -92,22 +94,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_sums() {
+    fn checksums_equal_known_values() {
         for (name, expected) in [
             ("md5", "b1946ac92492d2347c6235b4d2611184"),
             ("sha1", "f572d396fae9206628714fb2ce00f72e94f2258f"),
             ("sha224", "2d6d67d91d0badcdd06cbbba1fe11538a68a37ec9c2e26457ceff12b"),
             ("sha256", "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"),
         ] {
-            let sum = Algorithm::parse(name).unwrap().of(&b"hello\n"[..]).unwrap();
+            let sum = ChecksumAlgorithm::parse(name).unwrap().of(&b"hello\n"[..]).unwrap();
             assert_eq!(sum, expected, "{name}");
         }
-        let length = |name| Algorithm::parse(name).unwrap().of(&b""[..]).unwrap().len();
+        let length = |name| ChecksumAlgorithm::parse(name).unwrap().of(&b""[..]).unwrap().len();
         assert_eq!((length("sha384"), length("sha512")), (96, 128));
         assert_eq!(
-            Algorithm::Sha256.of_zeros(1 << 20).unwrap(),
+            ChecksumAlgorithm::Sha256.of_zeros(1 << 20).unwrap(),
             "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58"
         );
-        assert_eq!(Algorithm::parse("sha3"), None);
+        assert_eq!(ChecksumAlgorithm::parse("sha3"), None);
     }
 }

@@ -1,12 +1,12 @@
-//! The digest of a configuration file, by which callers notice that somebody else changed it.
+//! Digest of a config file, with which clients detect concurrent changes.
 
 use std::collections::BTreeMap;
 
 use aws_lc_rs::digest;
 
-use super::Refusal;
+use super::ApiError;
 
-/// Sections of name to options.
+/// Digest of a config file with sections (`storage.cfg`, HA and mapping configs).
 pub(crate) fn of_sections<'a>(
     sections: impl IntoIterator<Item = (&'a String, &'a BTreeMap<String, String>)>,
 ) -> String {
@@ -25,10 +25,10 @@ pub(crate) fn of_text(text: &str) -> String {
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses a change that was made from an older reading.
-pub(crate) fn check_unchanged(current: &str, seen: Option<&str>) -> Result<(), Refusal> {
+/// Rejects a change whose `digest` differs from the current config.
+pub(crate) fn check_unchanged(current: &str, seen: Option<&str>) -> Result<(), ApiError> {
     match seen {
-        Some(seen) if !seen.is_empty() && seen != current => Err(Refusal::failed(
+        Some(seen) if !seen.is_empty() && seen != current => Err(ApiError::failed(
             "detected modified configuration - file changed by other user? Try again.",
         )),
         _ => Ok(()),

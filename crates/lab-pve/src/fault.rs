@@ -1,4 +1,4 @@
-//! What goes wrong with Proxmox: its hosts, its storages, and its tasks.
+//! Faults in hosts, storages and tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,19 @@ use talmox_lab_environment::fault::{Action, Order, Place, Seen, Sight};
 
 use crate::Site;
 
+/// Fault that the fault script injects into a task.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct TaskFault {
     delay: Duration,
-    /// After how many percent, and with which words.
+    /// Progress in percent at which the task fails, and its error.
     failure: Option<(u8, String)>,
-    is_unstarted: bool,
-    struck: AtomicBool,
+    prevents_start: bool,
+    applied: AtomicBool,
 }
 
 impl Site {
-    /// Changes the world, where that is what the fault does.
-    pub fn carry_out(self: &Arc<Self>, action: &Action) {
+    /// Applies a fault that changes the simulated state.
+    pub fn apply_fault(self: &Arc<Self>, action: &Action) {
         match action {
             Action::Full { storage } => {
                 if let Some(storage) = self.world().storages.get_mut(storage) {
@@ -52,36 +53,36 @@ impl Site {
         }
     }
 
-    /// What the rules have in store for a task that begins now.
-    pub(crate) fn trouble(self: &Arc<Self>, node: &str, kind: &str, id: &str) -> Trouble {
+    /// Faults of the fault script that apply to a new task.
+    pub(crate) fn task_fault(self: &Arc<Self>, node: &str, kind: &str, id: &str) -> TaskFault {
         let vmid = id.parse().ok();
         let sight = Sight { place: Place::Task(kind), vmid, host: node, ..Sight::default() };
-        let mut trouble = Trouble::default();
+        let mut fault = TaskFault::default();
         for action in self.environment.faults.strike(&sight) {
-            self.carry_out(&action);
+            self.apply_fault(&action);
             match action {
-                Action::Delay(time) => trouble.delay += time,
-                Action::Fail { percent, message } => trouble.failure = Some((percent, message)),
-                Action::Unstarted => trouble.is_unstarted = true,
+                Action::Delay(time) => fault.delay += time,
+                Action::Fail { percent, message } => fault.failure = Some((percent, message)),
+                Action::Unstarted => fault.prevents_start = true,
                 Action::LostLock => match vmid {
-                    Some(vmid) => self.locks.lose_vm(vmid),
-                    None => trouble.failure = Some((0, lock_timeout(None))),
+                    Some(vmid) => self.locks.fail_next_vm_lock(vmid),
+                    None => fault.failure = Some((0, lock_timeout(None))),
                 },
                 _ => {}
             }
         }
-        trouble
+        fault
     }
 }
 
-impl Trouble {
-    pub(crate) fn is_unstarted(&self) -> bool {
-        self.is_unstarted
+impl TaskFault {
+    pub(crate) fn prevents_start(&self) -> bool {
+        self.prevents_start
     }
 
-    /// The first wait of the task is where it happens.
-    pub(crate) async fn strike(&self, site: &Site, work: Work) -> Result<(), String> {
-        if self.struck.swap(true, Ordering::Relaxed) {
+    /// Applies the delay and the failure at the first wait of the task.
+    pub(crate) async fn apply(&self, site: &Site, work: Work) -> Result<(), String> {
+        if self.applied.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         if !self.delay.is_zero() {
@@ -96,10 +97,12 @@ impl Trouble {
         }
     }
 
-    /// A task that did all its work may fail all the same, and one that never waited must.
-    pub(crate) fn at_the_end(&self) -> Result<(), String> {
+    /// Fails a task whose fault is at 100 %, or that finished without a wait.
+    pub(crate) fn check_end(&self) -> Result<(), String> {
         match &self.failure {
-            Some((percent, message)) if *percent == 100 || !self.struck.load(Ordering::Relaxed) => {
+            Some((percent, message))
+                if *percent == 100 || !self.applied.load(Ordering::Relaxed) =>
+            {
                 Err(message.clone())
             }
             _ => Ok(()),
@@ -107,7 +110,7 @@ impl Trouble {
     }
 }
 
-/// Error of a call that could not lock the file of a VM in time.
+/// Error of a call that could not lock the config of a VM in time.
 pub(crate) fn lock_timeout(vmid: Option<u32>) -> String {
     let vmid = vmid.map_or_else(|| "0".to_owned(), |vmid| vmid.to_string());
     format!("can't lock file '/var/lock/qemu-server/lock-{vmid}.conf' - got timeout")

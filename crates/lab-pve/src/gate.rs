@@ -1,5 +1,5 @@
-//! What every call passes, in this order: who calls, which endpoint, tokens, rights, the host that
-//! answers, parameters, and then the code behind it.
+//! Request gate: authentication, routing, permissions, choice of the host and parameter checks of
+//! every call, in the order of Proxmox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,57 +9,59 @@ use serde_json::Value as Json;
 use talmox_lab_environment::Work;
 use talmox_lab_environment::fault::{Action, Place, Sight};
 
-use super::auth::{Credentials, Keys, Stranger};
+use super::auth::{AuthFailure, Credentials, Keys};
 use super::call::{Call, Outcome, Reply, Upload};
 use super::http::Params;
-use super::lock::CALL_PATIENCE;
-use super::record::{Answered, Entry, Recorder};
+use super::lock::CALL_LOCK_TIMEOUT;
+use super::request_log::{LogEntry, LoggedResponse, RequestLog};
 use super::schema::{self, Endpoint, Method, Raw};
 use super::site::Site;
 use super::world::{Caller, World};
-use super::{Refusal, api, login};
+use super::{ApiError, api, login};
 use crate::blob::BlobId;
 use crate::fault::lock_timeout;
 
-/// How long a host waits for the answer of another, or of its own daemon.
-const PROXY_PATIENCE: Duration = Duration::from_secs(30);
-/// However fast the clock is, a slow machine gets this much real time for an answer.
-const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-/// Until a host that is not there is given up.
+/// Timeout of a request that one host forwards to another, or to its own `pvedaemon`.
+const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Minimum timeout in real time, so that a slow machine does not time out at a high lab speed.
+const MIN_REAL_TIMEOUT: Duration = Duration::from_millis(250);
+/// Delay of the error for an offline host.
 const NO_ROUTE_AFTER: Duration = Duration::from_secs(3);
 
+/// Entry point of all API requests.
 #[derive(Debug)]
 pub struct Gate {
     pub site: Arc<Site>,
     pub keys: Keys,
-    pub recorder: Option<Recorder>,
+    pub recorder: Option<RequestLog>,
 }
 
-/// A call before anybody has looked at it.
+/// API request before routing and permission checks.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct ApiRequest {
     pub(crate) method: String,
-    /// Below `/api2/json`, decoded.
+    /// Decoded path below `/api2/json`.
     pub(crate) path: String,
     pub(crate) params: Params,
     pub(crate) caller: Option<Caller>,
-    /// An API token was shown, be it good or not.
+    /// Whether the request contains an API token, valid or not.
     pub(crate) with_token: bool,
     pub(crate) contacted: String,
     pub(crate) upload: Option<Upload>,
 }
 
+/// Result of a request that passed through the gate.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum GateOutcome {
     Answer(Outcome),
-    /// The caller's token is not good any more.
-    Stranger,
-    /// The connection breaks without an answer.
+    /// The token of the caller is not valid.
+    AuthFailure,
+    /// The connection is closed without an answer.
     Cut,
 }
 
-/// A call that passed all but the last gates.
-struct Passed {
+/// Authorized request for a known endpoint, before parameter checks.
+struct AuthorizedRequest {
     endpoint: &'static Endpoint,
     caller: Caller,
     node: String,
@@ -68,14 +70,14 @@ struct Passed {
 }
 
 impl Gate {
-    pub(crate) fn record(&self, entry: Entry, answered: Option<Answered<'_>>) {
+    pub(crate) fn record(&self, entry: LogEntry, answered: Option<LoggedResponse<'_>>) {
         if let Some(recorder) = &self.recorder {
             recorder.write(entry, answered);
         }
     }
 
-    /// The host that the client speaks to: the one whose name it used, else the first that is up.
-    /// None when that one is down.
+    /// Host that receives the request: the one in the `Host` header, otherwise the first online
+    /// host. `None` if it is offline.
     pub(crate) fn contacted(&self, host_header: Option<&str>) -> Option<String> {
         let world = self.site.world();
         let name = host_header.and_then(|header| header.split(':').next()).unwrap_or_default();
@@ -84,48 +86,48 @@ impl Gate {
         entry.filter(|(_, host)| host.online).map(|(name, _)| name.clone())
     }
 
-    pub(crate) fn admit(
+    pub(crate) fn authenticate(
         &self,
         method: &str,
         path: &str,
         shown: &Credentials,
-    ) -> Result<Option<Caller>, Stranger> {
-        self.keys.admit(&self.site.world(), method, path, shown, self.site.now())
+    ) -> Result<Option<Caller>, AuthFailure> {
+        self.keys.authenticate(&self.site.world(), method, path, shown, self.site.now())
     }
 
-    pub(crate) fn may_upload(&self, caller: &Caller, storage: &str) -> Result<(), Refusal> {
+    pub(crate) fn may_upload(&self, caller: &Caller, storage: &str) -> Result<(), ApiError> {
         let path = format!("/storage/{storage}");
         self.site.world().check(caller, &path, &["Datastore.AllocateTemplate"])
     }
 
-    pub(crate) async fn answer(self: &Arc<Self>, request: Request) -> Verdict {
+    pub(crate) async fn answer(self: &Arc<Self>, request: ApiRequest) -> GateOutcome {
         let blob = request.upload.as_ref().map(|upload| upload.blob.clone());
         let then = match self.apply_faults(&request).await {
             Ok(then) => then,
             Err(verdict) => {
-                self.discard(blob.as_ref());
+                self.delete_upload(blob.as_ref());
                 return verdict;
             }
         };
-        let outcome = match self.pass(request).await {
-            Ok(passed) => self.site.only_started(self.act(passed, blob).await),
-            Err(refusal) => {
-                self.discard(blob.as_ref());
-                Err(refusal)
+        let outcome = match self.authorize(request).await {
+            Ok(authorized) => self.site.check_started(self.run_on_host(authorized, blob).await),
+            Err(error) => {
+                self.delete_upload(blob.as_ref());
+                Err(error)
             }
         };
-        then.unwrap_or(Verdict::Answer(outcome))
+        then.unwrap_or(GateOutcome::Answer(outcome))
     }
 
-    /// A file that nobody took goes.
-    fn discard(&self, blob: Option<&BlobId>) {
+    /// Deletes an uploaded file that no volume refers to.
+    fn delete_upload(&self, blob: Option<&BlobId>) {
         if let Some(blob) = blob {
             std::fs::remove_file(self.site.blobs.path(blob)).ok();
         }
     }
 
-    /// Faults. Some end the call here, some change what is told in the end.
-    async fn apply_faults(&self, request: &Request) -> Result<Option<Verdict>, Verdict> {
+    /// Applies faults of the fault script. `Err` ends the call, `Ok(Some(_))` replaces its answer.
+    async fn apply_faults(&self, request: &ApiRequest) -> Result<Option<GateOutcome>, GateOutcome> {
         let vmid = vmid_of(request);
         let actions = self.site.environment.faults.strike(&Sight {
             place: Place::Proxmox(&request.path),
@@ -136,23 +138,23 @@ impl Gate {
         });
         let mut then = None;
         for action in actions {
-            self.site.carry_out(&action);
+            self.site.apply_fault(&action);
             match action {
                 Action::Refuse { status, message } => {
-                    return Err(Verdict::Answer(Err(Refusal::new(status, message))));
+                    return Err(GateOutcome::Answer(Err(ApiError::new(status, message))));
                 }
                 Action::LostLock => {
-                    self.site.clock.sleep(CALL_PATIENCE).await;
-                    return Err(Verdict::Answer(Err(Refusal::failed(lock_timeout(vmid)))));
+                    self.site.clock.sleep(CALL_LOCK_TIMEOUT).await;
+                    return Err(GateOutcome::Answer(Err(ApiError::failed(lock_timeout(vmid)))));
                 }
-                Action::CutBefore => return Err(Verdict::Cut),
-                Action::CutAfter => then = Some(Verdict::Cut),
-                Action::TimedOut => then = Some(Verdict::Answer(Err(timed_out()))),
+                Action::CutBefore => return Err(GateOutcome::Cut),
+                Action::CutAfter => then = Some(GateOutcome::Cut),
+                Action::TimedOut => then = Some(GateOutcome::Answer(Err(timed_out()))),
                 Action::Delay(time) => {
-                    if time > PROXY_PATIENCE {
-                        then = Some(Verdict::Answer(Err(timed_out())));
+                    if time > PROXY_TIMEOUT {
+                        then = Some(GateOutcome::Answer(Err(timed_out())));
                     }
-                    self.site.clock.sleep(time.min(PROXY_PATIENCE)).await;
+                    self.site.clock.sleep(time.min(PROXY_TIMEOUT)).await;
                 }
                 Action::Hang => return std::future::pending().await,
                 Action::Fail { .. }
@@ -164,7 +166,7 @@ impl Gate {
                 | Action::Node(_) => {}
                 Action::Revoke { token } => {
                     if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
-                        return Err(Verdict::Stranger);
+                        return Err(GateOutcome::AuthFailure);
                     }
                 }
             }
@@ -172,18 +174,18 @@ impl Gate {
         Ok(then)
     }
 
-    /// All gates up to the host that answers.
-    async fn pass(&self, request: Request) -> Result<Passed, Refusal> {
-        let Request { method, path, params, caller, with_token, contacted, upload } = request;
+    /// Routing, permission checks and choice of the host.
+    async fn authorize(&self, request: ApiRequest) -> Result<AuthorizedRequest, ApiError> {
+        let ApiRequest { method, path, params, caller, with_token, contacted, upload } = request;
         let caller = caller.unwrap_or_else(|| Caller::parse(""));
         let release = self.site.world().release;
         let found = Method::parse(&method).and_then(|method| schema::find(release, method, &path));
         let Some((endpoint, of_path)) = found else {
-            return Err(Refusal::new(501, format!("Method '{method} {path}' not implemented")));
+            return Err(ApiError::new(501, format!("Method '{method} {path}' not implemented")));
         };
         let raw = merge(of_path, params)?;
         if with_token && !endpoint.allow_token {
-            return Err(Refusal::forbidden(format!(
+            return Err(ApiError::forbidden(format!(
                 "Permission check failed (URI '{path}' not available with API token, need proper \
                  ticket.\n)"
             )));
@@ -197,32 +199,36 @@ impl Gate {
         };
         if endpoint.proxied && !is_up {
             self.site.clock.sleep(NO_ROUTE_AFTER).await;
-            return Err(Refusal::new(595, "No route to host"));
+            return Err(ApiError::new(595, "No route to host"));
         }
         self.site.wait(Work::Call, endpoint.path).await;
-        Ok(Passed { endpoint, caller, node, raw, upload })
+        Ok(AuthorizedRequest { endpoint, caller, node, raw, upload })
     }
 
-    /// Lets the host work. It goes on even if nobody waits for it any more.
-    async fn act(self: &Arc<Self>, passed: Passed, blob: Option<BlobId>) -> Outcome {
+    /// Runs the call on its host. It continues if the client disconnects.
+    async fn run_on_host(
+        self: &Arc<Self>,
+        authorized: AuthorizedRequest,
+        blob: Option<BlobId>,
+    ) -> Outcome {
         let gate = Arc::clone(self);
         let work = tokio::spawn(async move {
-            let outcome = gate.handle(passed).await;
+            let outcome = gate.call_handler(authorized).await;
             if outcome.is_err() {
-                gate.discard(blob.as_ref());
+                gate.delete_upload(blob.as_ref());
             }
             outcome
         });
-        let least = LEAST_PATIENCE.mul_f64(self.site.clock.speed());
-        match self.site.clock.timeout(PROXY_PATIENCE.max(least), work).await {
+        let least = MIN_REAL_TIMEOUT.mul_f64(self.site.clock.speed());
+        match self.site.clock.timeout(PROXY_TIMEOUT.max(least), work).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Refusal::new(596, "Broken pipe")),
+            Ok(Err(_)) => Err(ApiError::new(596, "Broken pipe")),
             Err(_) => Err(timed_out()),
         }
     }
 
-    async fn handle(&self, passed: Passed) -> Outcome {
-        let Passed { endpoint, caller, node, raw, upload } = passed;
+    async fn call_handler(&self, authorized: AuthorizedRequest) -> Outcome {
+        let AuthorizedRequest { endpoint, caller, node, raw, upload } = authorized;
         let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
         let release = site.world().release;
@@ -235,12 +241,15 @@ impl Gate {
     }
 }
 
-fn timed_out() -> Refusal {
-    Refusal::new(596, "Connection timed out")
+fn timed_out() -> ApiError {
+    ApiError::new(596, "Connection timed out")
 }
 
-/// The parameters of the path and the others, unless they contradict each other.
-fn merge(of_path: Vec<(String, String)>, params: Params) -> Result<BTreeMap<String, Raw>, Refusal> {
+/// Merges the parameters of the path with those of query and body; rejects conflicting values.
+fn merge(
+    of_path: Vec<(String, String)>,
+    params: Params,
+) -> Result<BTreeMap<String, Raw>, ApiError> {
     let mut raw: BTreeMap<String, Raw> =
         of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
     let given: BTreeMap<String, Json> = params.into_iter().collect();
@@ -250,20 +259,20 @@ fn merge(of_path: Vec<(String, String)>, params: Params) -> Result<BTreeMap<Stri
             && first.scalar() != value.scalar()
         {
             let text = "duplicate parameter (already defined in URI) with conflicting values!";
-            return Err(Refusal::parameter(name, text));
+            return Err(ApiError::parameter(name, text));
         }
         raw.insert(name, value);
     }
     Ok(raw)
 }
 
-/// The host that answers.
+/// Name of the host that handles the call.
 fn host(
     world: &World,
     endpoint: &Endpoint,
     raw: &BTreeMap<String, Raw>,
     contacted: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, ApiError> {
     let named = match raw.get("node") {
         Some(node) if endpoint.path.starts_with("/nodes/{node}") => {
             node.scalar().unwrap_or_default()
@@ -274,7 +283,7 @@ fn host(
         return Ok(contacted.to_owned());
     }
     if endpoint.proxied && !world.hosts.contains_key(&named) {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "hostname lookup '{named}' failed - failed to get address info for: {named}: Name or \
              service not known"
         )));
@@ -282,7 +291,7 @@ fn host(
     Ok(named)
 }
 
-fn host_of(request: &Request) -> &str {
+fn host_of(request: &ApiRequest) -> &str {
     let mut parts = request.path.split('/').filter(|part| !part.is_empty());
     match (parts.next(), parts.next()) {
         (Some("nodes"), Some(node)) if node != "localhost" => node,
@@ -290,8 +299,8 @@ fn host_of(request: &Request) -> &str {
     }
 }
 
-/// The VM that a call is about, by its path or else by its parameters.
-fn vmid_of(request: &Request) -> Option<u32> {
+/// vmid of a call, from its path or its parameters.
+fn vmid_of(request: &ApiRequest) -> Option<u32> {
     let mut parts = request.path.split('/').skip_while(|part| *part != "qemu");
     let of_path = parts.nth(1).and_then(|vmid| vmid.parse().ok());
     let of_params = || match request.params.get("vmid")? {

@@ -1,7 +1,7 @@
-//! Guests as they are seen from inside: what happens to them, and what they do of themselves.
+//! Guests of VMs: power events, and the actions that a guest takes itself.
 //!
-//! Whoever plays a guest watches its moments here. A guest that nobody plays runs and does nothing,
-//! except that it obeys the power button.
+//! A guest simulator subscribes to the power events here. A guest without a simulator runs, does
+//! nothing, and powers off when its power button is pressed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,59 +13,61 @@ use tokio::sync::{Notify, mpsc};
 use super::site::Site;
 use super::world::{Agent, Run};
 
-/// Something that happens to a guest.
+/// Power event of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestEvent {
     pub node: String,
     pub vmid: u32,
-    pub moment: Moment,
+    pub kind: GuestEventKind,
 }
 
+/// Kind of a power event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// It begins to boot, with the configuration that its [`Run`] has.
+pub enum GuestEventKind {
+    /// The guest boots with the config of its [`Run`].
     Started,
-    /// Somebody presses the power button, or asks the agent to shut down.
+    /// ACPI power button press, or shutdown request to the agent.
     PowerButton,
-    /// It boots again, with the same configuration.
+    /// The guest boots again with the same config.
     Reset,
     Paused,
     Resumed,
-    /// Something about its network cards changed while it runs.
+    /// Network cards changed while the VM runs.
     Replugged,
-    /// It is off, whoever did it.
+    /// The VM is off, for any reason.
     Stopped,
 }
 
+/// Power events of guests, and the PCI devices that they use.
 #[derive(Debug, Default)]
 pub struct Guests {
     watchers: Mutex<Vec<mpsc::UnboundedSender<GuestEvent>>>,
-    /// Those that somebody plays.
-    played: Mutex<BTreeSet<u32>>,
-    /// The PCI devices that are theirs while they start and run.
+    /// vmids of guests with a simulator.
+    simulated: Mutex<BTreeSet<u32>>,
+    /// PCI devices that each VM uses while it starts and runs, by vmid.
     devices: Mutex<BTreeMap<u32, Vec<String>>>,
     stopped: Notify,
 }
 
 impl Guests {
-    /// All events from now on.
+    /// Subscribes to all events from now on.
     pub fn watch(&self) -> mpsc::UnboundedReceiver<GuestEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         locked(&self.watchers).push(sender);
         receiver
     }
 
-    /// From now on it is up to the caller what this guest does when its power button is pressed.
-    pub fn play(&self, vmid: u32) {
-        locked(&self.played).insert(vmid);
+    /// Registers a simulator for a guest, which then handles its power button.
+    pub fn attach_simulator(&self, vmid: u32) {
+        locked(&self.simulated).insert(vmid);
     }
 
-    /// The guest is left to itself again.
-    pub fn leave(&self, vmid: u32) {
-        locked(&self.played).remove(&vmid);
+    /// Unregisters the simulator of a guest.
+    pub fn detach_simulator(&self, vmid: u32) {
+        locked(&self.simulated).remove(&vmid);
     }
 
-    /// Gives PCI devices of its host to a VM, until it is off.
+    /// Assigns PCI devices of the host to a VM until it is off.
     pub(super) fn hold(&self, vmid: u32, devices: &[String]) {
         locked(&self.devices).insert(vmid, devices.to_vec());
     }
@@ -74,20 +76,20 @@ impl Guests {
         locked(&self.devices).remove(&vmid);
     }
 
-    /// The devices that a VM was given. None where it was not started here.
+    /// PCI devices assigned to a VM, or `None` if it was not started in this process.
     pub fn held(&self, vmid: u32) -> Option<Vec<String>> {
         locked(&self.devices).get(&vmid).cloned()
     }
 
-    pub(super) fn tell(&self, node: &str, vmid: u32, moment: Moment) {
-        let event = GuestEvent { node: node.to_owned(), vmid, moment };
+    pub(super) fn emit(&self, node: &str, vmid: u32, kind: GuestEventKind) {
+        let event = GuestEvent { node: node.to_owned(), vmid, kind };
         locked(&self.watchers).retain(|watcher| watcher.send(event.clone()).is_ok());
-        if moment == Moment::Stopped {
+        if kind == GuestEventKind::Stopped {
             self.stopped.notify_waiters();
         }
     }
 
-    /// Done when any guest stops after this was called.
+    /// Completes when any guest stops after this call.
     pub(super) fn next_stop(&self) -> Notified<'_> {
         self.stopped.notified()
     }
@@ -98,17 +100,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Site {
-    /// Presses a guest's power button.
+    /// Presses the power button of a VM.
     pub(super) fn press_power_button(self: &Arc<Self>, node: &str, vmid: u32) {
-        self.guests.tell(node, vmid, Moment::PowerButton);
+        self.guests.emit(node, vmid, GuestEventKind::PowerButton);
         let Some(since) = self.run(vmid, |run| (run.since, run.pid)) else { return };
-        if locked(&self.guests.played).contains(&vmid) {
+        if locked(&self.guests.simulated).contains(&vmid) {
             return;
         }
         let site = Arc::clone(self);
         tokio::spawn(async move {
             site.wait(Work::PowerDown, &format!("guest/{vmid}")).await;
-            // By now it may be another run of the same VM, or one that cannot act.
+            // The VM may have been restarted or paused in the meantime.
             let same = site.run(vmid, |run| ((run.since, run.pid), run.paused));
             if same == Some((since, false)) {
                 site.guest_power_off(vmid);
@@ -116,7 +118,7 @@ impl Site {
         });
     }
 
-    /// The guest switches itself off.
+    /// Powers a VM off from inside the guest.
     pub fn guest_power_off(&self, vmid: u32) {
         let stopped = self.world().vms.get_mut(&vmid).and_then(|vm| {
             vm.run.take()?;
@@ -124,13 +126,13 @@ impl Site {
         });
         if let Some(node) = stopped {
             self.guests.release(vmid);
-            self.guests.tell(&node, vmid, Moment::Stopped);
+            self.guests.emit(&node, vmid, GuestEventKind::Stopped);
         }
     }
 
-    /// A host loses its power, and every guest and task on it.
+    /// Takes a host offline: all guests and tasks on it end.
     pub(crate) fn switch_off_host(&self, name: &str) {
-        self.lose_tasks(name);
+        self.abort_tasks(name);
         let lost: Vec<u32> = {
             let mut world = self.world();
             let runs = world.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());
@@ -140,11 +142,11 @@ impl Site {
         };
         for vmid in lost {
             self.guests.release(vmid);
-            self.guests.tell(name, vmid, Moment::Stopped);
+            self.guests.emit(name, vmid, GuestEventKind::Stopped);
         }
     }
 
-    /// A host has its power back.
+    /// Brings a host back online.
     pub fn switch_on_host(&self, name: &str) {
         let now = self.now();
         if let Some(host) = self.world().hosts.get_mut(name) {
@@ -153,7 +155,7 @@ impl Site {
         }
     }
 
-    /// The guest boots again by itself. Changes that are pending stay so.
+    /// Reboots a VM from inside the guest. Pending changes stay pending.
     pub fn guest_reset(&self, vmid: u32) {
         let found = self.world().vms.get(&vmid).and_then(|vm| {
             let run = vm.run.as_ref()?;
@@ -164,29 +166,30 @@ impl Site {
             Some((_, true)) => self.guest_power_off(vmid),
             Some((node, false)) => {
                 self.forget_agent(vmid);
-                self.guests.tell(&node, vmid, Moment::Reset);
+                self.guests.emit(&node, vmid, GuestEventKind::Reset);
             }
             None => {}
         }
     }
 
-    /// A guest that boots has no agent yet, where somebody plays it and will start one.
+    /// Removes the agent of a booting guest that has a simulator, which sets it again after the
+    /// boot.
     pub fn forget_agent(&self, vmid: u32) {
-        if locked(&self.guests.played).contains(&vmid)
+        if locked(&self.guests.simulated).contains(&vmid)
             && let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut())
         {
             run.agent = None;
         }
     }
 
-    /// The guest's agent begins to answer, or answers otherwise.
+    /// Sets the answers of the guest agent.
     pub fn set_agent(&self, vmid: u32, agent: Agent) {
         if let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut()) {
             run.agent = Some(agent);
         }
     }
 
-    /// An agent that answers looks at what is there now; one that is silent stays so.
+    /// Updates the answers of a guest agent that is running, and does nothing if there is none.
     pub fn renew_agent(&self, vmid: u32, agent: Agent) {
         let mut world = self.world();
         let run = world.vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut());
@@ -195,7 +198,7 @@ impl Site {
         }
     }
 
-    /// Looks at the run of a VM, if it runs.
+    /// Reads a value from the run of a VM, or `None` if it is stopped.
     fn run<T>(&self, vmid: u32, look: impl FnOnce(&Run) -> T) -> Option<T> {
         self.world().vms.get(&vmid).and_then(|vm| vm.run.as_ref()).map(look)
     }

@@ -1,35 +1,37 @@
-//! What a disk image says of itself, read as `qemu-img` reads it.
+//! Headers of disk images, parsed as `qemu-img` does.
 //!
-//! Only headers are looked at: an image that was cut off further down is noticed by nobody here,
-//! and by `qemu-img info` neither.
+//! As in `qemu-img info`, only headers are read, so an image that is truncated after its header is
+//! not detected.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// As much as any header reaches into its file: the largest cluster of qcow2.
-const HEAD: u64 = 2 << 20;
+/// Number of bytes read from an image: the largest qcow2 cluster, which bounds any header.
+const HEADER_BYTES: u64 = 2 << 20;
 const SECTOR: u64 = 512;
 
+/// Disk image as its header describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Image {
-    pub(crate) format: Format,
-    /// What a guest sees, in bytes.
+pub(crate) struct DiskImage {
+    pub(crate) format: ImageFormat,
+    /// Virtual size of the image in bytes.
     pub(crate) size: u64,
     pub(crate) backing: Option<String>,
-    /// The data is in another file.
+    /// Whether the qcow2 image keeps its data in another file.
     has_data_file: bool,
     extents: usize,
 }
 
+/// Disk image format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum ImageFormat {
     Raw,
     Qcow2,
     Vmdk,
 }
 
-impl Format {
+impl ImageFormat {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -42,7 +44,7 @@ impl Format {
         [Self::Raw, Self::Qcow2, Self::Vmdk].into_iter().find(|format| format.name() == name)
     }
 
-    /// What the first bytes look like.
+    /// Format that the first bytes indicate.
     pub(crate) fn detect(head: &[u8]) -> Self {
         if head.starts_with(b"QFI\xfb") && big(head, 4, 4).is_some_and(|version| version >= 2) {
             Self::Qcow2
@@ -54,35 +56,39 @@ impl Format {
     }
 }
 
-impl Image {
-    /// Reads an image's head, as the given format or as what it looks like. `length` is that of the
-    /// whole file. An error is in QEMU's words.
-    pub(crate) fn read(head: &[u8], length: u64, format: Option<Format>) -> Result<Self, String> {
-        match format.unwrap_or_else(|| Format::detect(head)) {
-            Format::Raw => Ok(Self {
-                format: Format::Raw,
+impl DiskImage {
+    /// Parses the first bytes of an image in the given or detected format. `length` is the length
+    /// of the file. Errors have the text of QEMU.
+    pub(crate) fn read(
+        head: &[u8],
+        length: u64,
+        format: Option<ImageFormat>,
+    ) -> Result<Self, String> {
+        match format.unwrap_or_else(|| ImageFormat::detect(head)) {
+            ImageFormat::Raw => Ok(Self {
+                format: ImageFormat::Raw,
                 size: length.div_ceil(SECTOR) * SECTOR,
                 backing: None,
                 has_data_file: false,
                 extents: 0,
             }),
-            Format::Qcow2 => qcow2(head),
-            Format::Vmdk => vmdk(head),
+            ImageFormat::Qcow2 => qcow2(head),
+            ImageFormat::Vmdk => vmdk(head),
         }
     }
 
     pub(crate) fn read_file(
         path: &Path,
-        format: Option<Format>,
+        format: Option<ImageFormat>,
     ) -> io::Result<Result<Self, String>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut head = vec![];
-        file.by_ref().take(HEAD).read_to_end(&mut head)?;
+        file.by_ref().take(HEADER_BYTES).read_to_end(&mut head)?;
         Ok(Self::read(&head, length, format))
     }
 
-    /// Refuses an image of a stranger that would lead to other files. `path` is how the host calls it.
+    /// Rejects an untrusted image that refers to other files. `path` is its path in the error.
     pub(crate) fn check_untrusted(&self, path: &str) -> Result<(), String> {
         if self.has_data_file {
             return Err(format!("{path}: 'data-file' references are not allowed!"));
@@ -97,7 +103,7 @@ impl Image {
     }
 }
 
-/// A number of up to eight bytes, most significant first.
+/// Big-endian number of up to eight bytes.
 fn big(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -108,8 +114,8 @@ fn little(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn qcow2(head: &[u8]) -> Result<Image, String> {
-    // What is behind the end of a file reads as zeros.
+fn qcow2(head: &[u8]) -> Result<DiskImage, String> {
+    // Bytes after the end of the file read as zeros.
     let field = |at, length| big(head, at, length).unwrap_or_default();
     if !head.starts_with(b"QFI\xfb") {
         return Err("Image is not in qcow2 format".to_owned());
@@ -137,7 +143,13 @@ fn qcow2(head: &[u8]) -> Result<Image, String> {
     };
     let incompatible = if version >= 3 { field(72, 8) } else { 0 };
     let has_data_file = incompatible & 4 != 0;
-    Ok(Image { format: Format::Qcow2, size: field(24, 8), backing, has_data_file, extents: 0 })
+    Ok(DiskImage {
+        format: ImageFormat::Qcow2,
+        size: field(24, 8),
+        backing,
+        has_data_file,
+        extents: 0,
+    })
 }
 
 fn is_descriptor(head: &[u8]) -> bool {
@@ -145,7 +157,7 @@ fn is_descriptor(head: &[u8]) -> bool {
     String::from_utf8_lossy(text).trim_start().starts_with("# Disk DescriptorFile")
 }
 
-fn vmdk(head: &[u8]) -> Result<Image, String> {
+fn vmdk(head: &[u8]) -> Result<DiskImage, String> {
     let invalid = || "invalid VMDK image descriptor".to_owned();
     if head.starts_with(b"KDMV") {
         let sectors = little(head, 12, 8).ok_or_else(invalid)?;
@@ -155,28 +167,34 @@ fn vmdk(head: &[u8]) -> Result<Image, String> {
             (place(28).unwrap_or_default().saturating_mul(512), place(36).unwrap_or_default());
         let end = start.saturating_add(length.saturating_mul(512)).min(head.len());
         let text = head.get(start..end).unwrap_or_default();
-        let descriptor = Descriptor::read(&String::from_utf8_lossy(text));
-        let Descriptor { backing, extents, .. } = descriptor;
+        let descriptor = VmdkDescriptor::read(&String::from_utf8_lossy(text));
+        let VmdkDescriptor { backing, extents, .. } = descriptor;
         let extents = extents.len().max(1);
-        return Ok(Image { format: Format::Vmdk, size, backing, has_data_file: false, extents });
+        return Ok(DiskImage {
+            format: ImageFormat::Vmdk,
+            size,
+            backing,
+            has_data_file: false,
+            extents,
+        });
     }
     if head.starts_with(b"COWD") {
         let size = little(head, 12, 4).ok_or_else(invalid)?.saturating_mul(SECTOR);
-        let format = Format::Vmdk;
-        return Ok(Image { format, size, backing: None, has_data_file: false, extents: 1 });
+        let format = ImageFormat::Vmdk;
+        return Ok(DiskImage { format, size, backing: None, has_data_file: false, extents: 1 });
     }
     let text = String::from_utf8_lossy(head.get(..20_480).unwrap_or(head)).into_owned();
-    let descriptor = Descriptor::read(&text);
+    let descriptor = VmdkDescriptor::read(&text);
     if !descriptor.has_type {
         return Err(invalid());
     }
-    // Extents are files beside this one, and nothing is beside a file that was brought here.
+    // Extents are separate files, and an uploaded image has none beside it.
     match descriptor.extents.first() {
         Some(file) if descriptor.extents.len() == 1 => {
             Err(format!("Could not open '{file}': No such file or directory"))
         }
-        Some(_) => Ok(Image {
-            format: Format::Vmdk,
+        Some(_) => Ok(DiskImage {
+            format: ImageFormat::Vmdk,
             size: descriptor.sectors.saturating_mul(SECTOR),
             backing: descriptor.backing,
             has_data_file: false,
@@ -186,16 +204,16 @@ fn vmdk(head: &[u8]) -> Result<Image, String> {
     }
 }
 
-/// The text that a VMDK image is described with.
+/// Text descriptor of a VMDK image.
 #[derive(Default)]
-struct Descriptor {
+struct VmdkDescriptor {
     has_type: bool,
     backing: Option<String>,
     extents: Vec<String>,
     sectors: u64,
 }
 
-impl Descriptor {
+impl VmdkDescriptor {
     fn read(text: &str) -> Self {
         let mut found = Self::default();
         let quoted = |value: &str| value.trim().trim_matches('"').to_owned();
@@ -215,7 +233,7 @@ impl Descriptor {
     }
 }
 
-/// An empty qcow2 image, or as much of it as anybody here reads.
+/// Header of an empty qcow2 image.
 #[cfg(test)]
 pub(crate) fn empty_qcow2(size: u64, backing: Option<&str>) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -237,14 +255,14 @@ mod tests {
 
     use super::*;
 
-    fn read(bytes: &[u8], format: Option<Format>) -> Result<Image, String> {
-        Image::read(bytes, bytes.len() as u64, format)
+    fn read(bytes: &[u8], format: Option<ImageFormat>) -> Result<DiskImage, String> {
+        DiskImage::read(bytes, bytes.len() as u64, format)
     }
 
     #[test]
-    fn qcow2_headers() {
+    fn qcow2_headers_are_parsed() {
         let image = read(&empty_qcow2(1 << 30, None), None).unwrap();
-        assert_eq!((image.format, image.size, image.backing), (Format::Qcow2, 1 << 30, None));
+        assert_eq!((image.format, image.size, image.backing), (ImageFormat::Qcow2, 1 << 30, None));
         let image = read(&empty_qcow2(1 << 30, Some("/etc/passwd")), None).unwrap();
         assert_eq!(
             image.check_untrusted("/var/tmp/x").unwrap_err(),
@@ -257,25 +275,25 @@ mod tests {
             "/x: 'data-file' references are not allowed!"
         );
         assert_eq!(
-            read(b"not image", Some(Format::Qcow2)).unwrap_err(),
+            read(b"not image", Some(ImageFormat::Qcow2)).unwrap_err(),
             "Image is not in qcow2 format"
         );
         assert_eq!(
-            read(b"QFI\xfb\0\0\0\x09", Some(Format::Qcow2)).unwrap_err(),
+            read(b"QFI\xfb\0\0\0\x09", Some(ImageFormat::Qcow2)).unwrap_err(),
             "Unsupported qcow2 version 9"
         );
     }
 
     #[test]
-    fn anything_is_raw() {
+    fn any_file_is_a_raw_image() {
         assert_eq!(read(b"hello\n", None).unwrap().size, 512);
         let qcow2 = empty_qcow2(1 << 30, Some("/etc/passwd"));
-        let image = read(&qcow2, Some(Format::Raw)).unwrap();
+        let image = read(&qcow2, Some(ImageFormat::Raw)).unwrap();
         assert_eq!((image.size, image.check_untrusted("/x")), (512, Ok(())));
     }
 
     #[test]
-    fn vmdk_headers() {
+    fn vmdk_headers_are_parsed() {
         let mut sparse = vec![0; 2048];
         sparse[..4].copy_from_slice(b"KDMV");
         sparse[12..20].copy_from_slice(&2048_u64.to_le_bytes());
@@ -290,17 +308,20 @@ mod tests {
             read(two.as_bytes(), None).unwrap().check_untrusted("/x").unwrap_err(),
             "/x: multiple children or extents are not allowed!"
         );
-        assert_eq!(read(b"x", Some(Format::Vmdk)).unwrap_err(), "invalid VMDK image descriptor");
+        assert_eq!(
+            read(b"x", Some(ImageFormat::Vmdk)).unwrap_err(),
+            "invalid VMDK image descriptor"
+        );
     }
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(
+        fn arbitrary_bytes_do_not_panic(
             magic in prop::sample::select(vec![&b"QFI\xfb\0\0\0\x03"[..], b"KDMV", b"COWD", b"# Disk DescriptorFile\ncreateType=x\nRW ", b""]),
             bytes in prop::collection::vec(any::<u8>(), 0..600),
         ) {
             let bytes = [magic, &bytes].concat();
-            for format in [None, Some(Format::Raw), Some(Format::Qcow2), Some(Format::Vmdk)] {
+            for format in [None, Some(ImageFormat::Raw), Some(ImageFormat::Qcow2), Some(ImageFormat::Vmdk)] {
                 if let Ok(image) = read(&bytes, format) {
                     prop_assert!(format.is_none_or(|format| format == image.format));
                     let _verdict = image.check_untrusted("/x");

@@ -1,9 +1,11 @@
-//! Proxmox VE, simulated: its API, the rules behind it, and the machines it pretends to have.
+//! Simulated Proxmox VE: its HTTP API, its rules, and the state of its hosts, VMs and storages.
 //!
-//! This crate simulates no guests: [`Guests`] reports power events of VMs, and methods of [`Site`] are what a guest can do, such as
-//! switching itself off. What a guest writes onto its disk is a JSON value that Proxmox keeps and never reads.
+//! This crate does not simulate guests. [`Guests`] reports the power events of VMs, and methods of
+//! [`Site`] perform the actions of a guest, such as powering itself off. The data that a guest
+//! writes to its disk is an opaque JSON value.
 
 mod api;
+mod api_error;
 mod archive;
 mod auth;
 mod blob;
@@ -19,29 +21,28 @@ mod image;
 mod lock;
 mod login;
 mod permission;
-mod record;
-mod refusal;
 mod release;
-mod sampler;
+mod request_log;
 mod schema;
 mod site;
+mod status_daemon;
 mod storage;
 mod task;
 mod vm;
 pub mod world;
 
+pub use api_error::ApiError;
 pub use auth::{KEY_BYTES, Keys};
 pub use blob::{BlobId, Blobs};
 pub use gate::Gate;
-pub use guest::{GuestEvent, Guests, Moment};
-pub use http::{Patience, Server};
+pub use guest::{GuestEvent, GuestEventKind, Guests};
+pub use http::{Server, Timeouts};
 pub use permission::built_in_roles;
-pub use record::Recorder;
-pub use refusal::Refusal;
 pub use release::Release;
+pub use request_log::RequestLog;
 pub use schema::is_vm_option;
 pub use site::Site;
 pub use storage::VolumeName;
 pub use vm::boot::order as boot_order;
-pub use vm::card::{NetworkCard, network_cards};
-pub use vm::drive::{Drive, Source, drives};
+pub use vm::drive::{Drive, DriveSource, drives};
+pub use vm::network_card::{NetworkCard, network_cards};

@@ -1,4 +1,4 @@
-//! Lock files: one holder at a time, and whoever waits too long gives up with Proxmox's words.
+//! Lock files with one holder at a time, whose timeout errors equal those of Proxmox.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -8,32 +8,34 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-use super::Refusal;
+use super::ApiError;
 
-/// How long a call waits for a VM's lock file.
-pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the workers of create and clone wait for it.
-pub(crate) const WORKER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long an allocation waits for its storage.
-const STORAGE_PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of a call for the lock of a VM.
+pub(crate) const CALL_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of the create and clone workers for the lock of a VM.
+pub(crate) const WORKER_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of an allocation for the lock of its storage.
+const STORAGE_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// Lock files of VMs and storages.
 #[derive(Debug)]
 pub(crate) struct Locks {
     clock: Clock,
     files: Mutex<HashMap<String, Arc<RwLock<()>>>>,
-    /// Files that the next one who comes cannot have, whoever holds them.
-    lost: Mutex<HashSet<String>>,
+    /// Lock files whose next acquisition times out, injected by a fault.
+    failing: Mutex<HashSet<String>>,
 }
 
-/// Held until dropped.
+/// Lock that is held until it is dropped.
 #[derive(Debug)]
 #[must_use]
-#[expect(dead_code, reason = "a guard is kept, not read")]
+#[expect(dead_code, reason = "the guard is held for its drop, its content is not read")]
 pub(crate) enum LockGuard {
     Shared(OwnedRwLockReadGuard<()>),
     Exclusive(OwnedRwLockWriteGuard<()>),
 }
 
+/// Error text of a lock that was not acquired in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockTimeout(String);
 
@@ -43,7 +45,7 @@ impl fmt::Display for LockTimeout {
     }
 }
 
-impl From<LockTimeout> for Refusal {
+impl From<LockTimeout> for ApiError {
     fn from(timeout: LockTimeout) -> Self {
         Self::failed(timeout.0)
     }
@@ -51,33 +53,34 @@ impl From<LockTimeout> for Refusal {
 
 impl Locks {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, files: Mutex::default(), lost: Mutex::default() }
+        Self { clock, files: Mutex::default(), failing: Mutex::default() }
     }
 
-    /// The lock file of a VM's configuration.
-    pub(crate) async fn vm(&self, vmid: u32, patience: Duration) -> Result<LockGuard, LockTimeout> {
-        self.exclusive(&vm_file(vmid), patience).await
+    /// Acquires the lock of a VM config.
+    pub(crate) async fn vm(&self, vmid: u32, timeout: Duration) -> Result<LockGuard, LockTimeout> {
+        self.exclusive(&vm_file(vmid), timeout).await
     }
 
-    /// The next one who wants a VM's lock file waits for it in vain.
-    pub(crate) fn lose_vm(&self, vmid: u32) {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(vm_file(vmid));
+    /// Makes the next acquisition of the lock of a VM time out.
+    pub(crate) fn fail_next_vm_lock(&self, vmid: u32) {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).insert(vm_file(vmid));
     }
 
-    /// A VM's lock file, held together with other readers: clones of a stopped VM.
+    /// Acquires the lock of a VM config shared with other readers, as clones of a stopped VM do.
     pub(crate) async fn vm_shared(
         &self,
         vmid: u32,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<LockGuard, LockTimeout> {
         let path = vm_file(vmid);
-        self.check_lost(&path, patience).await?;
+        self.check_injected_timeout(&path, timeout).await?;
         let lock = self.file(&path);
-        let guard = self.clock.timeout(patience, lock.read_owned()).await;
+        let guard = self.clock.timeout(timeout, lock.read_owned()).await;
         guard.map(LockGuard::Shared).map_err(|_| file_timeout(&path))
     }
 
-    /// The lock of a storage: every allocation on it holds it. Of one that is not shared, each host has its own.
+    /// Acquires the lock that allocations on a storage hold. A storage that is not shared has one
+    /// lock per host.
     pub(crate) async fn storage(
         &self,
         host: &str,
@@ -87,26 +90,30 @@ impl Locks {
         if !shared {
             let path = format!("/var/lock/pve-manager/pve-storage-{id}");
             let lock = self.file(&format!("{host}:{path}"));
-            let guard = self.clock.timeout(STORAGE_PATIENCE, lock.write_owned()).await;
+            let guard = self.clock.timeout(STORAGE_LOCK_TIMEOUT, lock.write_owned()).await;
             return guard.map(LockGuard::Exclusive).map_err(|_| file_timeout(&path));
         }
         let lock = self.file(&format!("storage-{id}"));
-        let guard = self.clock.timeout(STORAGE_PATIENCE, lock.write_owned()).await;
+        let guard = self.clock.timeout(STORAGE_LOCK_TIMEOUT, lock.write_owned()).await;
         guard.map(LockGuard::Exclusive).map_err(|_| {
             LockTimeout(format!("cfs-lock 'storage-{id}' error: got lock request timeout"))
         })
     }
 
-    async fn exclusive(&self, path: &str, patience: Duration) -> Result<LockGuard, LockTimeout> {
-        self.check_lost(path, patience).await?;
+    async fn exclusive(&self, path: &str, timeout: Duration) -> Result<LockGuard, LockTimeout> {
+        self.check_injected_timeout(path, timeout).await?;
         let lock = self.file(path);
-        let guard = self.clock.timeout(patience, lock.write_owned()).await;
+        let guard = self.clock.timeout(timeout, lock.write_owned()).await;
         guard.map(LockGuard::Exclusive).map_err(|_| file_timeout(path))
     }
 
-    async fn check_lost(&self, path: &str, patience: Duration) -> Result<(), LockTimeout> {
-        if self.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
-            self.clock.sleep(patience).await;
+    async fn check_injected_timeout(
+        &self,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<(), LockTimeout> {
+        if self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
+            self.clock.sleep(timeout).await;
             return Err(file_timeout(path));
         }
         Ok(())

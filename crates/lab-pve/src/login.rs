@@ -1,10 +1,10 @@
-//! `POST /access/ticket`: from a password to a ticket.
+//! `POST /access/ticket`: login with a password.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::Refusal;
+use super::ApiError;
 use super::auth::Keys;
 use super::call::{Call, Outcome, Reply};
 use super::world::{Caller, World};
@@ -17,7 +17,7 @@ pub(super) fn answer(keys: &Keys, call: &Call) -> Outcome {
     let password = text("password").unwrap_or_default();
     let user = keys
         .log_in(&world, name, text("realm"), password, now)
-        .ok_or_else(|| Refusal::new(401, "authentication failure"))?;
+        .ok_or_else(|| ApiError::new(401, "authentication failure"))?;
     let caller = Caller { user: user.clone(), token: None };
     let mut data = json!({
         "username": user,
@@ -33,7 +33,7 @@ pub(super) fn answer(keys: &Keys, call: &Call) -> Outcome {
     Ok(Reply::Data(data))
 }
 
-/// What the web interface offers a user: privileges that are held anywhere, by the part of the tree.
+/// Privileges for the web interface: those that the user holds on any path, by part of the tree.
 fn capabilities(world: &World, caller: &Caller) -> Json {
     const PARTS: [(&str, &[&str]); 7] = [
         ("vms", &["VM.", "Permissions.Modify"]),

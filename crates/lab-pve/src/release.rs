@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which Proxmox VE the lab behaves as.
+/// Simulated Proxmox VE release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Release {
     #[serde(rename = "8.4")]
@@ -15,7 +15,7 @@ pub enum Release {
 impl Release {
     pub const ALL: [Self; 2] = [Self::V9, Self::V8];
 
-    /// What `/version` calls the release.
+    /// Release in the answer of `/version`.
     pub fn release(self) -> &'static str {
         match self {
             Self::V8 => "8.4",
@@ -30,7 +30,7 @@ impl Release {
         }
     }
 
-    /// The installed QEMU, as new VMs note it in `meta`.
+    /// Version of the installed QEMU, as in the `meta` option of new VMs.
     pub fn qemu(self) -> &'static str {
         match self {
             Self::V8 => "9.2.0",

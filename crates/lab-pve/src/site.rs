@@ -1,4 +1,4 @@
-//! The running simulation: the world, and all that calls and tasks share.
+//! Running simulation: the simulated state and the services that calls and tasks share.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,15 +11,16 @@ use talmox_clock::{Chance, Clock};
 use talmox_lab_environment::{Environment, Work};
 use tokio::task::AbortHandle;
 
-use super::Refusal;
+use super::ApiError;
 use super::call::{Outcome, Reply};
 use super::guest::Guests;
 use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
-use super::{ha, sampler};
+use super::{ha, status_daemon};
 use crate::blob::Blobs;
 
+/// Running simulated Proxmox VE cluster.
 pub struct Site {
     pub clock: Clock,
     pub blobs: Blobs,
@@ -27,11 +28,11 @@ pub struct Site {
     pub environment: Arc<Environment>,
     pub guests: Guests,
     world: Mutex<World>,
-    /// What runs now, by UPID.
+    /// Running tasks, by UPID.
     running: Mutex<HashMap<String, AbortHandle>>,
-    /// UPIDs of tasks that could not be started, until their callers have the error.
-    unstarted: Mutex<HashSet<String>>,
-    /// Of the certificate that the hosts show.
+    /// UPIDs of tasks that could not be started, until their callers received the error.
+    failed_starts: Mutex<HashSet<String>>,
+    /// Fingerprint of the certificate of the hosts.
     fingerprint: String,
 }
 
@@ -46,7 +47,7 @@ impl Site {
             guests: Guests::default(),
             world: Mutex::new(world),
             running: Mutex::default(),
-            unstarted: Mutex::default(),
+            failed_starts: Mutex::default(),
             fingerprint: String::new(),
         }
     }
@@ -56,45 +57,47 @@ impl Site {
         Self { fingerprint, ..self }
     }
 
-    /// SHA-256 of the certificate that the hosts show, as `/nodes` has it.
+    /// SHA-256 fingerprint of the certificate of the hosts, as `/nodes` returns it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Starts what runs on the hosts by itself: the status daemon and the HA manager. They end with
-    /// the site.
+    /// Starts the background services of the hosts: status daemon and HA manager. They end with the
+    /// site.
     pub fn start_daemons(self: &Arc<Self>) {
-        tokio::spawn(sampler::run(Arc::downgrade(self)));
+        tokio::spawn(status_daemon::run(Arc::downgrade(self)));
         tokio::spawn(ha::run(Arc::downgrade(self)));
     }
 
-    /// The world, for as long as it takes to look or to change something; never across a wait.
+    /// Locks the simulated state for reading or changing. The lock must not be held across an
+    /// `await`.
     pub fn world(&self) -> MutexGuard<'_, World> {
-        // A task that panicked leaves a world that is still good: changes are made at the end of a step.
+        // The state stays consistent after a panic in a task, because tasks change it in single
+        // operations.
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seconds since 1970.
+    /// Lab time in seconds since 1970.
     pub fn now(&self) -> u64 {
         self.clock.unix()
     }
 
-    /// Chance for the next operation on an object.
+    /// Random source for the next operation on an object.
     pub(crate) fn chance(&self, object: &str) -> Chance {
         self.environment.chance(object)
     }
 
-    /// Lets as much time pass as this work takes on the simulated machines.
+    /// Waits for the simulated duration of this work.
     pub(crate) async fn wait(&self, work: Work, object: &str) {
         self.environment.wait(work, object).await;
     }
 
-    /// How long this work takes, without chance.
+    /// Simulated duration of this work, without random variation.
     pub(crate) fn time(&self, work: Work) -> Duration {
         self.environment.time(work)
     }
 
-    /// Begins a task on a host and gives its UPID; `work` runs on by itself.
+    /// Starts a task on a host and returns its UPID. `work` continues in the background.
     pub(crate) fn start<F, W>(
         self: &Arc<Self>,
         node: &str,
@@ -108,13 +111,13 @@ impl Site {
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
-        let trouble = self.trouble(node, kind, id);
-        if trouble.is_unstarted() {
-            self.world().tasks.forget(&upid);
-            self.unstarted().insert(upid.clone());
+        let fault = self.task_fault(node, kind, id);
+        if fault.prevents_start() {
+            self.world().tasks.remove(&upid);
+            self.failed_starts().insert(upid.clone());
             return upid;
         }
-        let handle = TaskHandle::new(Arc::clone(self), upid.clone(), trouble);
+        let handle = TaskHandle::new(Arc::clone(self), upid.clone(), fault);
         let running = tokio::spawn(work(handle.clone()));
         self.running().insert(upid.clone(), running.abort_handle());
         if self.world().hosts.get(node).is_some_and(|host| !host.online) {
@@ -123,29 +126,29 @@ impl Site {
         tokio::spawn(async move {
             match running.await {
                 Ok(result) => handle.end(result),
-                Err(_) => handle.vanish(),
+                Err(_) => handle.end_with_unknown_status(),
             }
             handle.site.running().remove(&handle.upid);
         });
         upid
     }
 
-    /// Answer to a call that starts a task: an error where the host could not start it.
-    pub(super) fn only_started(&self, outcome: Outcome) -> Outcome {
+    /// Result of a call that starts a task: an error if the host could not start it.
+    pub(super) fn check_started(&self, outcome: Outcome) -> Outcome {
         match &outcome {
-            Ok(Reply::Data(Json::String(upid))) if self.unstarted().remove(upid) => {
-                Err(Refusal::failed("got no worker upid - start worker failed"))
+            Ok(Reply::Data(Json::String(upid))) if self.failed_starts().remove(upid) => {
+                Err(ApiError::failed("got no worker upid - start worker failed"))
             }
             _ => outcome,
         }
     }
 
-    fn unstarted(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failed_starts(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.failed_starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tasks of a host that loses its power stop in the middle, and nobody tidies up after them.
-    pub(crate) fn lose_tasks(&self, node: &str) {
+    /// Aborts the tasks of a host that fails, without cleanup.
+    pub(crate) fn abort_tasks(&self, node: &str) {
         let of_node = format!("UPID:{node}:");
         for (upid, running) in self.running().iter() {
             if upid.starts_with(&of_node) {

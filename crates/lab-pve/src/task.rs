@@ -1,4 +1,4 @@
-//! What a running task can do: write its log, take its time, notice that it was told to stop.
+//! Handle with which a running task writes its log, waits, and detects interruption.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,20 +7,20 @@ use talmox_lab_environment::Work;
 
 use super::site::Site;
 use super::world::TaskState;
-use crate::fault::Trouble;
+use crate::fault::TaskFault;
 
-/// A task's hold on itself. Clones are the same task.
+/// Handle of a running task. Clones refer to the same task.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskHandle {
     pub(crate) site: Arc<Site>,
     pub(crate) upid: String,
     warnings: Arc<AtomicU32>,
-    trouble: Arc<Trouble>,
+    fault: Arc<TaskFault>,
 }
 
 impl TaskHandle {
-    pub(crate) fn new(site: Arc<Site>, upid: String, trouble: Trouble) -> Self {
-        Self { site, upid, warnings: Arc::default(), trouble: Arc::new(trouble) }
+    pub(crate) fn new(site: Arc<Site>, upid: String, fault: TaskFault) -> Self {
+        Self { site, upid, warnings: Arc::default(), fault: Arc::new(fault) }
     }
 
     pub(crate) fn log(&self, line: impl Into<String>) {
@@ -29,22 +29,22 @@ impl TaskHandle {
         }
     }
 
-    /// Something is not as it should be, but the task goes on.
+    /// Logs a warning, which also counts in the exit status.
     pub(crate) fn warn(&self, text: &str) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.log(format!("WARN: {text}"));
     }
 
-    /// What is to go wrong happens here, if it has not yet: whoever is about to take a lock that others need
-    /// meets it before.
-    pub(crate) async fn strike(&self, work: Work) -> Result<(), String> {
-        self.trouble.strike(&self.site, work).await
+    /// Applies the fault of the task, if it was not applied yet. Called before a lock is acquired,
+    /// so that the fault does not hold the lock.
+    pub(crate) async fn apply_fault(&self, work: Work) -> Result<(), String> {
+        self.fault.apply(&self.site, work).await
     }
 
-    /// Lets the time pass that this work takes. Fails when the task was told to stop meanwhile.
+    /// Waits for the simulated duration of this work. Fails if the task was interrupted meanwhile.
     pub(crate) async fn wait(&self, work: Work) -> Result<(), String> {
         let object = self.object();
-        self.strike(work).await?;
+        self.apply_fault(work).await?;
         self.site.wait(work, &object).await;
         let world = self.site.world();
         match world.tasks.get(&self.upid).map(|task| &task.state) {
@@ -53,7 +53,7 @@ impl TaskHandle {
         }
     }
 
-    /// What the task works on, as chance knows it.
+    /// Object of the task, which seeds its random durations.
     fn object(&self) -> String {
         let world = self.site.world();
         world
@@ -63,8 +63,8 @@ impl TaskHandle {
             .unwrap_or_default()
     }
 
-    /// The task is gone without a last word.
-    pub(super) fn vanish(&self) {
+    /// Ends the task with an unknown status, as after a host failure.
+    pub(super) fn end_with_unknown_status(&self) {
         let ended = self.site.now();
         if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
             task.state = TaskState::Stopped { exit: "unexpected status".to_owned(), ended };
@@ -73,7 +73,7 @@ impl TaskHandle {
 
     pub(super) fn end(&self, result: Result<(), String>) {
         let warnings = self.warnings.load(Ordering::Relaxed);
-        let (exit, line) = match result.and_then(|()| self.trouble.at_the_end()) {
+        let (exit, line) = match result.and_then(|()| self.fault.check_end()) {
             Ok(()) if warnings > 0 => {
                 (format!("WARNINGS: {warnings}"), format!("TASK WARNINGS: {warnings}"))
             }

@@ -1,5 +1,5 @@
-//! apid, the server of the Talos API on port 50000: of a node in maintenance, which answers every client, or of a configured one,
-//! which requires a certificate.
+//! apid, the server of the Talos API on port 50000. In maintenance mode it accepts every client; on a configured node
+//! it requires a client certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::time_provider::TimeProvider;
 use rustls::{RootCertStore, ServerConfig};
 use talmox_clock::Clock;
+use talmox_net::tls::{self, ClockTime};
 use talmox_talos_config::pki::{
     AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, Usage,
     new_authority,
@@ -28,41 +29,42 @@ use super::connectivity::NodeConnection;
 use super::simulation::Simulation;
 use super::talos_state::{Node, TalosState};
 
-/// The port of the Talos API.
-pub(crate) const APID: u16 = 50000;
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Port of the Talos API.
+pub(crate) const APID_PORT: u16 = 50000;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
-/// How long a certificate is shown before another one is made.
-pub(super) const RENEWED: Duration = Duration::from_hours(12);
-/// Clients whose clocks are a little behind are not turned away by a certificate of just now.
-const BACKDATED: Duration = Duration::from_mins(10);
-/// How long somebody who is being answered can keep a node in maintenance, in real time.
-const LEAVING: Duration = Duration::from_secs(2);
-/// When after its start a node in maintenance shows another certificate, in the lab's time.
-const REISSUED: [Duration; 2] = [Duration::from_millis(700), Duration::from_secs(2)];
+/// Lifetime of a certificate before it is replaced.
+pub(super) const CERTIFICATE_RENEWAL: Duration = Duration::from_hours(12);
+/// Validity before the issue time, so that clients whose clocks are slightly behind accept the certificate.
+const CERTIFICATE_BACKDATING: Duration = Duration::from_mins(10);
+/// Maximum time that an open call delays the end of maintenance mode, in real time.
+const MAINTENANCE_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Times after the start at which a node in maintenance replaces its certificate, in lab time.
+const MAINTENANCE_REISSUE_TIMES: [Duration; 2] =
+    [Duration::from_millis(700), Duration::from_secs(2)];
 
-/// The TLS configurations that apid answers with.
+/// TLS configuration of apid.
 pub(super) enum Apid {
-    /// A certificate for now, and the ones that follow it.
+    /// Certificates with the times from which they are used.
     Maintenance(Vec<(Duration, Arc<ServerConfig>)>),
     Configured(Arc<ServerConfig>),
 }
 
 impl Apid {
-    /// Of a node without a config: certificates of its own, soon replaced by others.
+    /// Maintenance mode: self-signed certificates, replaced soon after the start.
     pub(super) fn maintenance(simulation: &Simulation, node: &Node) -> Result<Self, String> {
         let started = simulation.now();
         let mut configs = vec![];
-        for after in [Duration::ZERO].into_iter().chain(REISSUED) {
+        for after in [Duration::ZERO].into_iter().chain(MAINTENANCE_REISSUE_TIMES) {
             let shown = issue(&authority(simulation, node.clock_skew)?, simulation, node, &[])?;
-            let config = server(clock_of(simulation, node), None, shown)?;
+            let config = server_config(node_clock(simulation, node), None, shown)?;
             configs.push((started + after, config));
         }
         Ok(Self::Maintenance(configs))
     }
 
-    /// Of a node with a config. `signer` has the key of the authority: the node itself,
-    /// or a control plane that it asks.
+    /// Configured node. `signer` holds the key of the Talos CA: the node itself, or the control plane that signs for
+    /// it.
     pub(super) fn configured(
         simulation: &Simulation,
         node: &Node,
@@ -79,33 +81,34 @@ impl Apid {
                 .add(CertificateDer::from(authority.as_der().to_vec()))
                 .map_err(|e| e.to_string())?;
         }
-        Ok(Self::Configured(server(clock_of(simulation, node), Some(roots), shown)?))
+        Ok(Self::Configured(server_config(node_clock(simulation, node), Some(roots), shown)?))
     }
 
-    /// Of a node of another cluster, whose authority is unknown here.
-    pub(super) fn of_another(simulation: &Simulation, node: &Node) -> Result<Self, String> {
+    /// Node of another cluster, whose CA the client does not know.
+    pub(super) fn foreign_cluster(simulation: &Simulation, node: &Node) -> Result<Self, String> {
         let authority = authority(simulation, node.clock_skew)?;
         let shown = issue(&authority, simulation, node, &[])?;
         let mut roots = RootCertStore::empty();
         let trusted = CertificateDer::from(authority.certificate.as_der().to_vec());
         roots.add(trusted).map_err(|e| e.to_string())?;
-        Ok(Self::Configured(server(clock_of(simulation, node), Some(roots), shown)?))
+        Ok(Self::Configured(server_config(node_clock(simulation, node), Some(roots), shown)?))
     }
 
     fn config(&self, now: Duration) -> (Arc<ServerConfig>, bool) {
         match self {
             Self::Maintenance(configs) => {
                 let current = configs.iter().rev().find(|(from, _)| *from <= now);
-                let current =
-                    current.or(configs.first()).expect("invariant: there is one at least");
+                let current = current
+                    .or(configs.first())
+                    .expect("invariant: there is at least one certificate");
                 (Arc::clone(&current.1), true)
             }
             Self::Configured(config) => (Arc::clone(config), false),
         }
     }
 
-    /// Waits for the end of maintenance, which comes with a config.
-    async fn leaving(&self, simulation: &Simulation, vmid: u32) {
+    /// Completes when maintenance mode ends because the node received a config.
+    async fn until_configured(&self, simulation: &Simulation, vmid: u32) {
         match self {
             Self::Maintenance(_) => {
                 simulation.until(|talos| has_config(talos, vmid).then_some(())).await;
@@ -114,15 +117,15 @@ impl Apid {
         }
     }
 
-    /// Answers on all addresses that the node has, whatever they become, until this is dropped or maintenance
-    /// is over. Whoever gave the node its config gets an answer before that.
+    /// Serves on all addresses of the node, also when they change, until the future is dropped or maintenance mode
+    /// ends. The client that applied the config receives its answer before that.
     pub(super) async fn serve(self, simulation: Arc<Simulation>, vmid: u32, boot: u64) {
         let this = Arc::new(self);
         let is_maintenance = matches!(*this, Self::Maintenance(_));
         let mut listening: BTreeMap<IpAddr, JoinSet<()>> = BTreeMap::new();
-        let mut news = simulation.news();
+        let mut state_changes = simulation.state_changes();
         loop {
-            news.borrow_and_update();
+            state_changes.borrow_and_update();
             if is_maintenance && simulation.look(|talos| has_config(talos, vmid)) {
                 for accepting in listening.into_values() {
                     accepting.join_all().await;
@@ -133,8 +136,9 @@ impl Apid {
                 let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot);
                 let links = node.into_iter().flat_map(|node| &node.network.links);
                 let own = links.filter(|link| link.is_up).flat_map(|link| &link.addresses);
-                let shared = node.into_iter().flat_map(|node| node.network.shared.iter().copied());
-                own.map(|(prefix, _)| prefix.address()).chain(shared).collect()
+                let virtual_ips =
+                    node.into_iter().flat_map(|node| node.network.virtual_ips.iter().copied());
+                own.map(|(prefix, _)| prefix.address()).chain(virtual_ips).collect()
             });
             listening.retain(|address, _| wanted.contains(address));
             for address in wanted {
@@ -149,7 +153,7 @@ impl Apid {
                     set
                 });
             }
-            if news.changed().await.is_err() {
+            if state_changes.changed().await.is_err() {
                 return;
             }
         }
@@ -162,12 +166,14 @@ impl Apid {
         boot: u64,
         address: IpAddr,
     ) {
-        // An address that loopback cannot stand for: nobody reaches this node there.
-        let Some(mut incoming) = simulation.wire.answer_soon(address, APID, vmid).await else {
+        // No loopback address can represent this address, so no client can connect to it.
+        let Some(mut incoming) =
+            simulation.loopback_network.serve_with_retries(address, APID_PORT, vmid).await
+        else {
             return;
         };
         let mut connections = JoinSet::new();
-        let mut leaving = pin!(self.leaving(&simulation, vmid));
+        let mut leaving = pin!(self.until_configured(&simulation, vmid));
         loop {
             let socket = tokio::select! {
                 socket = incoming.next() => socket,
@@ -178,18 +184,20 @@ impl Apid {
             let (this, simulation) = (Arc::clone(&self), Arc::clone(&simulation));
             connections.spawn(async move {
                 let session = Session::new(simulation, vmid, boot);
-                this.converse(socket, session).await;
+                this.serve_connection(socket, session).await;
             });
         }
         drop(incoming);
-        tokio::time::timeout(LEAVING, connections.join_all()).await.ok();
+        tokio::time::timeout(MAINTENANCE_EXIT_TIMEOUT, connections.join_all()).await.ok();
     }
 
-    async fn converse(&self, socket: NodeConnection, session: Session) {
+    async fn serve_connection(&self, socket: NodeConnection, session: Session) {
         let (simulation, vmid) = (Arc::clone(&session.simulation), session.vmid);
         let (config, is_maintenance) = self.config(simulation.now());
         let accepting = TlsAcceptor::from(config).accept(socket);
-        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
+        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting).await else {
+            return;
+        };
         let caller = if is_maintenance {
             Caller::Anonymous
         } else {
@@ -199,15 +207,15 @@ impl Apid {
         let line = Arc::clone(&session.line);
         let services = api::services(Session { caller, ..session });
         tokio::select! {
-            // A connection that breaks is the client's to notice.
-            served = services.serve_until(stream, self.leaving(&simulation, vmid)) => drop(served),
+            // The client notices a broken connection by itself.
+            served = services.serve_until(stream, self.until_configured(&simulation, vmid)) => drop(served),
             () = line.notified() => {}
         }
     }
 }
 
-/// Closes every connection to the node before it is answered, until this is dropped: apid of 1.13 has the port open while it
-/// changes from maintenance to mutual TLS.
+/// Closes every connection to the node without an answer until the future is dropped: apid of 1.13 keeps the port
+/// open while it changes from maintenance mode to mutual TLS.
 pub(super) async fn close_connections(simulation: &Arc<Simulation>, vmid: u32) {
     let addresses: Vec<IpAddr> = simulation.look(|talos| {
         let node = talos.nodes.get(&vmid);
@@ -215,16 +223,20 @@ pub(super) async fn close_connections(simulation: &Arc<Simulation>, vmid: u32) {
     });
     let mut closing = JoinSet::new();
     for address in addresses {
-        let wire = Arc::clone(&simulation.wire);
+        let loopback_network = Arc::clone(&simulation.loopback_network);
         closing.spawn(async move {
-            let Some(mut incoming) = wire.answer_soon(address, APID, vmid).await else { return };
+            let Some(mut incoming) =
+                loopback_network.serve_with_retries(address, APID_PORT, vmid).await
+            else {
+                return;
+            };
             while let Some(socket) = incoming.next().await {
                 drop(socket);
             }
         });
     }
     while closing.join_next().await.is_some() {}
-    // An unreachable node has no connection to close.
+    // No connection can reach an unreachable node, so nothing has to be closed.
     std::future::pending::<()>().await;
 }
 
@@ -232,28 +244,28 @@ fn has_config(talos: &TalosState, vmid: u32) -> bool {
     talos.nodes.get(&vmid).is_none_or(|node| node.config.is_some())
 }
 
-/// The organizations of a certificate are the roles of who shows it.
+/// Roles of a client: the organizations of its certificate.
 fn roles(certificate: &CertificateDer<'_>) -> BTreeSet<String> {
     Certificate::from_der(certificate.to_vec())
         .map(|certificate| certificate.subject.organizations.into_iter().collect())
         .unwrap_or_default()
 }
 
-/// Certificates of a right clock are good from a moment that is past for clients too: their time is ours, or
-/// behind it. `skew` is what the clock is off by that they are issued by, in seconds.
+/// Start of the validity of a new certificate, in the past for clients too: their time is real time or lab time.
+/// `skew` is the error of the issuing clock in seconds.
 fn issue_time(simulation: &Simulation, skew: i64) -> Seconds {
     let real = i64::try_from(Clock::real().unix()).unwrap_or_default();
     let own = i64::try_from(simulation.now().as_secs()).unwrap_or_default();
-    Seconds::from_seconds(real.min(own).saturating_add(skew)).minus(BACKDATED)
+    Seconds::from_seconds(real.min(own).saturating_add(skew)).minus(CERTIFICATE_BACKDATING)
 }
 
-/// To the end of a day from now on by the same clock, which may be far ahead of ours.
-fn good_for(simulation: &Simulation, skew: i64, not_before: Seconds) -> Duration {
+/// Validity until one day from now by the same clock, which may be far ahead.
+fn validity(simulation: &Simulation, skew: i64, not_before: Seconds) -> Duration {
     let now = i64::try_from(simulation.now().as_secs()).unwrap_or_default().saturating_add(skew);
     DAY + Seconds::from_seconds(now).remaining(not_before).unwrap_or_default()
 }
 
-/// An authority of just now.
+/// New self-signed CA.
 fn authority(simulation: &Simulation, skew: i64) -> Result<Authority, String> {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
@@ -264,24 +276,24 @@ fn authority(simulation: &Simulation, skew: i64) -> Result<Authority, String> {
     new_authority(&request, &mut SystemRandomness::new()).map_err(|e| e.to_string())
 }
 
-/// What a server shows that is no node, but has TLS.
+/// TLS configuration of a server that is not a Talos node.
 pub(super) fn plain_tls(simulation: &Simulation, address: IpAddr) -> Result<TlsAcceptor, String> {
     let names = vec![AltName::Ip(address)];
-    let shown = leaf(&authority(simulation, 0)?, simulation, 0, ("server", names))?;
-    let time = Arc::new(OwnTime { clock: simulation.clock(), skew: 0 });
-    let mut config = ServerConfig::clone(&*server(time, None, shown)?);
+    let shown = issue_leaf(&authority(simulation, 0)?, simulation, 0, ("server", names))?;
+    let time = Arc::new(ClockTime::new(simulation.clock()));
+    let mut config = ServerConfig::clone(&*server_config(time, None, shown)?);
     config.alpn_protocols.clear();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type ServerIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn issue(
     authority: &Authority,
     simulation: &Simulation,
     node: &Node,
     further: &[String],
-) -> Result<Shown, String> {
+) -> Result<ServerIdentity, String> {
     let mut names = vec![];
     let mut add = |name: AltName| {
         if !names.contains(&name) {
@@ -290,10 +302,13 @@ fn issue(
     };
     for address in node.network.addresses() {
         add(AltName::Ip(address));
-        // Where clients that know their way into the lab find it. What loopback cannot stand for, nobody
-        // comes by.
-        simulation.wire.prepare(address).ok();
-        simulation.wire.loopback(address).into_iter().for_each(|address| add(AltName::Ip(address)));
+        // Loopback address at which clients outside the lab find the node. An address without one cannot be reached.
+        simulation.loopback_network.prepare(address).ok();
+        simulation
+            .loopback_network
+            .loopback_address(address)
+            .into_iter()
+            .for_each(|address| add(AltName::Ip(address)));
     }
     add(AltName::Ip(std::net::Ipv4Addr::LOCALHOST.into()));
     add(AltName::Dns(node.network.hostname.clone()));
@@ -304,15 +319,15 @@ fn issue(
             Err(_) => AltName::Dns(name.clone()),
         });
     }
-    leaf(authority, simulation, node.clock_skew, (&node.network.full_name(), names))
+    issue_leaf(authority, simulation, node.clock_skew, (&node.network.full_name(), names))
 }
 
-fn leaf(
+fn issue_leaf(
     authority: &Authority,
     simulation: &Simulation,
     skew: i64,
     (name, alt_names): (&str, Vec<AltName>),
-) -> Result<Shown, String> {
+) -> Result<ServerIdentity, String> {
     let not_before = issue_time(simulation, skew);
     let leaf = LeafRequest {
         subject: Name { organizations: vec![], common_name: Some(name.to_owned()) },
@@ -320,7 +335,7 @@ fn leaf(
         usage: Usage::Server,
         key_encipherment: false,
         not_before,
-        lifetime: good_for(simulation, skew, not_before),
+        lifetime: validity(simulation, skew, not_before),
     };
     let mut randomness = SystemRandomness::new();
     let (certificate, key) = authority.issue(&leaf, &mut randomness).map_err(|e| e.to_string())?;
@@ -330,47 +345,33 @@ fn leaf(
     Ok((chain.map(|der| CertificateDer::from(der.to_vec())).to_vec(), key))
 }
 
-fn server(
+fn server_config(
     time: Arc<dyn TimeProvider>,
     clients: Option<RootCertStore>,
-    (chain, key): Shown,
+    (chain, key): ServerIdentity,
 ) -> Result<Arc<ServerConfig>, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_details(Arc::clone(&provider), time)
+    let builder = ServerConfig::builder_with_details(tls::provider(), time)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|e| e.to_string())?;
     let builder = match clients {
         None => builder.with_no_client_auth(),
         Some(roots) => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), tls::provider())
                 .build()
                 .map_err(|e| e.to_string())?,
         ),
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| e.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Every connection shows its certificate: a node that was wiped must not be taken for itself.
+    // Session tickets are disabled so that every connection presents a certificate: a wiped node must not resume a
+    // session of its previous identity.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
 /// A node's own time: the lab's, and what its clock is off by.
-fn clock_of(simulation: &Simulation, node: &Node) -> Arc<dyn TimeProvider> {
-    Arc::new(OwnTime { clock: simulation.clock(), skew: node.clock_skew })
-}
-
-#[derive(Debug)]
-struct OwnTime {
-    clock: Clock,
-    /// In seconds.
-    skew: i64,
-}
-
-impl TimeProvider for OwnTime {
-    fn current_time(&self) -> Option<UnixTime> {
-        let now = self.clock.since_epoch().as_secs().saturating_add_signed(self.skew);
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(now)))
-    }
+fn node_clock(simulation: &Simulation, node: &Node) -> Arc<dyn TimeProvider> {
+    Arc::new(ClockTime::skewed(simulation.clock(), node.clock_skew))
 }
 
 #[cfg(test)]
@@ -378,20 +379,23 @@ mod tests {
     use talmox_talos_config::generate::Role;
 
     use super::*;
-    use crate::bench::Bench;
+    use crate::test_bench::Bench;
 
     #[tokio::test]
-    async fn maintenance_soon_has_other_certificates() {
+    async fn maintenance_mode_replaces_its_certificate_soon_after_the_start() {
         let bench = Bench::new();
         bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, |_| {}));
         let apid =
             bench.simulation.look(|talos| Apid::maintenance(&bench.simulation, &talos.nodes[&11]));
         let apid = apid.unwrap();
-        let Apid::Maintenance(configs) = &apid else { panic!("it is configured") };
+        let Apid::Maintenance(configs) = &apid else { panic!("apid is not in maintenance mode") };
         let began = configs[0].0;
         let after: Vec<Duration> =
             configs.iter().map(|(from, _)| from.saturating_sub(began)).collect();
-        assert_eq!(after, [Duration::ZERO, REISSUED[0], REISSUED[1]]);
+        assert_eq!(
+            after,
+            [Duration::ZERO, MAINTENANCE_REISSUE_TIMES[0], MAINTENANCE_REISSUE_TIMES[1]]
+        );
         let shown = |time: Duration| Arc::as_ptr(&apid.config(time).0);
         let all: BTreeSet<_> = configs.iter().map(|(from, _)| shown(*from)).collect();
         assert_eq!(all.len(), 3);

@@ -1,4 +1,4 @@
-//! What a machine config says, as far as it has effects here.
+//! Settings of a machine config that have an effect in the lab.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,23 +9,24 @@ use serde_json::Value;
 use talmox_lab_kube::yaml_to_json;
 use talmox_talos_config::network::Prefix;
 use talmox_talos_config::{Config, Document};
+use talmox_values::{Address, HttpUrl};
 use talmox_yaml::Node as Yaml;
 
+mod disk_selector;
 mod links;
-mod selector;
 
-pub(crate) use links::{LinkFacts, LinkSelector, Made, TAGGED};
+pub(crate) use links::{DEFAULT_VLAN_PROTOCOL, LinkFacts, LinkSelector, VirtualLink};
 
-/// A config that a node runs with.
+/// Machine config that a node runs with.
 #[derive(Debug)]
-pub(crate) struct Applied {
-    /// As it came; it holds keys.
+pub(crate) struct AppliedConfig {
+    /// Text as it was applied; it contains keys.
     pub(crate) text: String,
     pub(crate) config: Config,
     pub(crate) facts: Facts,
 }
 
-impl Applied {
+impl AppliedConfig {
     pub(crate) fn new(text: String, config: Config) -> Self {
         let facts = Facts::of(&config);
         Self { text, config, facts }
@@ -33,23 +34,23 @@ impl Applied {
 
     /// Value at a path of the v1alpha1 document, such as `machine.kubelet.extraArgs`. Null if it is not set.
     pub(crate) fn value(&self, path: &str) -> Value {
-        Reader(self.config.v1alpha1()).node(path).map_or(Value::Null, yaml_to_json)
+        DocumentReader(self.config.v1alpha1()).node(path).map_or(Value::Null, yaml_to_json)
     }
 
-    /// A boolean of the v1alpha1 document; false if it is not set.
+    /// Boolean of the v1alpha1 document; false if it is not set.
     pub(crate) fn flag(&self, path: &str) -> bool {
-        Reader(self.config.v1alpha1()).text(path) == "true"
+        DocumentReader(self.config.v1alpha1()).text(path) == "true"
     }
 }
 
-/// The settings that make a difference.
+/// Settings that the lab simulates.
 #[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a config")]
 pub(crate) struct Facts {
     pub(crate) is_control_plane: bool,
-    /// `machine.token`, which trustd asks for.
+    /// `machine.token`, which trustd requires.
     pub(crate) token: String,
-    /// The authority of the Talos API, in PEM.
+    /// CA certificate of the Talos API, in PEM.
     pub(crate) ca: String,
     pub(crate) ca_key: Option<String>,
     pub(crate) accepted_cas: Vec<String>,
@@ -64,60 +65,60 @@ pub(crate) struct Facts {
     pub(crate) kube_ca: String,
     pub(crate) kube_ca_key: Option<String>,
     pub(crate) etcd_ca: Option<String>,
-    /// What tokens of service accounts are signed with.
+    /// Key that signs service account tokens.
     pub(crate) service_account_key: Option<String>,
     pub(crate) api_sans: Vec<String>,
     pub(crate) admin_lifetime: Option<String>,
-    /// Tags of the images, such as `v1.34.1`.
+    /// Image tag of the kubelet, such as `v1.34.1`.
     pub(crate) kubelet_version: String,
     pub(crate) api_server_image: String,
-    /// Plugins of the API server and their settings, as the config has them.
+    /// Admission plugins of the API server with their settings, as in the config.
     pub(crate) admission_control: Vec<Value>,
     pub(crate) controller_manager_image: String,
     pub(crate) scheduler_image: String,
     pub(crate) proxy_image: String,
     pub(crate) has_proxy: bool,
     pub(crate) has_core_dns: bool,
-    /// `flannel`, `none` or `custom`.
+    /// CNI plugin: `flannel`, `none` or `custom`.
     pub(crate) cni: String,
     pub(crate) pod_subnets: Vec<String>,
     pub(crate) service_subnets: Vec<String>,
     pub(crate) dns_domain: String,
     pub(crate) hostname: Option<String>,
     pub(crate) links: Vec<LinkFacts>,
-    /// Further names of cards.
+    /// Alias names of network cards.
     pub(crate) link_aliases: Vec<(String, LinkSelector)>,
-    /// Documents of their own speak of links.
+    /// Whether the config has link documents besides v1alpha1.
     pub(crate) has_link_documents: bool,
     pub(crate) nameservers: Vec<IpAddr>,
     pub(crate) search_domains: Vec<String>,
     pub(crate) time_servers: Vec<String>,
-    /// Subnets that the kubelet's address is to be in; those after a `!` it must not be in.
+    /// Subnets that must contain the kubelet's address; a leading `!` excludes a subnet.
     pub(crate) node_ip_subnets: Vec<String>,
-    /// The same for the address that etcd tells others.
+    /// Subnets that must contain the address that etcd advertises, in the same notation.
     pub(crate) etcd_subnets: Vec<String>,
     pub(crate) node_labels: BTreeMap<String, String>,
     pub(crate) node_annotations: BTreeMap<String, String>,
-    /// Key and `value:effect`.
+    /// Taints: key and `value:effect`.
     pub(crate) node_taints: BTreeMap<String, String>,
     pub(crate) kernel_modules: Vec<String>,
-    /// Extension services that have a config.
+    /// Names of extension services that have a config.
     pub(crate) configured_extensions: Vec<String>,
     pub(crate) install_disk: Option<String>,
-    /// What the disk has to be like, where none is named.
+    /// CEL expression that selects the install disk if none is named.
     pub(crate) install_match: Option<String>,
     pub(crate) install_image: Option<String>,
-    /// `machine.disks`: each path of a disk, with sizes and mount points of partitions on it.
+    /// `machine.disks`: device of each disk, with sizes and mount points of its partitions.
     pub(crate) user_disks: Vec<UserDisk>,
     pub(crate) has_discovery: bool,
     pub(crate) schedules_on_control_planes: bool,
-    /// Name and contents.
+    /// Inline manifests: name and contents.
     pub(crate) inline_manifests: Vec<(String, String)>,
     pub(crate) extra_manifests: Vec<String>,
     pub(crate) time_is_disabled: bool,
 }
 
-/// The device of an entry of `machine.disks`, and the size and mount point of its partitions.
+/// Entry of `machine.disks`: the device, and the size and mount point of its partitions.
 type UserDisk = (String, Vec<(Option<u64>, String)>);
 
 impl std::fmt::Debug for Facts {
@@ -131,7 +132,7 @@ impl std::fmt::Debug for Facts {
 
 impl Facts {
     pub(crate) fn of(config: &Config) -> Self {
-        let at = Reader(config.v1alpha1());
+        let at = DocumentReader(config.v1alpha1());
         let kind = |wanted: &'static str| config.documents().filter(move |d| d.kind() == wanted);
         let is_control_plane = matches!(at.text("machine.type").as_str(), "controlplane" | "init");
         let hostname = kind("HostnameConfig").find_map(|d| text(d.get(&["hostname"])));
@@ -197,7 +198,7 @@ impl Facts {
             hostname: hostname.or_else(|| at.some("machine.network.hostname")),
             links: links::of(config),
             link_aliases: links::aliases(config),
-            has_link_documents: links::are_documents(config),
+            has_link_documents: links::has_link_documents(config),
             nameservers,
             search_domains: {
                 let domains = |d: &Document| texts(d.get(&["searchDomains", "domains"]));
@@ -223,7 +224,9 @@ impl Facts {
                 .filter_map(|d| d.name().map(str::to_owned))
                 .collect(),
             install_disk: at.some("machine.install.disk"),
-            install_match: at.node("machine.install.diskSelector").and_then(selector::expression),
+            install_match: at
+                .node("machine.install.diskSelector")
+                .and_then(disk_selector::expression),
             install_image: at.some("machine.install.image"),
             user_disks: at.list("machine.disks", user_disk),
             has_discovery: at.text("cluster.discovery.enabled") == "true",
@@ -239,16 +242,16 @@ impl Facts {
         }
     }
 
-    /// The shared addresses that this config wants held.
+    /// Virtual IPs of this config.
     pub(crate) fn vips(&self) -> impl Iterator<Item = IpAddr> {
         self.links.iter().filter_map(|link| link.vip)
     }
 }
 
-/// Reads values of a document by their paths, as in `machine.ca.crt`. One that is missing has none.
-struct Reader<'a>(Option<&'a Document>);
+/// Reader of document values by path, such as `machine.ca.crt`. A path that does not exist has no value.
+struct DocumentReader<'a>(Option<&'a Document>);
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     fn node(&self, path: &str) -> Option<&'a Yaml> {
         self.0?.get(&path.split('.').collect::<Vec<_>>())
     }
@@ -297,7 +300,7 @@ fn texts(node: Option<&Yaml>) -> Vec<String> {
     items.filter_map(|item| text(Some(item))).collect()
 }
 
-/// An entry of `machine.disks`. A partition without a size takes what is left.
+/// Entry of `machine.disks`. A partition without a size takes the remaining space.
 fn user_disk(item: &Yaml) -> Option<UserDisk> {
     let map = item.as_map()?;
     let partitions = map.get("partitions").and_then(Yaml::as_seq);
@@ -314,24 +317,18 @@ fn decode(base64: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(base64).ok()?).ok().filter(|text| !text.is_empty())
 }
 
-/// What follows the last colon of an image's name.
+/// Tag of an image reference: the text after the last colon.
 fn tag(image: &str) -> String {
     image.rsplit_once(':').map(|(_, tag)| tag.to_owned()).unwrap_or_default()
 }
 
 /// Host and port of a URL.
 fn endpoint(url: &str) -> Option<(String, u16)> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
-        _ => (authority, 443),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    (!host.is_empty()).then(|| (host.to_owned(), port))
+    let Address { host, port } = HttpUrl::parse(url).ok()?.address();
+    Some((host, port))
 }
 
-/// Reads `10.0.0.11/24`; an address alone stands for itself.
+/// Parses a prefix such as `10.0.0.11/24`; an address without a length is a host prefix.
 pub(crate) fn prefix(text: &str) -> Option<Prefix> {
     let (address, length) = text.split_once('/').unwrap_or((text, ""));
     let address: IpAddr = address.parse().ok()?;

@@ -1,7 +1,7 @@
 //! Connectivity of machines: whether bytes reach them.
 //!
-//! Bytes for a machine that is paused, or whose network card is disconnected, wait; they arrive when the
-//! machine is resumed, or the card is connected again.
+//! Bytes for a machine that is paused, or whose network card is disconnected, are held back; they arrive when the
+//! machine is resumed or the card is connected again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -22,19 +22,19 @@ use super::network::Network;
 use super::simulation::Simulation;
 use super::talos_state::{Node, TalosState};
 
-/// What does not pass.
+/// Blocked traffic of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum BlockedTraffic {
     #[default]
     Nothing,
-    /// What is meant for these addresses.
+    /// Traffic to these addresses is blocked.
     Some(BTreeSet<IpAddr>),
-    /// The machine stands still.
+    /// All traffic is blocked, because the machine is paused.
     All,
 }
 
-impl Cut {
-    fn stops(&self, address: IpAddr) -> bool {
+impl BlockedTraffic {
+    fn blocks(&self, address: IpAddr) -> bool {
         match self {
             Self::Nothing => false,
             Self::Some(addresses) => addresses.contains(&address),
@@ -50,14 +50,14 @@ pub(crate) struct Connectivity(Mutex<HashMap<u32, Arc<MachineConnectivity>>>);
 /// Connectivity of one machine.
 #[derive(Debug, Default)]
 struct MachineConnectivity {
-    /// Most are whole, most of the time: then nobody has to wait for the lock.
+    /// Fast path without the lock: most machines are never cut off.
     is_cut: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ConnectivityState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    cut: Cut,
+struct ConnectivityState {
+    blocked: BlockedTraffic,
     waiting: Vec<Waker>,
 }
 
@@ -67,12 +67,12 @@ impl Connectivity {
         Arc::clone(all.entry(vmid).or_default())
     }
 
-    /// This does not pass from now on, and everything else does.
-    pub(crate) fn set(&self, vmid: u32, cut: Cut) {
+    /// Replaces the blocked traffic of a machine.
+    pub(crate) fn set(&self, vmid: u32, blocked: BlockedTraffic) {
         let machine = self.of(vmid);
         let mut state = machine.state.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.is_cut.store(cut != Cut::Nothing, Ordering::Release);
-        state.cut = cut;
+        machine.is_cut.store(blocked != BlockedTraffic::Nothing, Ordering::Release);
+        state.blocked = blocked;
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
@@ -80,7 +80,7 @@ impl Connectivity {
         self.of(vmid).passes(address)
     }
 
-    /// A connection to a machine's address.
+    /// Wraps a connection to an address of a machine.
     pub(crate) fn connect(&self, socket: TcpStream, vmid: u32, address: IpAddr) -> NodeConnection {
         NodeConnection { socket, machine: self.of(vmid), address }
     }
@@ -92,16 +92,16 @@ impl MachineConnectivity {
             return true;
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        !state.cut.stops(address)
+        !state.blocked.blocks(address)
     }
 
-    /// The same; who cannot pass is woken when that changes.
+    /// Whether traffic passes; if it does not, the task is woken when that changes.
     fn passes_or_wakes(&self, address: IpAddr, context: &Context<'_>) -> bool {
         if !self.is_cut.load(Ordering::Acquire) {
             return true;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let passes = !state.cut.stops(address);
+        let passes = !state.blocked.blocks(address);
         if !passes && !state.waiting.iter().any(|known| known.will_wake(context.waker())) {
             state.waiting.push(context.waker().clone());
         }
@@ -109,12 +109,12 @@ impl MachineConnectivity {
     }
 }
 
-/// A connection to a node whose bytes wait while they cannot reach it.
+/// Connection to a node, which holds bytes back while they cannot reach the node.
 #[derive(Debug)]
 pub(crate) struct NodeConnection {
     socket: TcpStream,
     machine: Arc<MachineConnectivity>,
-    /// The address that was connected to.
+    /// Destination address of the connection.
     address: IpAddr,
 }
 
@@ -162,7 +162,7 @@ impl AsyncWrite for NodeConnection {
 }
 
 impl Simulation {
-    /// Looks at what Proxmox did to a VM that runs: whether it stands still, and where its cards are.
+    /// Reads from Proxmox whether a running VM is paused and how its network cards are connected.
     pub(super) fn update_connectivity(&self, vmid: u32) {
         let Some(RunningState { is_paused, cards }) = self.hypervisor.running_state(vmid) else {
             return;
@@ -170,7 +170,7 @@ impl Simulation {
         let boot = self.change(|talos| {
             let node = talos.nodes.get_mut(&vmid)?;
             node.is_paused = is_paused;
-            node.hardware.replug(cards);
+            node.hardware.replace_cards(cards);
             node.revision += 1;
             Some(node.boot)
         });
@@ -179,26 +179,26 @@ impl Simulation {
         }
     }
 
-    /// Waits for as long as `time` is for the machine: none passes while it stands still.
-    pub(super) async fn sleep_with(&self, vmid: u32, time: Duration) {
+    /// Waits for `time` as the machine measures it: no time passes while it is paused.
+    pub(super) async fn sleep_in_guest(&self, vmid: u32, time: Duration) {
         let is_paused =
             |talos: &TalosState| talos.nodes.get(&vmid).is_some_and(|node| node.is_paused);
         let (clock, mut left) = (self.clock(), time);
         loop {
             self.until(|talos| (!is_paused(talos)).then_some(())).await;
-            let went_on = clock.moment();
+            let resumed = clock.moment();
             tokio::select! {
                 biased;
                 () = self.until(|talos| is_paused(talos).then_some(())) => {}
                 () = clock.sleep(left) => return,
             }
-            left = left.saturating_sub(clock.moment().since(went_on));
+            left = left.saturating_sub(clock.moment().since(resumed));
         }
     }
 
-    /// Waits until a machine that stood still goes on with something that was to last only so long, and has
-    /// learnt how late it is.
-    pub(super) async fn until_outlived(&self, vmid: u32, made: Duration, lasts: Duration) {
+    /// Completes if a machine was paused for longer than the lifetime of something it made, once it is resumed and
+    /// has corrected its clock.
+    pub(super) async fn until_expired_in_pause(&self, vmid: u32, made: Duration, lasts: Duration) {
         let is_paused =
             |talos: &TalosState| talos.nodes.get(&vmid).is_some_and(|node| node.is_paused);
         loop {
@@ -211,16 +211,17 @@ impl Simulation {
         }
     }
 
-    /// Lets pass what the node's machine lets pass now.
-    pub(super) fn rewire(&self, vmid: u32) {
-        let cut = self.look(|talos| talos.nodes.get(&vmid).map(Node::cut)).unwrap_or_default();
-        self.wire.connectivity.set(vmid, cut);
+    /// Applies the blocked traffic of the node's machine to its connections.
+    pub(super) fn apply_blocked_traffic(&self, vmid: u32) {
+        let blocked =
+            self.look(|talos| talos.nodes.get(&vmid).map(Node::blocked)).unwrap_or_default();
+        self.loopback_network.connectivity.set(vmid, blocked);
     }
 }
 
 impl Hardware {
-    /// The cards as they are now. Those that stay keep their names, and new ones get further ones.
-    fn replug(&mut self, cards: Vec<Card>) {
+    /// Replaces the network cards. Cards that remain keep their names; new ones get the next free names.
+    fn replace_cards(&mut self, cards: Vec<Card>) {
         let before = std::mem::take(&mut self.cards);
         for card in cards {
             let known = before.iter().find(|known| known.mac == card.mac);
@@ -242,34 +243,36 @@ impl Hardware {
 }
 
 impl Network {
-    /// Whether anybody else hears this machine.
-    fn is_heard(&self) -> bool {
+    /// Whether any link of this machine can send.
+    fn can_send(&self) -> bool {
         self.links.iter().any(|link| link.passes() && !link.addresses.is_empty())
     }
 }
 
 impl Node {
-    fn cut(&self) -> Cut {
+    fn blocked(&self) -> BlockedTraffic {
         if self.is_paused {
-            return Cut::All;
+            return BlockedTraffic::All;
         }
         let out = self.network.links.iter().filter(|link| !link.passes());
         let prefixes: Vec<_> =
             out.flat_map(|link| link.addresses.iter().map(|(prefix, _)| *prefix)).collect();
         if prefixes.is_empty() {
-            return Cut::Nothing;
+            return BlockedTraffic::Nothing;
         }
-        // A shared address is on the card whose network it is in.
+        // A virtual IP is on the card whose network contains it.
         let is_out = |address: &IpAddr| prefixes.iter().any(|prefix| prefix.contains(*address));
-        let shared = self.network.shared.iter().copied().filter(is_out);
-        Cut::Some(prefixes.iter().map(|prefix| prefix.address()).chain(shared).collect())
+        let virtual_ips = self.network.virtual_ips.iter().copied().filter(is_out);
+        BlockedTraffic::Some(
+            prefixes.iter().map(|prefix| prefix.address()).chain(virtual_ips).collect(),
+        )
     }
 }
 
 impl TalosState {
-    /// Whether what this machine sends arrives anywhere. Of one that does not run, nobody says no.
-    pub(super) fn is_plugged(&self, vmid: u32) -> bool {
-        self.nodes.get(&vmid).is_none_or(|node| !node.is_paused && node.network.is_heard())
+    /// Whether packets of this machine can arrive anywhere. True for a machine that does not run.
+    pub(super) fn is_online(&self, vmid: u32) -> bool {
+        self.nodes.get(&vmid).is_none_or(|node| !node.is_paused && node.network.can_send())
     }
 }
 
@@ -279,7 +282,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::bench::Bench;
+    use crate::test_bench::Bench;
 
     fn card(name: &str, mac: &str, bridge: &str) -> Card {
         Card {
@@ -300,12 +303,12 @@ mod tests {
         let mut line = connectivity.connect(socket, 11, address);
         client.write_all(b"a").await.unwrap();
         assert_eq!(line.read_u8().await.unwrap(), b'a');
-        connectivity.set(11, Cut::Some([address].into()));
+        connectivity.set(11, BlockedTraffic::Some([address].into()));
         assert!(!connectivity.passes(11, address));
         assert!(connectivity.passes(11, IpAddr::from([10, 0, 0, 12])));
         client.write_all(b"b").await.unwrap();
         {
-            // It is asked for and does not come, however often it is looked for.
+            // No byte arrives, however often the read is polled.
             let mut reading = std::pin::pin!(line.read_u8());
             for _ in 0..3 {
                 tokio::select! {
@@ -314,7 +317,7 @@ mod tests {
                     () = tokio::task::yield_now() => {}
                 }
             }
-            connectivity.set(11, Cut::Nothing);
+            connectivity.set(11, BlockedTraffic::Nothing);
             assert_eq!(reading.await.unwrap(), b'b');
         }
         line.write_all(b"c").await.unwrap();
@@ -322,15 +325,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_time_passes_for_a_machine_that_stands_still() {
+    async fn no_time_passes_for_a_paused_machine() {
         let bench = Bench::new();
         let (boot, clock) = (bench.start_worker(11), bench.simulation.clock());
         let pause =
             |is_paused| bench.simulation.change_node(11, boot, |node| node.is_paused = is_paused);
         pause(true);
-        let mut sleeping = std::pin::pin!(bench.simulation.sleep_with(11, Duration::from_secs(1)));
+        let mut sleeping =
+            std::pin::pin!(bench.simulation.sleep_in_guest(11, Duration::from_secs(1)));
         tokio::select! {
-            () = sleeping.as_mut() => panic!("it went on"),
+            () = sleeping.as_mut() => panic!("the paused machine slept"),
             () = clock.sleep(Duration::from_mins(1)) => {}
         }
         pause(false);
@@ -338,23 +342,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_machine_slept_through_is_outlived_once_it_goes_on() {
+    async fn a_lifetime_that_ends_during_a_pause_has_expired_after_it() {
         let bench = Bench::new();
         let (boot, hour) = (bench.start_worker(11), Duration::from_hours(1));
         let pause =
             |is_paused| bench.simulation.change_node(11, boot, |node| node.is_paused = is_paused);
         let now = bench.simulation.now();
         let before = now.checked_sub(12 * hour).unwrap();
-        let mut young = std::pin::pin!(bench.simulation.until_outlived(11, now, 12 * hour));
-        let mut old = std::pin::pin!(bench.simulation.until_outlived(11, before, 12 * hour));
+        let mut young = std::pin::pin!(bench.simulation.until_expired_in_pause(11, now, 12 * hour));
+        let mut old =
+            std::pin::pin!(bench.simulation.until_expired_in_pause(11, before, 12 * hour));
         for is_paused in [false, true] {
             pause(is_paused);
-            // However often it is looked for, it waits.
+            // Neither completes, however often it is polled.
             for _ in 0..20 {
                 tokio::select! {
                     biased;
-                    () = old.as_mut() => panic!("it went on too early"),
-                    () = young.as_mut() => panic!("it is not that old"),
+                    () = old.as_mut() => panic!("completed while the machine was paused"),
+                    () = young.as_mut() => panic!("the certificate has not expired"),
                     () = tokio::task::yield_now() => {}
                 }
             }
@@ -362,24 +367,24 @@ mod tests {
         pause(false);
         tokio::select! {
             () = old => {}
-            () = young => panic!("it is not that old"),
+            () = young => panic!("the certificate has not expired"),
         }
     }
 
     #[test]
-    fn cards_keep_their_names_while_others_come_and_go() {
+    fn cards_keep_their_names_when_others_are_added_or_removed() {
         let mut machine = Hardware {
             cards: vec![card("eth0", "a", "vmbr0"), card("eth1", "b", "vmbr0")],
             ..Hardware::default()
         };
-        machine.replug(vec![card("eth0", "b", "vmbr1"), card("eth1", "c", "vmbr0")]);
+        machine.replace_cards(vec![card("eth0", "b", "vmbr1"), card("eth1", "c", "vmbr0")]);
         let seen: Vec<(&str, &str, bool)> = machine
             .cards
             .iter()
             .map(|card| (card.name.as_str(), card.mac.as_str(), card.is_elsewhere))
             .collect();
         assert_eq!(seen, [("eth1", "b", true), ("eth2", "c", false)]);
-        machine.replug(vec![card("eth0", "b", "vmbr0")]);
+        machine.replace_cards(vec![card("eth0", "b", "vmbr0")]);
         assert!(!machine.cards[0].is_elsewhere);
     }
 }

@@ -1,27 +1,27 @@
-//! The DHCP server of a lab: addresses by MAC, and the options that a home router offers with them.
+//! DHCP server of a lab: addresses by MAC address, with the options that a home router offers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use talmox_talos_config::network::Prefix;
 
-/// A DHCP server on every bridge.
+/// DHCP server that is present on every bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dhcp {
-    /// By MAC in lower case.
+    /// Leases by MAC address in lower case.
     pub(crate) leases: BTreeMap<String, Prefix>,
-    /// The routers of the lab. Where none are named, every network has one at its first address.
+    /// Routers of the lab. If none are configured, every network has one at its first address.
     pub(crate) routers: Vec<IpAddr>,
 }
 
-/// What the server offers to one network card.
+/// Lease offered to one network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) address: Prefix,
-    /// The default route, and as with most home routers also the resolver and the time server. None in a
-    /// network without a router: a default route to nowhere would cut the node off.
+    /// Default gateway, and as with most home routers also the DNS resolver and the NTP server. None in a network
+    /// without a router: a default route to an unused address would cut the node off.
     pub(crate) router: Option<IpAddr>,
-    /// The router, where no weaker layer has the same default route already.
+    /// Default gateway unless a lower configuration layer has the same default route.
     pub(crate) router_in_use: Option<IpAddr>,
 }
 
@@ -48,7 +48,7 @@ impl Dhcp {
     }
 }
 
-/// The first address of a network that a host can have.
+/// First host address of a network.
 fn first_address(prefix: Prefix) -> Option<IpAddr> {
     let IpAddr::V4(address) = prefix.address() else { return None };
     let mask = u32::MAX.checked_shl(u32::from(32 - prefix.length())).unwrap_or_default();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_the_router_that_is_named_or_its_first_address() {
+    fn the_router_is_the_configured_one_or_the_first_address() {
         assert_eq!(router("10.0.0.11/24", &["10.9.0.1", "10.0.0.254"]).unwrap(), "10.0.0.254");
         assert_eq!(router("10.0.3.11/22", &[]).unwrap(), "10.0.0.1");
         assert_eq!(router("198.18.0.1/24", &["10.0.0.1"]), None);

@@ -1,9 +1,9 @@
-//! How two texts differ, line by line, in the form that `diff -u` made known.
+//! Unified diff of two texts, as `diff -u` prints it.
 
-/// Lines that are shown before and after each change.
+/// Number of unchanged lines shown before and after each change.
 const CONTEXT: usize = 3;
-/// Texts whose differing parts are larger than this, multiplied, are shown as one change.
-const LARGEST: usize = 4_000_000;
+/// Maximum product of the line counts of the two changed parts; beyond it, they are shown as one change.
+const MAX_COMPARISON: usize = 4_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line<'a> {
@@ -12,7 +12,7 @@ enum Line<'a> {
     New(&'a str),
 }
 
-/// Empty where they are the same.
+/// Unified diff; empty if the texts are equal.
 pub(crate) fn unified(old: &str, new: &str) -> String {
     let lines = compare(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>());
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
@@ -24,7 +24,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     while let Some(next) = lines[at..].iter().position(is_change) {
         let from = (at + next).saturating_sub(CONTEXT).max(at);
         let mut to = at + next + 1;
-        // Changes that are near each other are shown together.
+        // Changes that are near each other share a hunk.
         while let Some(more) = lines[to..].iter().take(2 * CONTEXT + 1).position(is_change) {
             to += more + 1;
         }
@@ -44,7 +44,7 @@ fn hunk(lines: &[Line<'_>], from: usize, to: usize) -> String {
     let range = |is_counted| {
         let (before, own) =
             (count(&lines[..from], is_counted), count(&lines[from..to], is_counted));
-        // Where there is none, the line before is named.
+        // A side without lines names the line before the hunk.
         format!("{},{own}", if own == 0 { before } else { before + 1 })
     };
     let mut text = format!("@@ -{} +{} @@\n", range(is_old), range(is_new));
@@ -61,7 +61,7 @@ fn hunk(lines: &[Line<'_>], from: usize, to: usize) -> String {
     text
 }
 
-/// The shortest way from one to the other.
+/// Shortest list of removed and added lines that turns one text into the other.
 fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let ahead = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let (head, old) = old.split_at(ahead);
@@ -71,18 +71,18 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let new = &new[..new.len() - behind];
     let same = |lines: &[&'a str]| lines.iter().map(|line| Line::Same(line)).collect::<Vec<_>>();
     let mut lines = same(head);
-    if old.len().saturating_mul(new.len()) > LARGEST {
+    if old.len().saturating_mul(new.len()) > MAX_COMPARISON {
         lines.extend(old.iter().map(|line| Line::Old(line)));
         lines.extend(new.iter().map(|line| Line::New(line)));
     } else {
-        walk(old, new, &mut lines);
+        compare_changed(old, new, &mut lines);
     }
     lines.extend(same(tail));
     lines
 }
 
-fn walk<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
-    // How many lines are common from each pair of places on.
+fn compare_changed<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
+    // Length of the longest common subsequence from each pair of positions on.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -113,29 +113,29 @@ mod tests {
     use super::unified;
 
     #[test]
-    fn what_is_the_same_has_no_difference() {
+    fn equal_texts_have_an_empty_diff() {
         assert_eq!(unified("a\nb\n", "a\nb\n"), "");
     }
 
     #[test]
-    fn a_text_out_of_nothing_is_all_new() {
+    fn a_diff_from_an_empty_text_adds_all_lines() {
         assert_eq!(unified("", "a\nb\n"), "--- a\n+++ b\n@@ -0,0 +1,2 @@\n+a\n+b\n");
     }
 
     #[test]
-    fn changes_that_are_far_apart_are_shown_apart() {
+    fn distant_changes_have_separate_hunks() {
         let old: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
         let mut new = old.clone();
         new[2] = "three".to_owned();
         new.remove(16);
-        let told = unified(&(old.join("\n") + "\n"), &(new.join("\n") + "\n"));
+        let diff = unified(&(old.join("\n") + "\n"), &(new.join("\n") + "\n"));
         let wanted = "--- a\n+++ b\n@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n 5\n 6\n@@ -14,7 +14,6 @@\n 14\n 15\n 16\n-17\n 18\n 19\n 20\n";
-        assert_eq!(told, wanted);
+        assert_eq!(diff, wanted);
     }
 
     #[test]
-    fn changes_that_are_near_are_shown_together() {
-        let told = unified("1\n2\n3\n4\n5\n", "one\n2\n3\n4\nfive\n");
-        assert_eq!(told, "--- a\n+++ b\n@@ -1,5 +1,5 @@\n-1\n+one\n 2\n 3\n 4\n-5\n+five\n");
+    fn near_changes_share_a_hunk() {
+        let diff = unified("1\n2\n3\n4\n5\n", "one\n2\n3\n4\nfive\n");
+        assert_eq!(diff, "--- a\n+++ b\n@@ -1,5 +1,5 @@\n-1\n+one\n 2\n 3\n 4\n-5\n+five\n");
     }
 }

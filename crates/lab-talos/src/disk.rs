@@ -1,34 +1,34 @@
-//! Disks and CDs of a machine: what stays of them (ids, paths) and what does not (letters).
+//! Disks and CD drives of a machine. Ids and paths are stable; device letters change from boot to boot.
 
 use talmox_clock::Chance;
 
-/// A disk or a CD.
+/// Disk or CD drive of a machine.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a disk")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// The slot: `scsi0`.
+    /// Slot of the VM configuration, such as `scsi0`.
     pub slot: String,
-    /// `/dev/sda`: the kernel's name, for one boot.
+    /// Kernel name, such as `/dev/sda`; valid for one boot.
     pub device: String,
     pub is_cdrom: bool,
-    /// As the hypervisor names it.
+    /// Volume id in the hypervisor.
     pub volume: Option<String>,
     pub size: u64,
-    /// The serial that QEMU shows to the guest as the drive's own.
+    /// Serial number that QEMU shows to the guest.
     pub serial: String,
-    /// The id of a SCSI drive, which udev makes its link of.
+    /// Device id of a SCSI drive, from which udev builds its symlink.
     pub device_id: String,
     pub is_ssd: bool,
-    /// The number of the disk in the order in which the kernel found all of them.
+    /// Position in the order in which the kernel found the disks.
     pub sequence: u64,
-    /// Labels of partitions for volumes that a config asked for at some boot.
+    /// Labels of the partitions that Talos created for volumes of a config.
     pub labels: Vec<String>,
     pub is_q35: bool,
-    /// The drive that the hypervisor makes for cloud-init.
+    /// Whether the hypervisor generated this drive for cloud-init.
     pub is_cloudinit: bool,
 }
 
-/// The buses of a VM.
+/// Bus that a disk is attached to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bus {
     Scsi,
@@ -37,10 +37,10 @@ enum Bus {
     Ide,
 }
 
-/// The kernel finds the disks of a machine in no order that anybody can rely on. Each kind of
-/// name is handed out in the order of finding.
+/// Draws the order in which the kernel finds the disks, which is not deterministic on a real machine, and assigns the
+/// device names in that order.
 pub(super) fn enumerate(disks: &mut [Disk], chance: &mut Chance) {
-    // Whatever order they come in, the same chance finds the same one.
+    // Sorted first, so that the drawn order depends on the seed alone.
     disks.sort_by_key(|disk| slot_order(&disk.slot));
     let mut order: Vec<usize> = (0..disks.len()).collect();
     for last in (1..order.len()).rev() {
@@ -58,7 +58,7 @@ pub(super) fn name(disks: &mut [Disk], order: &[usize]) {
         *count - 1
     };
     let letter = |number: u8| char::from(b'a' + number.min(25));
-    // The first one is the loop device that the system itself is mounted from.
+    // Number 1 is the loop device of the root file system.
     for (sequence, at) in (2_u64..).zip(order) {
         let disk = &mut disks[*at];
         disk.sequence = sequence;
@@ -70,7 +70,7 @@ pub(super) fn name(disks: &mut [Disk], order: &[usize]) {
     }
 }
 
-/// SCSI disks come before SATA and IDE ones, each by its number: so the firmware tries them.
+/// Boot order of the firmware: SCSI disks before SATA and IDE disks, each by number.
 pub(super) fn slot_order(slot: &str) -> (u8, u32) {
     let digits = slot.find(|c: char| c.is_ascii_digit()).unwrap_or(slot.len());
     let (bus, number) = slot.split_at(digits);
@@ -92,7 +92,7 @@ impl Disk {
         slot_order(&self.slot).1
     }
 
-    /// `sda`: how resources call it.
+    /// Id of the disk in Talos resources, such as `sda`.
     pub(crate) fn id(&self) -> &str {
         self.device.trim_start_matches("/dev/")
     }
@@ -126,12 +126,12 @@ impl Disk {
         !self.is_ssd
     }
 
-    /// The serial as the kernel shows it: of virtio-blk alone.
+    /// Serial number as the kernel shows it, which it does for virtio-blk only.
     pub(crate) fn shown_serial(&self) -> &str {
         if self.bus() == Bus::Virtio { &self.serial } else { "" }
     }
 
-    /// The identifier that the kernel itself composes; the id of virtio-scsi drives is of a kind that it skips.
+    /// WWID that the kernel composes. It skips ids of the kind that virtio-scsi drives have.
     pub(crate) fn wwid(&self) -> String {
         match (self.is_cdrom, self.bus()) {
             (false, Bus::Sata | Bus::Ide) => {
@@ -141,7 +141,8 @@ impl Disk {
         }
     }
 
-    /// QEMU numbers the places of all ATA controllers, two to a port, those of the chipset first.
+    /// Default serial number in QEMU, which numbers the units of all ATA controllers, two per port, the chipset's
+    /// first.
     pub fn default_serial(&self) -> String {
         let number = self.number();
         match self.bus() {
@@ -176,7 +177,7 @@ impl Disk {
         }
     }
 
-    /// The links that udev makes, sorted.
+    /// Symlinks that udev creates, sorted.
     pub fn symlinks(&self) -> Vec<String> {
         let number = self.number();
         let model = self.model().replace(' ', "_");
@@ -187,7 +188,7 @@ impl Disk {
                 links.push(format!("by-path/pci-0000:00:05.0-scsi-0:0:0:{number}"));
             }
             Bus::Virtio => {
-                // Without a serial there is nothing to make an id of.
+                // udev builds no by-id link without a serial number.
                 if !self.serial.is_empty() {
                     links.push(format!("by-id/virtio-{}", self.serial));
                 }
@@ -210,7 +211,7 @@ impl Disk {
         links.into_iter().map(|link| format!("/dev/disk/{link}")).collect()
     }
 
-    /// Whether a path leads to this disk: its name, or a link to it.
+    /// Whether a path is the device of this disk or a symlink to it.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         self.device == path || self.symlinks().iter().any(|link| link == path)
     }
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_drawn_at_each_boot_and_links_stay() {
+    fn device_letters_vary_by_boot_and_symlinks_do_not() {
         let disk = |slot: &str| Disk {
             slot: slot.to_owned(),
             device_id: format!("drive-{slot}"),

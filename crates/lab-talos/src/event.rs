@@ -1,4 +1,4 @@
-//! What a node tells of what happens to it.
+//! Events of a node.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use talmox_clock::Clock;
 use talmox_talos_api::proto::machine::Event;
 use tokio::sync::broadcast;
 
-/// Events that are remembered, as Talos's ring buffer does, or nearly.
-const REMEMBERED: usize = 1000;
+/// Number of stored events, close to the size of Talos's ring buffer.
+const MAX_EVENTS: usize = 1000;
 
-/// The events of one boot. Ids grow, and sort as texts.
+/// Events of one boot. Ids increase, also when they are compared as texts.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// Each with its time since 1970.
+    /// Stored events with their times since 1970.
     log: VecDeque<(Duration, Event)>,
     next: u64,
     prefix: String,
@@ -23,27 +23,27 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// `prefix` makes ids of this boot greater than those of earlier ones.
+    /// Creates an empty log. `prefix` makes the ids of this boot greater than those of earlier boots.
     pub(crate) fn new(prefix: String, clock: Clock) -> Self {
         Self { log: VecDeque::new(), next: 0, prefix, clock, live: broadcast::channel(256).0 }
     }
 
-    pub(crate) fn tell<M: Message>(&mut self, name: &str, message: &M, actor: &str) {
+    pub(crate) fn publish<M: Message>(&mut self, name: &str, message: &M, actor: &str) {
         let data = prost_types::Any {
             type_url: format!("talos/runtime/machine.{name}"),
             value: message.encode_to_vec(),
         };
         let event = self.event(data, actor);
-        // Nobody may be listening.
+        // There may be no subscriber.
         drop(self.live.send(event.clone()));
         self.log.push_back((self.clock.since_epoch(), event));
-        if self.log.len() > REMEMBERED {
+        if self.log.len() > MAX_EVENTS {
             self.log.pop_front();
         }
     }
 
-    /// The first event of every stream, which shows the client that the stream has started. It is not remembered.
-    pub(crate) fn greeting(&mut self, actor: &str) -> Event {
+    /// First event of every stream, which shows the client that the stream has started. It is not stored.
+    pub(crate) fn initial_event(&mut self, actor: &str) -> Event {
         self.event(prost_types::Any::default(), actor)
     }
 
@@ -53,7 +53,7 @@ impl Events {
         Event { metadata: None, data: Some(data), id, actor_id: actor.to_owned() }
     }
 
-    /// What happened so far and when, and all that happens from now on.
+    /// Stored events with their times, and a receiver of new ones.
     pub(crate) fn subscribe(&self) -> (Vec<(Duration, Event)>, broadcast::Receiver<Event>) {
         (self.log.iter().cloned().collect(), self.live.subscribe())
     }

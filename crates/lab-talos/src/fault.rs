@@ -1,4 +1,4 @@
-//! What the script does to nodes: to their calls, at their boots, and to them as a whole.
+//! Faults of nodes: in their API calls, during their boots, and of the machine itself.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,73 +10,73 @@ use talmox_lab_environment::fault::{
 use talmox_talos_api::server::Status;
 use tokio::task::JoinSet;
 
+use super::loopback_network::{Incoming, PORTS};
 use super::simulation::Simulation;
 use super::talos_state::{Node, TalosState};
-use super::wire::{Incoming, PORTS};
 
-/// How long a kernel that panicked says nothing before it boots anew.
-const PANIC: Duration = Duration::from_secs(10);
+/// Time between a kernel panic and the reboot.
+const PANIC_DURATION: Duration = Duration::from_secs(10);
 
 /// Faults of a node that last until it boots again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeFaults {
     pub(crate) disk_is_full: bool,
-    /// What everything takes longer that etcd does.
+    /// Additional duration of every etcd operation.
     pub(crate) slowness: Duration,
 }
 
-/// How a call ends that the script does not let through.
-pub(crate) enum Fate {
-    Refused {
+/// Result of a call that a fault does not let through.
+pub(crate) enum InterruptedCall {
+    Rejected {
         status: u16,
         message: String,
     },
-    RefusedCall(Status),
-    /// The connection breaks.
-    Cut,
+    RejectedCall(Status),
+    /// The connection is broken without an answer.
+    ConnectionBroken,
 }
 
-/// What is left to happen once a call was let through, and all was done.
+/// Faults to apply after a call has been answered.
 #[derive(Debug, Default)]
-pub(crate) struct Aftermath {
+pub(crate) struct FaultsAfterCall {
     is_cut: bool,
     actions: Vec<NodeAction>,
 }
 
 impl Simulation {
-    /// What the script has for a call: what is to happen before has happened when this returns.
+    /// Applies the faults that match a call, and returns those that must follow its answer.
     pub(crate) async fn apply_faults(
         self: &Arc<Self>,
         vmid: u32,
         place: Place<'_>,
         method: &str,
-    ) -> Result<Aftermath, Fate> {
-        let mut aftermath = Aftermath::default();
-        for action in self.strike(vmid, place, method) {
+    ) -> Result<FaultsAfterCall, InterruptedCall> {
+        let mut after_call = FaultsAfterCall::default();
+        for action in self.matching_faults(vmid, place, method) {
             match action {
-                Action::Node(action) => aftermath.actions.push(action),
+                Action::Node(action) => after_call.actions.push(action),
                 Action::Refuse { status, message } => {
-                    return Err(Fate::Refused { status, message });
+                    return Err(InterruptedCall::Rejected { status, message });
                 }
                 Action::RefuseCall { code, message } => {
-                    return Err(Fate::RefusedCall(Status::new(code, message)));
+                    return Err(InterruptedCall::RejectedCall(Status::new(code, message)));
                 }
                 Action::Delay(time) => self.clock().sleep(time).await,
-                Action::CutBefore => return Err(Fate::Cut),
-                Action::CutAfter => aftermath.is_cut = true,
+                Action::CutBefore => return Err(InterruptedCall::ConnectionBroken),
+                Action::CutAfter => after_call.is_cut = true,
                 Action::Hang => std::future::pending().await,
                 other => self.hypervisor.carry_out(&other),
             }
         }
-        Ok(aftermath)
+        Ok(after_call)
     }
 
-    /// What the script has for a boot that begins.
-    pub(super) fn strike_boot(&self, vmid: u32, boot: BootSight) -> Vec<Action> {
-        self.strike(vmid, Place::Boot(boot), "")
+    /// Faults that match the start of a boot.
+    pub(super) fn boot_faults(&self, vmid: u32, boot: BootSight) -> Vec<Action> {
+        self.matching_faults(vmid, Place::Boot(boot), "")
     }
 
-    fn strike(&self, vmid: u32, place: Place<'_>, method: &str) -> Vec<Action> {
+    fn matching_faults(&self, vmid: u32, place: Place<'_>, method: &str) -> Vec<Action> {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid)?;
             Some((node.hardware.name.clone(), node.network.all_addresses().collect::<Vec<_>>()))
@@ -86,10 +86,10 @@ impl Simulation {
         self.environment.faults.strike(&Sight { place, method, vmid: Some(vmid), host: "", node })
     }
 
-    /// Lets it happen, to the node that a rule found where it names no other. True where that node does
-    /// not answer any more.
-    pub(super) fn carry_out(self: &Arc<Self>, this: Option<u32>, action: &NodeAction) -> bool {
-        let whom = match action {
+    /// Applies a fault to the node that it names, or otherwise to the node that triggered it. True if the triggering
+    /// node can no longer answer.
+    pub(super) fn apply_fault(self: &Arc<Self>, this: Option<u32>, action: &NodeAction) -> bool {
+        let target = match action {
             NodeAction::Crash(who)
             | NodeAction::Unplug(who)
             | NodeAction::Freeze(who)
@@ -100,39 +100,39 @@ impl Simulation {
             },
             _ => None,
         };
-        match (action, whom) {
-            (NodeAction::Crash(_), Some(vmid)) => self.freeze(vmid, Some(PANIC)),
+        match (action, target) {
+            (NodeAction::Crash(_), Some(vmid)) => self.freeze(vmid, Some(PANIC_DURATION)),
             (NodeAction::Freeze(_), Some(vmid)) => self.freeze(vmid, None),
             (NodeAction::Unplug(_), Some(vmid)) => self.power_off(vmid),
-            (NodeAction::Fill(_), Some(vmid)) => self.fill(vmid),
+            (NodeAction::Fill(_), Some(vmid)) => self.fill_disk(vmid),
             (NodeAction::Slow(_, by), Some(vmid)) => self.change(|talos| {
                 if let Some(node) = talos.nodes.get_mut(&vmid) {
                     node.faults.slowness = *by;
                 }
             }),
-            (NodeAction::Partition { groups, lasts }, _) => self.part(groups, *lasts),
+            (NodeAction::Partition { groups, lasts }, _) => self.add_partition(groups, *lasts),
             (NodeAction::Heal, _) => self.change(|talos| talos.partitions.clear()),
             (NodeAction::Impostor { at, disguise, lasts }, _) => {
-                self.let_in(at, *disguise, *lasts);
+                self.start_impostor(at, *disguise, *lasts);
             }
-            // A node that is not there, or something that only happens at a boot.
+            // The node does not exist, or the fault applies to boots only.
             _ => {}
         }
         let ends =
             matches!(action, NodeAction::Crash(_) | NodeAction::Freeze(_) | NodeAction::Unplug(_));
-        ends && whom.is_some() && whom == this
+        ends && target.is_some() && target == this
     }
 
-    /// The VM that runs and is called so.
+    /// Id of the running VM with this name, id or address.
     fn find(&self, name: &str) -> Option<u32> {
         let running = self.look(|talos| {
             let mut nodes = talos.nodes.values();
-            nodes.find(|node| node.is_called(name)).map(|node| node.vmid)
+            nodes.find(|node| node.has_name(name)).map(|node| node.vmid)
         });
         running.or_else(|| self.hypervisor.find_running(name))
     }
 
-    /// All that runs on a machine stands still, until it is reset or loses its power.
+    /// Stops all activity of a machine until it is reset or powered off, or until it reboots after a kernel panic.
     fn freeze(self: &Arc<Self>, vmid: u32, panic: Option<Duration>) {
         let own: Vec<IpAddr> = self.look(|talos| {
             let node = talos.nodes.get(&vmid);
@@ -140,12 +140,12 @@ impl Simulation {
         });
         let incoming: Vec<Incoming> = own
             .iter()
-            .flat_map(|address| PORTS.map(|port| self.wire.answer(*address, port, vmid)))
+            .flat_map(|address| PORTS.map(|port| self.loopback_network.serve(*address, port, vmid)))
             .filter_map(Result::ok)
             .collect();
         let simulation = Arc::clone(self);
         let frozen = tokio::spawn(async move {
-            let mut holding: JoinSet<()> = incoming.into_iter().map(hold).collect();
+            let mut holding: JoinSet<()> = incoming.into_iter().map(accept_silently).collect();
             match panic {
                 Some(time) => {
                     simulation.clock().sleep(time).await;
@@ -155,12 +155,12 @@ impl Simulation {
             }
             std::future::pending::<()>().await;
         });
-        self.replace(vmid, Some(frozen.abort_handle()));
+        self.replace_task(vmid, Some(frozen.abort_handle()));
         self.hypervisor.forget_agent(vmid);
         self.change(|talos| talos.nodes.remove(&vmid));
     }
 
-    fn fill(&self, vmid: u32) {
+    fn fill_disk(&self, vmid: u32) {
         self.change(|talos| {
             let Some(node) = talos.nodes.get_mut(&vmid) else { return };
             node.faults.disk_is_full = true;
@@ -170,9 +170,9 @@ impl Simulation {
         });
     }
 
-    /// Nodes of different groups do not hear each other any more, for some time or for good.
-    fn part(self: &Arc<Self>, groups: &[Vec<String>], lasts: Option<Duration>) {
-        let number = self.change(|talos| talos.part(groups.to_vec()));
+    /// Disconnects nodes of different groups from each other, for a limited time or permanently.
+    fn add_partition(self: &Arc<Self>, groups: &[Vec<String>], lasts: Option<Duration>) {
+        let number = self.change(|talos| talos.add_partition(groups.to_vec()));
         let Some(lasts) = lasts else { return };
         let simulation = Arc::clone(self);
         tokio::spawn(async move {
@@ -181,8 +181,8 @@ impl Simulation {
         });
     }
 
-    /// Does what is to happen without a call, until the lab ends.
-    pub(super) async fn carry_out_orders(self: &Arc<Self>) {
+    /// Applies faults that no call triggers, until the lab ends.
+    pub(super) async fn apply_orders(self: &Arc<Self>) {
         let Some(mut orders) = self.environment.faults.orders() else {
             return std::future::pending().await;
         };
@@ -196,7 +196,7 @@ impl Simulation {
                 match action {
                     Action::Node(action) => {
                         let this = node.and_then(|node| simulation.find(&node));
-                        simulation.carry_out(this, &action);
+                        simulation.apply_fault(this, &action);
                     }
                     other => simulation.hypervisor.carry_out(&other),
                 }
@@ -205,20 +205,20 @@ impl Simulation {
     }
 }
 
-impl Aftermath {
-    /// What was to happen after the call happens now. True where there is no answer any more.
-    pub(crate) fn carry_out(&self, simulation: &Arc<Simulation>, vmid: u32) -> bool {
+impl FaultsAfterCall {
+    /// Applies the remaining faults. True if the call must not be answered.
+    pub(crate) fn apply(&self, simulation: &Arc<Simulation>, vmid: u32) -> bool {
         let mut is_over = self.is_cut;
         for action in &self.actions {
-            is_over |= simulation.carry_out(Some(vmid), action);
+            is_over |= simulation.apply_fault(Some(vmid), action);
         }
         is_over
     }
 }
 
 impl Node {
-    /// Whether the name of its VM, the id of that, or one of its addresses is meant.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
+    /// Whether a name is that of its VM, the VM id, or one of its addresses.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
         let addresses: Vec<IpAddr> = self.network.all_addresses().collect();
         Machine { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
             .is_called(name)
@@ -226,30 +226,31 @@ impl Node {
 }
 
 impl TalosState {
-    /// Nodes of different groups do not hear each other. Those that no group names are one more.
-    pub(crate) fn part(&mut self, groups: Vec<Vec<String>>) -> u64 {
+    /// Adds a network partition between the groups and returns its number. Nodes that no group names form one more
+    /// group.
+    pub(crate) fn add_partition(&mut self, groups: Vec<Vec<String>>) -> u64 {
         let number = self.partitions.last_key_value().map_or(0, |(last, _)| last + 1);
         self.partitions.insert(number, groups);
         number
     }
 
-    /// Whether two nodes hear each other.
+    /// Whether two nodes can reach each other.
     pub(crate) fn is_connected(&self, one: u32, other: u32) -> bool {
         let side = |groups: &[Vec<String>], vmid: u32| {
             let called = |name: &String| match self.nodes.get(&vmid) {
-                Some(node) => node.is_called(name),
+                Some(node) => node.has_name(name),
                 None => *name == vmid.to_string(),
             };
             groups.iter().position(|group| group.iter().any(called))
         };
-        self.is_plugged(one)
-            && self.is_plugged(other)
+        self.is_online(one)
+            && self.is_online(other)
             && self.partitions.values().all(|groups| side(groups, one) == side(groups, other))
     }
 }
 
-/// Takes connections and says nothing.
-pub(super) async fn hold(mut incoming: Incoming) {
+/// Accepts connections without sending anything.
+pub(super) async fn accept_silently(mut incoming: Incoming) {
     let mut held = vec![];
     while let Some(socket) = incoming.next().await {
         held.push(socket);

@@ -1,39 +1,39 @@
-//! The machine that a VM's configuration makes, as the system inside sees it.
+//! Hardware of a VM as its guest system sees it.
 
 use super::disk::Disk;
 
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     pub host: String,
-    /// Of the VM.
+    /// Name of the VM.
     pub name: String,
-    /// SMBIOS: in lower case.
+    /// SMBIOS UUID in lower case.
     pub uuid: String,
     pub serial: String,
     pub cpus: u64,
-    /// In bytes.
+    /// Memory in bytes.
     pub memory: u64,
     pub disks: Vec<Disk>,
     pub cards: Vec<Card>,
-    /// PCI devices that are passed through: addresses on the host, with vendor and device ids.
+    /// PCI devices passed through: addresses on the host, with vendor and device ids.
     pub pci: Vec<PciPassed>,
-    /// The VM has a channel for the guest agent.
+    /// Whether the VM has a channel for the guest agent.
     pub has_agent_channel: bool,
-    /// Disks and CDs in the order the firmware tries them.
+    /// Disks and CD drives in the boot order of the firmware.
     pub boot_order: Vec<String>,
 }
 
-/// A network card.
+/// Network card of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
-    /// `eth0`, in the order of the slots.
+    /// Interface name, such as `eth0`, in the order of the slots.
     pub name: String,
-    /// In lower case.
+    /// MAC address in lower case.
     pub mac: String,
     pub bridge: String,
     pub vlan: Option<u16>,
     pub is_connected: bool,
-    /// Since the machine booted, it was moved to another bridge or VLAN.
+    /// Whether the card was moved to another bridge or VLAN since the machine booted.
     pub is_elsewhere: bool,
 }
 
@@ -45,8 +45,7 @@ pub struct PciPassed {
 }
 
 impl Hardware {
-    /// Disks and CDs by the names of their devices, which is the order in which Talos goes through the volumes that it
-    /// discovered.
+    /// Disks and CD drives by device name, which is the order in which Talos discovers volumes.
     pub(crate) fn discovered(&self) -> Vec<&Disk> {
         let mut disks: Vec<&Disk> = self.disks.iter().collect();
         disks.sort_by(|one, other| one.device.cmp(&other.device));
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn talos_discovers_disks_before_cds_whatever_their_bus() {
+    fn disks_are_discovered_before_cds_on_any_bus() {
         let slots = [("scsi1", true), ("ide2", true), ("sata0", false), ("virtio0", false)];
         let mut disks: Vec<Disk> = slots
             .into_iter()

@@ -1,4 +1,5 @@
-//! Interface to the hypervisor whose VMs the nodes run in. The crate that joins a hypervisor and nodes implements it.
+//! Interface to the hypervisor whose VMs the nodes run in. The crate that connects hypervisor and nodes implements
+//! it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,59 +8,59 @@ use std::task::{Context, Poll};
 
 use talmox_lab_environment::fault::Action;
 
+use super::disk_data::{DiskKey, Written};
 use super::hardware::{Card, Hardware};
-use super::written::{DiskKey, Written};
 
 pub trait Hypervisor: fmt::Debug + Send + Sync {
-    /// What happens to VMs from now on.
+    /// Subscribes to power events of VMs.
     fn watch(&self) -> Box<dyn PowerEvents>;
 
-    /// The VMs that run now.
+    /// Ids of the running VMs.
     fn running(&self) -> Vec<u32>;
 
-    /// The VM that runs and has this name or id.
+    /// Running VM with this name or id.
     fn find_running(&self, name: &str) -> Option<u32>;
 
-    /// What the VM was started with; none if it does not run.
+    /// Hardware that the VM was started with; none if it does not run.
     fn hardware(&self, vmid: u32) -> Option<Hardware>;
 
-    /// What can change while a VM runs; none if it does not.
+    /// State that can change while the VM runs; none if it does not run.
     fn running_state(&self, vmid: u32) -> Option<RunningState>;
 
-    /// From now on the caller decides what this guest does when its power button is pressed.
+    /// Passes the power button events of this guest to the simulation.
     fn attach(&self, vmid: u32);
 
-    /// The guest is left to itself again.
+    /// Ends the control of this guest by the simulation.
     fn detach(&self, vmid: u32);
 
-    /// The guest switches itself off.
+    /// Power-off by the guest itself.
     fn power_off(&self, vmid: u32);
 
-    /// The guest boots again by itself.
+    /// Reboot by the guest itself.
     fn reset(&self, vmid: u32);
 
-    /// The agent of a guest that boots does not answer yet.
+    /// Marks the guest agent as not answering, at the start of a boot.
     fn forget_agent(&self, vmid: u32);
 
-    /// The guest's agent starts to answer, or answers otherwise.
+    /// Sets the report of the guest agent and marks the agent as answering.
     fn set_agent(&self, vmid: u32, report: AgentReport);
 
-    /// The same for an agent that answers already; one that is silent stays so.
+    /// Updates the report of a guest agent that answers already; otherwise does nothing.
     fn renew_agent(&self, vmid: u32, report: AgentReport);
 
-    /// What is on a disk; none if it is gone.
+    /// Content of a disk; none if it was deleted.
     fn disk(&self, disk: &DiskKey) -> Option<DiskContent>;
 
-    /// Changes what a guest wrote onto a disk, unless the disk is gone.
+    /// Changes the data that the guest wrote to a disk, unless the disk was deleted.
     fn change_disk(&self, disk: &DiskKey, change: &mut dyn FnMut(&mut Written));
 
-    /// Lets happen what a fault does to the hypervisor itself.
+    /// Applies a fault of the hypervisor itself.
     fn carry_out(&self, action: &Action);
 }
 
-/// What happens to VMs, in its order.
+/// Power events of VMs, in order.
 pub trait PowerEvents: Send {
-    /// The next event, with the id of its VM; none once the hypervisor is gone.
+    /// Next event with the id of its VM; none once the hypervisor has stopped.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(u32, PowerEvent)>>;
 }
 
@@ -67,49 +68,49 @@ pub trait PowerEvents: Send {
 pub enum PowerEvent {
     /// The VM starts to boot.
     Started,
-    /// It boots again, with the same hardware.
+    /// The VM reboots with the same hardware.
     Reset,
-    /// Its power button is pressed.
+    /// The power button was pressed.
     PowerButton,
-    /// It was paused or resumed, or something about its network cards changed.
+    /// The VM was paused or resumed, or its network cards changed.
     Changed,
-    /// It is off.
+    /// The VM is off.
     Stopped,
 }
 
-/// What can change while a VM runs.
+/// State that can change while a VM runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningState {
     pub is_paused: bool,
-    /// As the configuration has them: what a running machine does not take at once is not there yet.
+    /// Network cards of the running machine; pending changes of the configuration are not included.
     pub cards: Vec<Card>,
 }
 
-/// What the guest agent reports.
+/// Report of the guest agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentReport {
     pub hostname: String,
     pub interfaces: Vec<AgentInterface>,
 }
 
-/// A network interface of a guest: name, MAC, and addresses with their prefix length.
+/// Network interface of a guest: name, MAC address, and addresses with their prefix lengths.
 pub type AgentInterface = (String, String, Vec<(IpAddr, u8)>);
 
-/// What is on a disk.
+/// Content of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskContent {
-    /// The file with the image that it was made of; none for a disk that was made empty.
+    /// Image file that the disk was created from; none for a disk that was created empty.
     pub image: Option<PathBuf>,
     pub written: Written,
 }
 
 impl dyn Hypervisor + '_ {
-    /// What a guest wrote onto a disk.
+    /// Data that the guest wrote to a disk.
     pub(crate) fn written(&self, disk: &DiskKey) -> Written {
         self.disk(disk).map(|content| content.written).unwrap_or_default()
     }
 
-    /// A disk that was taken away while the guest runs takes what is written with it.
+    /// Changes the data on a disk. If the disk was removed while the guest runs, the change is lost.
     pub(crate) fn write_disk(&self, disk: &DiskKey, change: impl FnOnce(&mut Written)) {
         let mut change = Some(change);
         self.change_disk(disk, &mut |written| {

@@ -1,4 +1,4 @@
-//! Strangers that answer on a node's address, in its place.
+//! Impostors: foreign servers that answer on the address of a node.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,85 +11,92 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::apid::{APID, Apid, plain_tls};
+use super::apid::{APID_PORT, Apid, plain_tls};
 use super::connectivity::NodeConnection;
-use super::fault::hold;
+use super::fault::accept_silently;
 use super::hardware::Hardware;
 use super::link::Link;
+use super::loopback_network::{FIRST_IMPOSTOR, Incoming, PORTS};
 use super::network::{Layer, Network, fallback_name};
 use super::sequence::uuid;
 use super::simulation::Simulation;
 use super::talos_state::{Node, Stage, TalosState};
 use super::version::Version;
-use super::wire::{FIRST_STRANGER, Incoming, PORTS};
 use crate::image::{Medium, Platform, TalosImage};
 
-/// What strangers run where they run Talos.
+/// Talos version of impostors that run Talos.
 const RELEASE: &str = "v1.13.6";
 
 impl Simulation {
-    /// A stranger comes to an address, or to a node's as soon as that has one.
-    pub(super) fn let_in(self: &Arc<Self>, at: &str, disguise: Disguise, lasts: Option<Duration>) {
+    /// Starts an impostor at an address, or at the address of a node as soon as the node has one.
+    pub(super) fn start_impostor(
+        self: &Arc<Self>,
+        at: &str,
+        disguise: Disguise,
+        lasts: Option<Duration>,
+    ) {
         let vmid = self.change(|talos| {
-            talos.strangers += 1;
-            FIRST_STRANGER + talos.strangers
+            talos.impostors += 1;
+            FIRST_IMPOSTOR + talos.impostors
         });
         let (simulation, at) = (Arc::clone(self), at.to_owned());
-        let playing = tokio::spawn(async move {
+        let guest_task = tokio::spawn(async move {
             let address = simulation.until(|talos| address_of(talos, &at)).await;
-            let stranger = Stranger { simulation: Arc::clone(&simulation), vmid, address };
-            let acting = stranger.act(disguise);
+            let impostor = Impostor { simulation: Arc::clone(&simulation), vmid, address };
+            let acting = impostor.run(disguise);
             match lasts {
-                // It goes when its time is over.
+                // The impostor disappears after this time.
                 Some(lasts) => drop(simulation.clock().timeout(lasts, acting).await),
                 None => acting.await,
             }
             simulation.change(|talos| talos.nodes.remove(&vmid));
         });
-        self.replace(vmid, Some(playing.abort_handle()));
+        self.replace_task(vmid, Some(guest_task.abort_handle()));
     }
 }
 
 fn address_of(talos: &TalosState, at: &str) -> Option<IpAddr> {
     let of_node = || {
-        let mut nodes = talos.nodes.values().filter(|node| node.vmid < FIRST_STRANGER);
-        nodes.find(|node| node.is_called(at))?.node_address()
+        let mut nodes = talos.nodes.values().filter(|node| node.vmid < FIRST_IMPOSTOR);
+        nodes.find(|node| node.has_name(at))?.node_address()
     };
     at.parse().ok().or_else(of_node)
 }
 
-struct Stranger {
+struct Impostor {
     simulation: Arc<Simulation>,
-    /// No VM's: it has none.
+    /// Id of the impostor, which no VM has.
     vmid: u32,
     address: IpAddr,
 }
 
-impl Stranger {
-    /// Answers, on all ports that nodes have.
-    async fn act(&self, disguise: Disguise) {
+impl Impostor {
+    /// Answers on all ports of a node.
+    async fn run(&self, disguise: Disguise) {
         let mut answering = JoinSet::new();
         for port in PORTS {
-            let is_face = matches!(disguise, Disguise::Maintenance | Disguise::Talos);
-            if is_face && port == APID {
+            let is_talos = matches!(disguise, Disguise::Maintenance | Disguise::Talos);
+            if is_talos && port == APID_PORT {
                 continue;
             }
-            let Ok(incoming) = self.simulation.wire.answer(self.address, port, self.vmid) else {
+            let Ok(incoming) =
+                self.simulation.loopback_network.serve(self.address, port, self.vmid)
+            else {
                 continue;
             };
             let tls = plain_tls(&self.simulation, self.address).ok();
             match disguise {
-                Disguise::Silent => answering.spawn(hold(incoming)),
-                Disguise::Tls => answering.spawn(chat(incoming, tls)),
-                Disguise::Tcp => answering.spawn(chat(incoming, None)),
-                Disguise::Maintenance | Disguise::Talos => answering.spawn(refuse(incoming)),
+                Disguise::Silent => answering.spawn(accept_silently(incoming)),
+                Disguise::Tls => answering.spawn(greet(incoming, tls)),
+                Disguise::Tcp => answering.spawn(greet(incoming, None)),
+                Disguise::Maintenance | Disguise::Talos => answering.spawn(close_all(incoming)),
             };
         }
         let apid = match disguise {
             Disguise::Maintenance => {
                 self.register(|node| Apid::maintenance(&self.simulation, node))
             }
-            Disguise::Talos => self.register(|node| Apid::of_another(&self.simulation, node)),
+            Disguise::Talos => self.register(|node| Apid::foreign_cluster(&self.simulation, node)),
             _ => None,
         };
         if let Some((boot, apid)) = apid {
@@ -99,7 +106,7 @@ impl Stranger {
         }
     }
 
-    /// Makes a machine of it, with an apid of its own.
+    /// Registers the impostor as a machine with an apid.
     fn register(&self, apid: impl FnOnce(&Node) -> Result<Apid, String>) -> Option<(u64, Apid)> {
         let mut bytes = [0; 16];
         self.simulation.chance("impostor").fill(&mut bytes);
@@ -149,33 +156,36 @@ impl Stranger {
     }
 }
 
-/// Nobody listens on this port.
-async fn refuse(mut incoming: Incoming) {
+/// Accepts and closes connections, like a port without a listener.
+async fn close_all(mut incoming: Incoming) {
     while incoming.next().await.is_some() {}
 }
 
-/// Says something to everybody that is not what they came for.
-async fn chat(mut incoming: Incoming, tls: Option<TlsAcceptor>) {
+/// Sends the greeting of an unrelated service to every client.
+async fn greet(mut incoming: Incoming, tls: Option<TlsAcceptor>) {
     let mut connections = JoinSet::new();
     while let Some(socket) = incoming.next().await {
         while connections.try_join_next().is_some() {}
         let tls = tls.clone();
-        // However it ends, the client notices.
-        connections.spawn(async move { say(socket, tls).await.ok() });
+        // The client notices how the connection ends.
+        connections.spawn(async move { send_greeting(socket, tls).await.ok() });
     }
 }
 
-async fn say(mut socket: NodeConnection, tls: Option<TlsAcceptor>) -> std::io::Result<()> {
-    let mut heard = [0; 1024];
+async fn send_greeting(
+    mut socket: NodeConnection,
+    tls: Option<TlsAcceptor>,
+) -> std::io::Result<()> {
+    let mut received = [0; 1024];
     let Some(tls) = tls else {
         socket.write_all(b"220 ready\r\n").await?;
-        // Whatever comes is not answered, and heard to its end: a socket that is closed with something unread takes
-        // back what it has said.
-        while socket.read(&mut heard).await? > 0 {}
+        // Input is read to its end without an answer: closing a socket with unread data would discard the bytes sent
+        // before.
+        while socket.read(&mut received).await? > 0 {}
         return Ok(());
     };
     let mut stream = tls.accept(socket).await?;
-    if stream.read(&mut heard).await? == 0 {
+    if stream.read(&mut received).await? == 0 {
         return Ok(());
     }
     stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").await?;

@@ -1,52 +1,52 @@
-//! Simulated Talos nodes: every VM of a hypervisor that runs and has something to boot becomes one.
+//! Simulated Talos nodes: every running VM of a hypervisor with a bootable disk becomes one.
 //!
-//! [`Simulation`] plays the guests of a [`Hypervisor`]. `TalosState` is all their data; sequences (boot, apply,
-//! reboot, upgrade, reset) move a node from stage to stage, calls look at it and ask for sequences,
-//! etcd and Kubernetes are what several nodes make together. [`factory`] is where their images come from.
+//! [`Simulation`] runs the guests of a [`Hypervisor`]. `TalosState` is their data. Sequences (boot, apply, reboot,
+//! upgrade, reset) move a node from stage to stage; API calls read the state and request sequences. Several nodes
+//! together form etcd and Kubernetes clusters. [`factory`] provides the images.
 
 mod api;
 mod apid;
-#[cfg(test)]
-mod bench;
 mod config;
 mod connectivity;
 mod dhcp;
 mod diff;
 mod disk;
+mod disk_data;
 mod disk_match;
 mod etcd;
 mod event;
 pub mod factory;
 mod fault;
-mod fleet;
 mod hardware;
 mod hypervisor;
 pub mod image;
 mod impostor;
 mod kubernetes;
 mod link;
+mod loopback_network;
 mod network;
 mod platform;
-mod real;
+mod power;
+mod real_kubernetes;
 mod resource;
 mod sequence;
 mod service;
 mod settings;
 mod simulation;
 mod talos_state;
+#[cfg(test)]
+mod test_bench;
 mod version;
 mod vip;
-mod wire;
-mod written;
 
 pub use api::method_names;
 pub use disk::Disk;
+pub use disk_data::{DiskKey, Written};
 pub use etcd::SavedCluster;
 pub use hardware::{Card, Hardware, PciPassed};
 pub use hypervisor::{
     AgentInterface, AgentReport, DiskContent, Hypervisor, PowerEvent, PowerEvents, RunningState,
 };
-pub use real::RealKubernetes;
+pub use real_kubernetes::RealKubernetes;
 pub use settings::NodeSettings;
 pub use simulation::Simulation;
-pub use written::{DiskKey, Written};

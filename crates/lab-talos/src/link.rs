@@ -1,4 +1,4 @@
-//! The links of a node: its cards, and what is made of them.
+//! Links of a node: network cards, and the VLANs, bonds and bridges on them.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use aws_lc_rs::digest::{SHA256, digest};
 use talmox_talos_config::network::Prefix;
 
-use super::config::{Facts, LinkFacts, LinkSelector, Made, prefix};
+use super::config::{Facts, LinkFacts, LinkSelector, VirtualLink, prefix};
 use super::dhcp::Lease;
-use super::network::{Layer, Network, Sources};
+use super::network::{Layer, Network, NetworkInputs};
 
-/// The longest name that a link may have, and what an id takes of it.
+/// Maximum length of a link name, and of a VLAN id with its separator in it.
 const LONGEST_NAME: usize = 15;
 const LONGEST_ID: usize = 5;
 
@@ -18,16 +18,16 @@ const LONGEST_ID: usize = 5;
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) kind: LinkKind,
-    /// What the config calls it besides.
+    /// Alias name from the config.
     pub(crate) alias: Option<String>,
-    /// The bond or bridge that it is part of.
+    /// Bond or bridge that the link is a member of.
     pub(crate) master: Option<String>,
     pub(crate) mac: String,
     pub(crate) mtu: u32,
     pub(crate) is_up: bool,
-    /// It is in another network than when the machine booted.
+    /// Whether the link is in another network than at the boot of the machine.
     pub(crate) is_elsewhere: bool,
-    /// In the order they were added, each with the layer that it came from.
+    /// Addresses in the order in which they were added, each with its configuration layer.
     pub(crate) addresses: Vec<(Prefix, Layer)>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum LinkKind {
 }
 
 impl LinkKind {
-    /// As the kernel says it.
+    /// Kind of the link in the kernel's spelling.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Card => "",
@@ -58,7 +58,7 @@ impl LinkKind {
     }
 }
 
-/// What Talos calls a VLAN. A long name is cut, with a part of its hash to tell it from others.
+/// Name that Talos gives a VLAN. A long parent name is truncated and gets a part of its hash.
 pub(crate) fn vlan_name(parent: &str, id: u16) -> String {
     if parent.len() + LONGEST_ID <= LONGEST_NAME {
         return format!("{parent}.{id}");
@@ -69,10 +69,10 @@ pub(crate) fn vlan_name(parent: &str, id: u16) -> String {
     format!("{kept}{hash}.{id}")
 }
 
-/// All links, as yet without addresses: cards, then what they carry.
-pub(super) fn make(sources: &Sources<'_>) -> Vec<Link> {
-    let aliases = sources.config.map(|facts| facts.link_aliases.as_slice()).unwrap_or_default();
-    let cards = sources.hardware.cards.iter().map(|card| Link {
+/// All links without addresses: network cards, then virtual links.
+pub(super) fn create_links(inputs: &NetworkInputs<'_>) -> Vec<Link> {
+    let aliases = inputs.config.map(|facts| facts.link_aliases.as_slice()).unwrap_or_default();
+    let cards = inputs.hardware.cards.iter().map(|card| Link {
         name: card.name.clone(),
         mac: card.mac.clone(),
         is_up: card.is_connected,
@@ -87,12 +87,13 @@ pub(super) fn make(sources: &Sources<'_>) -> Vec<Link> {
             link.alias = Some(alias.clone());
         }
     }
-    let mut pending = plans(sources, &network);
-    // What is made of something else comes after it: a VLAN may be on a bond, and a bridge over VLANs.
-    while let Some(ready) = pending.iter().position(|plan| plan.can_be_made(&network, &pending)) {
+    let mut pending = virtual_link_plans(inputs, &network);
+    // A virtual link is created after its members: a VLAN may be on a bond, and a bridge on VLANs.
+    while let Some(ready) = pending.iter().position(|plan| plan.can_be_created(&network, &pending))
+    {
         let plan = pending.remove(ready);
-        let link = plan.make(&network);
-        if !matches!(plan.made, Made::Vlan { .. }) {
+        let link = plan.create(&network);
+        if !matches!(plan.virtual_link, VirtualLink::Vlan { .. }) {
             let members = plan.members(&network);
             for member in network.links.iter_mut().filter(|link| members.contains(&link.name)) {
                 member.master = Some(link.name.clone());
@@ -103,93 +104,101 @@ pub(super) fn make(sources: &Sources<'_>) -> Vec<Link> {
     network.links
 }
 
-/// A link that is to be made.
-struct Plan<'a> {
+/// Virtual link to create.
+struct VirtualLinkPlan<'a> {
     name: String,
-    made: &'a Made,
+    virtual_link: &'a VirtualLink,
 }
 
-/// What the platform and the config want made; where both speak of one, the config decides.
-fn plans<'a>(sources: &Sources<'a>, cards: &Network) -> Vec<Plan<'a>> {
-    let of_platform = sources.platform.links.iter();
-    let of_platform = of_platform.filter_map(|link| Some((link.selector(), link.made.as_ref()?)));
-    let of_config = facts(sources.config).iter();
-    let of_config = of_config.filter_map(|link| Some((link.selector.clone(), link.made.as_ref()?)));
-    let mut plans: Vec<Plan<'a>> = vec![];
-    for (selector, made) in of_platform.chain(of_config) {
+/// Virtual links of the platform and of the config; the config replaces a link of the same name.
+fn virtual_link_plans<'a>(inputs: &NetworkInputs<'a>, cards: &Network) -> Vec<VirtualLinkPlan<'a>> {
+    let of_platform = inputs.platform.links.iter();
+    let of_platform =
+        of_platform.filter_map(|link| Some((link.selector(), link.virtual_link.as_ref()?)));
+    let of_config = facts(inputs.config).iter();
+    let of_config =
+        of_config.filter_map(|link| Some((link.selector.clone(), link.virtual_link.as_ref()?)));
+    let mut virtual_link_plans: Vec<VirtualLinkPlan<'a>> = vec![];
+    for (selector, virtual_link) in of_platform.chain(of_config) {
         let Some(name) = cards.name_of(&selector) else { continue };
-        plans.retain(|plan| plan.name != name);
-        // A card stays what it is.
+        virtual_link_plans.retain(|plan| plan.name != name);
+        // A network card cannot be replaced by a virtual link.
         if !cards.links.iter().any(|card| card.name == name) {
-            plans.push(Plan { name, made });
+            virtual_link_plans.push(VirtualLinkPlan { name, virtual_link });
         }
     }
-    plans
+    virtual_link_plans
 }
 
-impl Plan<'_> {
-    /// The links that there are of those it is made of.
+impl VirtualLinkPlan<'_> {
+    /// Members of the virtual link that exist.
     fn members(&self, network: &Network) -> BTreeSet<String> {
-        let selectors = match self.made {
-            Made::Vlan { parent, .. } => std::slice::from_ref(parent),
-            Made::Bond { members, .. } | Made::Bridge { members } => members.as_slice(),
+        let selectors = match self.virtual_link {
+            VirtualLink::Vlan { parent, .. } => std::slice::from_ref(parent),
+            VirtualLink::Bond { members, .. } | VirtualLink::Bridge { members } => {
+                members.as_slice()
+            }
         };
         let found = selectors.iter().filter_map(|member| network.link(member));
         found.map(|link| link.name.clone()).collect()
     }
 
-    /// Whether all that it is made of is there, or never will be. A VLAN is of something.
-    fn can_be_made(&self, network: &Network, pending: &[Self]) -> bool {
-        let wanted = match self.made {
-            Made::Vlan { parent, .. } => return network.link(parent).is_some(),
-            Made::Bond { members, .. } | Made::Bridge { members } => members,
+    /// Whether all members exist or cannot be created any more. A VLAN requires its parent.
+    fn can_be_created(&self, network: &Network, pending: &[Self]) -> bool {
+        let wanted = match self.virtual_link {
+            VirtualLink::Vlan { parent, .. } => return network.link(parent).is_some(),
+            VirtualLink::Bond { members, .. } | VirtualLink::Bridge { members } => members,
         };
         let names: Vec<_> = wanted.iter().filter_map(|member| network.name_of(member)).collect();
         !pending.iter().any(|other| other.name != self.name && names.contains(&other.name))
     }
 
-    fn make(&self, network: &Network) -> Link {
+    fn create(&self, network: &Network) -> Link {
         let members = self.members(network);
         let members: Vec<&Link> =
             network.links.iter().filter(|link| members.contains(&link.name)).collect();
         let is_up = members.iter().any(|link| link.is_up);
         Link {
             name: self.name.clone(),
-            kind: match self.made {
-                Made::Vlan { id, protocol, .. } => LinkKind::Vlan {
+            kind: match self.virtual_link {
+                VirtualLink::Vlan { id, protocol, .. } => LinkKind::Vlan {
                     parent: members.first().map(|link| link.name.clone()).unwrap_or_default(),
                     id: *id,
                     protocol: protocol.clone(),
                 },
-                Made::Bond { mode, .. } => LinkKind::Bond { mode: mode.clone() },
-                Made::Bridge { .. } => LinkKind::Bridge,
+                VirtualLink::Bond { mode, .. } => LinkKind::Bond { mode: mode.clone() },
+                VirtualLink::Bridge { .. } => LinkKind::Bridge,
             },
-            // Of the first, as the kernel gives it to bonds and VLANs.
+            // The kernel gives bonds and VLANs the MAC address of the first member.
             mac: members.first().map(|link| link.mac.clone()).unwrap_or_default(),
             is_up,
-            // As long as one of several is in the right network, it is heard there.
+            // The link works as long as one member is in the right network.
             is_elsewhere: is_up && !members.iter().any(|link| link.passes()),
             ..Link::default()
         }
     }
 }
 
-/// What is on a link.
-pub(super) struct Settled {
+/// Addresses, gateways, DHCP lease and MTU of a link.
+pub(super) struct LinkConfiguration {
     pub(super) addresses: Vec<(Prefix, Layer)>,
     pub(super) gateways: Vec<(Layer, IpAddr)>,
     pub(super) lease: Option<Lease>,
     pub(super) mtu: u32,
 }
 
-/// Lays the layers over each other that speak of a link.
-pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> Settled {
+/// Merges the configuration layers of a link.
+pub(super) fn merge_layers(
+    inputs: &NetworkInputs<'_>,
+    network: &Network,
+    link: &Link,
+) -> LinkConfiguration {
     let is_meant = |selector: &LinkSelector| {
         network.link(selector).is_some_and(|meant| meant.name == link.name)
     };
-    let of_platform = sources.platform.links.iter().filter(|of| is_meant(&of.selector()));
+    let of_platform = inputs.platform.links.iter().filter(|of| is_meant(&of.selector()));
     let of_platform: Vec<_> = of_platform.collect();
-    let of_config = facts(sources.config).iter().filter(|of| is_meant(&of.selector));
+    let of_config = facts(inputs.config).iter().filter(|of| is_meant(&of.selector));
     let of_config: Vec<_> = of_config.collect();
     let mut addresses: Vec<(Prefix, Layer)> = vec![];
     let mut gateways: Vec<(Layer, IpAddr)> = vec![];
@@ -204,21 +213,22 @@ pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> S
         gateways.extend(of.gateways.iter().map(|gateway| (Layer::Platform, *gateway)));
     }
     if of_platform.is_empty() {
-        let cached = sources.cached.iter().filter(|(key, _)| key == link.cache_key());
+        let cached = inputs.cached.iter().filter(|(key, _)| key == link.cache_key());
         cached.filter_map(|(_, text)| prefix(text)).for_each(|p| add(p, Layer::Platform));
     }
     let is_card = link.kind == LinkKind::Card;
-    // A card that nobody speaks of asks by itself.
-    let asks = is_card
+    // A card without any configuration uses DHCP.
+    let uses_default_dhcp = is_card
         && link.master.is_none()
         && of_platform.is_empty()
         && of_config.is_empty()
-        && sources.config.is_none_or(|facts| !facts.has_link_documents);
-    let wants_lease =
-        of_platform.iter().any(|of| of.is_dhcp) || of_config.iter().any(|of| of.is_dhcp) || asks;
-    // There is a server on every bridge of the host, and none in the VLANs that guests make themselves.
+        && inputs.config.is_none_or(|facts| !facts.has_link_documents);
+    let uses_dhcp = of_platform.iter().any(|of| of.is_dhcp)
+        || of_config.iter().any(|of| of.is_dhcp)
+        || uses_default_dhcp;
+    // Every bridge of the host has a DHCP server; VLANs that guests create have none.
     let has_server = !matches!(link.kind, LinkKind::Vlan { .. });
-    if let Some(dhcp) = sources.dhcp.filter(|_| wants_lease && has_server && link.is_up)
+    if let Some(dhcp) = inputs.dhcp.filter(|_| uses_dhcp && has_server && link.is_up)
         && let Some(found) = dhcp.lease(&link.mac)
     {
         add(found.address, Layer::Operator);
@@ -231,7 +241,7 @@ pub(super) fn settle(sources: &Sources<'_>, network: &Network, link: &Link) -> S
     }
     let mtu = of_config.iter().find_map(|of| of.mtu);
     let mtu = mtu.or_else(|| of_platform.iter().find_map(|of| of.mtu));
-    Settled { addresses, gateways, lease, mtu: mtu.unwrap_or(1500) }
+    LinkConfiguration { addresses, gateways, lease, mtu: mtu.unwrap_or(1500) }
 }
 
 fn facts(config: Option<&Facts>) -> &[LinkFacts] {
@@ -239,12 +249,12 @@ fn facts(config: Option<&Facts>) -> &[LinkFacts] {
 }
 
 impl Link {
-    /// What a link's addresses of the platform are remembered by.
+    /// Key under which the platform addresses of a link are cached.
     pub(crate) fn cache_key(&self) -> &str {
         if self.kind == LinkKind::Card { &self.mac } else { &self.name }
     }
 
-    /// Whether others hear what is sent on it.
+    /// Whether packets sent on the link arrive.
     pub(crate) fn passes(&self) -> bool {
         self.is_up && !self.is_elsewhere
     }

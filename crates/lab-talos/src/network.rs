@@ -1,4 +1,4 @@
-//! The network of a node: layers that add up, as Talos lays them.
+//! Network of a node, merged from configuration layers as in Talos.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,32 +11,32 @@ use super::platform::PlatformData;
 use super::simulation::Simulation;
 use super::talos_state::Node;
 
-/// Name servers of a node that has none configured.
-const USUAL_RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 1, 1, 1), Ipv4Addr::new(8, 8, 8, 8)];
-/// Time server of a node that has none configured.
-const USUAL_TIME_SERVER: &str = "time.cloudflare.com";
+/// Default DNS resolvers of Talos.
+const DEFAULT_RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 1, 1, 1), Ipv4Addr::new(8, 8, 8, 8)];
+/// Default NTP server of Talos.
+const DEFAULT_TIME_SERVER: &str = "time.cloudflare.com";
 
-/// What a node's network is at this moment.
+/// Current network state of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Network {
-    /// Without a domain.
+    /// Host name without the domain.
     pub(crate) hostname: String,
     pub(crate) domain: String,
     pub(crate) links: Vec<Link>,
     pub(crate) nameservers: Vec<IpAddr>,
-    /// The layer that the name servers are of.
+    /// Configuration layer of the DNS resolvers.
     pub(crate) nameserver_layer: Layer,
     pub(crate) time_servers: Vec<String>,
     pub(crate) time_server_layer: Layer,
-    /// Gateways of default routes, the one in use first.
+    /// Gateways of default routes, the active one first.
     pub(crate) gateways: Vec<IpAddr>,
-    /// Leases of DHCP.
+    /// DHCP leases.
     pub(crate) leases: Vec<Lease>,
-    /// Shared addresses that this node holds now.
-    pub(crate) shared: Vec<IpAddr>,
+    /// Virtual IPs that this node holds.
+    pub(crate) virtual_ips: Vec<IpAddr>,
 }
 
-/// Where a setting comes from; later ones are stronger, addresses of all add up.
+/// Configuration layer of a setting. Later layers override earlier ones; addresses of all layers are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     #[default]
@@ -58,29 +58,29 @@ impl Layer {
 }
 
 impl Network {
-    /// Its own addresses, without shared ones.
+    /// Addresses of the node without virtual IPs.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.links.iter().flat_map(|link| link.addresses.iter().map(|(prefix, _)| prefix.address()))
     }
 
-    /// Its own and those that it shares.
+    /// Addresses of the node with virtual IPs.
     pub(crate) fn all_addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses().chain(self.shared.iter().copied())
+        self.addresses().chain(self.virtual_ips.iter().copied())
     }
 
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.all_addresses().any(|own| own == address)
     }
 
-    /// Whether something can be on such a link. What names none can be on any.
-    pub(crate) fn carries(&self, selector: &LinkSelector) -> bool {
+    /// Whether a selector matches a link that is up. An empty selector matches any link.
+    pub(crate) fn has_link(&self, selector: &LinkSelector) -> bool {
         match selector {
             LinkSelector::Nothing => self.links.iter().any(Link::passes),
             selector => self.link(selector).is_some_and(Link::passes),
         }
     }
 
-    /// The name of the link that is meant, whether it is there or not.
+    /// Name of the selected link, whether or not the link exists.
     pub(super) fn name_of(&self, selector: &LinkSelector) -> Option<String> {
         match selector {
             LinkSelector::Name(name) => Some(name.clone()),
@@ -91,7 +91,7 @@ impl Network {
         }
     }
 
-    /// The link that is meant.
+    /// Link that a selector selects.
     pub(crate) fn link(&self, selector: &LinkSelector) -> Option<&Link> {
         match selector {
             LinkSelector::Nothing => None,
@@ -105,7 +105,7 @@ impl Network {
         }
     }
 
-    /// The first address that these subnets allow. Where none is named, any is; one after a `!` is never.
+    /// First address that the subnets allow: any if no subnet is listed, none in a subnet after a `!`.
     fn address_in(&self, subnets: &[String]) -> Option<IpAddr> {
         let is_in = |subnet: &str, address: IpAddr| {
             prefix(subnet).is_some_and(|subnet| subnet.contains(address))
@@ -122,45 +122,44 @@ impl Network {
 }
 
 impl Node {
-    /// The address that the node names as its own in the cluster.
+    /// Address of the node in Kubernetes.
     pub(crate) fn node_address(&self) -> Option<IpAddr> {
         let subnets = self.config.as_ref().map(|config| config.facts.node_ip_subnets.as_slice());
         self.network.address_in(subnets.unwrap_or_default())
     }
 
-    /// The address that its etcd tells others.
+    /// Address that etcd advertises.
     pub(crate) fn etcd_address(&self) -> Option<IpAddr> {
         let subnets = self.config.as_ref().map(|config| config.facts.etcd_subnets.as_slice());
         self.network.address_in(subnets.unwrap_or_default())
     }
 }
 
-/// What a node's network is made of.
+/// Inputs from which the network state of a node is computed.
 #[derive(Debug)]
-pub(crate) struct Sources<'a> {
+pub(crate) struct NetworkInputs<'a> {
     pub(crate) hardware: &'a Hardware,
     pub(crate) platform: &'a PlatformData,
-    /// Addresses that the platform gave at an earlier boot: by the MAC of a card, or the name of another
-    /// link.
+    /// Platform addresses of an earlier boot, by the MAC address of a card or the name of another link.
     pub(crate) cached: &'a [(String, String)],
     pub(crate) config: Option<&'a Facts>,
     pub(crate) dhcp: Option<&'a Dhcp>,
-    /// The name of a node that has none.
+    /// Host name of a node without a configured name.
     pub(crate) fallback: &'a str,
 }
 
 impl Network {
-    pub(crate) fn of(sources: &Sources<'_>) -> Self {
-        let mut network = Self { links: link::make(sources), ..Self::default() };
+    pub(crate) fn of(inputs: &NetworkInputs<'_>) -> Self {
+        let mut network = Self { links: link::create_links(inputs), ..Self::default() };
         let mut gateways: Vec<(Layer, IpAddr)> = vec![];
         for index in 0..network.links.len() {
-            let settled = link::settle(sources, &network, &network.links[index]);
+            let settled = link::merge_layers(inputs, &network, &network.links[index]);
             let link = &mut network.links[index];
             (link.addresses, link.mtu) = (settled.addresses, settled.mtu);
             gateways.extend(settled.gateways);
             network.leases.extend(settled.lease);
         }
-        // The drive's default route stays in use beside that of the config.
+        // The default route of the platform remains active beside that of the config.
         gateways.sort_by_key(|(layer, _)| *layer);
         gateways.dedup_by_key(|(_, gateway)| *gateway);
         for lease in &mut network.leases {
@@ -168,24 +167,24 @@ impl Network {
             lease.router_in_use = lease.router.filter(own);
         }
         network.gateways = gateways.into_iter().map(|(_, gateway)| gateway).collect();
-        network.serve_names(sources);
-        network.serve_time(sources);
-        let name = sources.config.and_then(|facts| facts.hostname.clone());
-        let name = name.or_else(|| sources.platform.hostname.clone());
-        let name = name.unwrap_or_else(|| sources.fallback.to_owned());
+        network.set_resolvers(inputs);
+        network.set_time_servers(inputs);
+        let name = inputs.config.and_then(|facts| facts.hostname.clone());
+        let name = name.or_else(|| inputs.platform.hostname.clone());
+        let name = name.unwrap_or_else(|| inputs.fallback.to_owned());
         let (host, domain) = name.split_once('.').unwrap_or((&name, ""));
         (network.hostname, network.domain) = (host.to_owned(), domain.to_owned());
         network
     }
 
-    /// Lays the layers of name servers over each other. Servers of the other IP version stay beside those of a
-    /// stronger layer, unless that is the machine config.
-    fn serve_names(&mut self, sources: &Sources<'_>) {
+    /// Merges the layers of DNS resolvers. Servers of the other IP version are kept beside those of a stronger layer,
+    /// unless that is the machine config.
+    fn set_resolvers(&mut self, inputs: &NetworkInputs<'_>) {
         let of_leases = self.leases.iter().flat_map(Lease::resolvers).collect();
-        let of_config = sources.config.map(|facts| facts.nameservers.clone());
+        let of_config = inputs.config.map(|facts| facts.nameservers.clone());
         let layers: [(Layer, Vec<IpAddr>); 4] = [
-            (Layer::Default, USUAL_RESOLVERS.map(IpAddr::V4).into()),
-            (Layer::Platform, sources.platform.nameservers.clone()),
+            (Layer::Default, DEFAULT_RESOLVERS.map(IpAddr::V4).into()),
+            (Layer::Platform, inputs.platform.nameservers.clone()),
             (Layer::Operator, of_leases),
             (Layer::Configuration, of_config.unwrap_or_default()),
         ];
@@ -204,22 +203,22 @@ impl Network {
         }
     }
 
-    /// Takes the time servers of the strongest layer that has any.
-    fn serve_time(&mut self, sources: &Sources<'_>) {
+    /// Sets the NTP servers of the strongest layer that has any.
+    fn set_time_servers(&mut self, inputs: &NetworkInputs<'_>) {
         let of_leases: Vec<String> = self.leases.iter().flat_map(Lease::time_servers).collect();
-        let of_config = sources.config.map(|facts| facts.time_servers.clone());
+        let of_config = inputs.config.map(|facts| facts.time_servers.clone());
         let layers = [
             (Layer::Configuration, of_config.unwrap_or_default()),
             (Layer::Operator, of_leases),
-            (Layer::Default, vec![USUAL_TIME_SERVER.to_owned()]),
+            (Layer::Default, vec![DEFAULT_TIME_SERVER.to_owned()]),
         ];
         if let Some((layer, servers)) = layers.into_iter().find(|(_, all)| !all.is_empty()) {
             (self.time_servers, self.time_server_layer) = (servers, layer);
         }
     }
 
-    /// What a guest agent says about it.
-    pub(crate) fn as_agent_tells(&self) -> AgentReport {
+    /// Report of the guest agent about this network.
+    pub(crate) fn agent_report(&self) -> AgentReport {
         let loopback = (Ipv4Addr::LOCALHOST.into(), 8);
         let mut interfaces =
             vec![("lo".to_owned(), "00:00:00:00:00:00".to_owned(), vec![loopback])];
@@ -230,7 +229,7 @@ impl Network {
         AgentReport { interfaces, hostname: self.full_name() }
     }
 
-    /// The host name with its domain.
+    /// Host name with its domain.
     pub(crate) fn full_name(&self) -> String {
         if self.domain.is_empty() {
             return self.hostname.clone();
@@ -238,9 +237,9 @@ impl Network {
         format!("{}.{}", self.hostname, self.domain)
     }
 
-    /// Whether anything beyond its own network can be reached: a default route leads to a gateway that
-    /// is there. An empty list of gateways knows of none that is not.
-    pub(crate) fn has_outside(&self, gateways: &[IpAddr]) -> bool {
+    /// Whether the node can reach networks beyond its subnet: its default gateway exists. An empty list of gateways
+    /// means that all gateways exist.
+    pub(crate) fn has_internet(&self, gateways: &[IpAddr]) -> bool {
         let Some(used) = self.gateways.first() else { return false };
         let is_near = self.links.iter().any(|link| {
             link.passes() && link.addresses.iter().any(|(prefix, _)| prefix.contains(*used))
@@ -249,7 +248,7 @@ impl Network {
     }
 }
 
-/// As Talos names a machine that nobody named: the same one again at every boot.
+/// Host name that Talos generates from the machine UUID; the same at every boot.
 pub(crate) fn fallback_name(uuid: &str) -> String {
     let letters: Vec<char> = uuid.chars().filter(char::is_ascii_alphanumeric).collect();
     let part = |from: usize| letters.iter().skip(from).take(3).collect::<String>();
@@ -257,15 +256,15 @@ pub(crate) fn fallback_name(uuid: &str) -> String {
 }
 
 impl Simulation {
-    /// Makes a node's network of what it knows now.
+    /// Recomputes the network state of a node.
     pub(crate) fn refresh_network(&self, vmid: u32, boot: u64) {
         let disk = self.look(|talos| talos.nodes.get(&vmid)?.system_disk.clone());
         let cached = disk.and_then(|disk| self.hypervisor.written(&disk).state);
         let cached = cached.unwrap_or_default().platform_addresses;
-        let told = self.change_node(vmid, boot, |node| {
-            let shared = std::mem::take(&mut node.network.shared);
+        let report = self.change_node(vmid, boot, |node| {
+            let virtual_ips = std::mem::take(&mut node.network.virtual_ips);
             let fallback = fallback_name(&node.hardware.uuid);
-            node.network = Network::of(&Sources {
+            node.network = Network::of(&NetworkInputs {
                 hardware: &node.hardware,
                 platform: &node.platform,
                 cached: &cached,
@@ -273,12 +272,12 @@ impl Simulation {
                 dhcp: self.settings.dhcp.as_ref(),
                 fallback: &fallback,
             });
-            node.network.shared = shared;
-            node.network.as_agent_tells()
+            node.network.virtual_ips = virtual_ips;
+            node.network.agent_report()
         });
-        if let Some(told) = told {
-            self.hypervisor.renew_agent(vmid, told);
+        if let Some(report) = report {
+            self.hypervisor.renew_agent(vmid, report);
         }
-        self.rewire(vmid);
+        self.apply_blocked_traffic(vmid);
     }
 }

@@ -1,21 +1,21 @@
-//! The services of a node, as `talosctl services` lists them.
+//! Services of a node, as `talosctl services` lists them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many events and log lines of a service are remembered.
-const REMEMBERED: usize = 64;
+/// Number of events and log lines kept per service.
+const MAX_EVENTS: usize = 64;
 const LOG_LINES: usize = 200;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) state: ServiceState,
     pub(crate) events: VecDeque<ServiceMoment>,
-    /// Somebody looks how it is: then it is not well before that was seen.
+    /// Whether Talos checks its health: then it is healthy only after the first check.
     pub(crate) is_checked: bool,
-    /// None where nobody has looked since it runs.
+    /// Result of the health check; none before the first check.
     pub(crate) health: Option<Health>,
-    /// How often it began to start.
+    /// Number of starts of the service.
     pub(crate) starts: u64,
     pub(crate) log: VecDeque<String>,
 }
@@ -82,25 +82,25 @@ impl Service {
         self.report(message, at);
     }
 
-    /// Adds an event, and the same to the log; the state stays as it is.
+    /// Adds an event and a log line without changing the state.
     pub(crate) fn report(&mut self, message: &str, at: Duration) {
         let state = self.state;
         self.events.push_back(ServiceMoment { message: message.to_owned(), state, at });
-        if self.events.len() > REMEMBERED {
+        if self.events.len() > MAX_EVENTS {
             self.events.pop_front();
         }
         self.write(message);
     }
 
-    /// Somebody sees to it that it runs, even if it only waits for something.
-    pub(crate) fn is_under_way(&self) -> bool {
+    /// Whether the service was started and has not ended, even if it only waits for a condition.
+    pub(crate) fn is_started(&self) -> bool {
         use ServiceState::{Failed, Finished, Initialized};
         !matches!(self.state, Initialized | Finished | Failed)
     }
 
     pub(crate) fn is_healthy(&self) -> bool {
-        let is_well = self.health.as_ref().map(|health| health.healthy);
-        self.state == ServiceState::Running && is_well.unwrap_or(!self.is_checked)
+        let check_result = self.health.as_ref().map(|health| health.healthy);
+        self.state == ServiceState::Running && check_result.unwrap_or(!self.is_checked)
     }
 
     pub(crate) fn write(&mut self, line: &str) {
@@ -111,12 +111,12 @@ impl Service {
     }
 }
 
-/// Talos looks after its own services; what runs for people, and extensions, only run.
+/// Whether Talos checks the health of a service: all except the dashboard and extension services.
 pub(crate) fn is_checked(service: &str) -> bool {
     service != "dashboard" && !service.starts_with("ext-")
 }
 
-/// What a service waits for before it prepares to run, in machined's words. None for those that wait for nothing.
+/// Condition that a service waits for before it starts, in machined's words. None if there is no condition.
 pub(crate) fn condition(service: &str) -> Option<&'static str> {
     Some(match service {
         "syslogd" => "service \"machined\" to be \"up\"",
@@ -131,12 +131,12 @@ pub(crate) fn condition(service: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether it runs as a container of the system's own containerd.
+/// Whether the service runs as a container in the system containerd.
 pub(crate) fn runs_in_system_container(service: &str) -> bool {
     matches!(service, "apid" | "trustd") || service.starts_with("ext-")
 }
 
-/// The process of a service.
+/// Process id of a service.
 pub(crate) fn pid(service: &str, vmid: u32) -> u32 {
     let base = match service {
         "udevd" => 1100,
@@ -152,7 +152,7 @@ pub(crate) fn pid(service: &str, vmid: u32) -> u32 {
     base + vmid % 100
 }
 
-/// The event of a service that has started: services are parts of machined, processes, or tasks of a containerd.
+/// Event text of a started service: a part of machined, a process, or a containerd task.
 pub(crate) fn started(service: &str, vmid: u32) -> String {
     let pid = pid(service, vmid);
     let command = match service {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_that_is_looked_after_is_well_once_that_was_seen() {
+    fn a_checked_service_is_healthy_after_the_first_check() {
         let mut etcd = Service::new("etcd");
         etcd.enter(ServiceState::Running, "Started", Duration::ZERO);
         assert!(!etcd.is_healthy());

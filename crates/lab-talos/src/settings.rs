@@ -1,4 +1,4 @@
-//! What is around the nodes when a lab starts.
+//! Settings of the environment of the nodes at the start of a lab.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,30 +12,31 @@ use super::config::prefix;
 use super::dhcp::Dhcp;
 use super::factory::Factory;
 use super::hypervisor::Hypervisor;
-use super::real::RealKubernetes;
+use super::loopback_network::LoopbackNetwork;
+use super::real_kubernetes::RealKubernetes;
 use super::simulation::{Simulation, SimulationSettings};
-use super::wire::Wire;
 
-/// The network of a lab that was told of none.
-const USUAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
+/// Default network of a lab.
+const DEFAULT_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 
-/// The network that nodes are in, and what is around it.
+/// Networks of the nodes and their environment.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
-    /// Clients find nodes whose first three numbers are those of one of these.
+    /// Networks of 256 addresses in which clients can reach nodes.
     pub networks: Vec<Ipv4Addr>,
-    /// Routers that lead to the internet, and that DHCP offers; where none are named, every gateway does.
+    /// Routers with internet access, which DHCP offers; if empty, every gateway has it.
     pub gateways: Vec<IpAddr>,
-    /// What a DHCP server gives: MAC in lower case, address with prefix length.
+    /// DHCP leases: MAC address in lower case, address with prefix length.
     pub leases: BTreeMap<String, String>,
-    /// All nodes are on ports of 127.0.0.1, as where a system has no other loopback address.
+    /// Whether all nodes use ports of 127.0.0.1, as on a system without other loopback addresses.
     pub has_one_loopback: bool,
-    /// Real programs in the place of simulated API servers.
+    /// Real programs in place of simulated API servers.
     pub real: Option<RealKubernetes>,
 }
 
 impl NodeSettings {
-    /// `kept` tells one lab that is kept from another: as long as nobody else took them, its nodes are where they were.
+    /// Creates the simulation. `kept` identifies a persistent lab: its nodes keep their loopback addresses unless
+    /// another program uses them.
     pub fn simulation(
         &self,
         environment: &Arc<Environment>,
@@ -47,11 +48,11 @@ impl NodeSettings {
             Some(kept) => Chance::new(0).of(kept, 0),
             None => environment.chance("wire").of("process", std::process::id().into()),
         };
-        let wire = Wire::new(chance, self.has_one_loopback);
-        let usual = self.networks.is_empty().then_some(USUAL);
+        let loopback_network = LoopbackNetwork::new(chance, self.has_one_loopback);
+        let usual = self.networks.is_empty().then_some(DEFAULT_NETWORK);
         for network in self.networks.iter().copied().chain(usual) {
             let [a, b, c, _] = network.octets();
-            wire.add([a, b, c])?;
+            loopback_network.add([a, b, c])?;
         }
         let leases = self
             .leases
@@ -65,6 +66,11 @@ impl NodeSettings {
             factory: Some(Arc::clone(factory)),
             real: self.real.clone(),
         };
-        Ok(Simulation::new(Arc::clone(environment), Arc::clone(hypervisor), wire, settings))
+        Ok(Simulation::new(
+            Arc::clone(environment),
+            Arc::clone(hypervisor),
+            loopback_network,
+            settings,
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! The running nodes, and what all that happens to them share.
+//! Simulation of all nodes: shared state, change notifications and running guests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,74 +14,74 @@ use tokio::task::AbortHandle;
 use super::dhcp::Dhcp;
 use super::factory::Factory;
 use super::hypervisor::Hypervisor;
-use super::real::{RealClusters, RealKubernetes};
-use super::resource::Seen;
+use super::loopback_network::LoopbackNetwork;
+use super::real_kubernetes::{RealClusters, RealKubernetes};
+use super::resource::ResourceVersions;
 use super::talos_state::{Node, TalosState};
-use super::wire::Wire;
 
-/// What is around the nodes.
+/// Environment of the nodes: routers, DHCP, image factory and real programs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulationSettings {
-    /// Routers that lead to the internet; where none are named, every gateway does.
+    /// Routers with internet access; if empty, every gateway has it.
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) dhcp: Option<Dhcp>,
-    /// Where installers come from.
+    /// Image factory that provides installers.
     pub(crate) factory: Option<Arc<Factory>>,
-    /// Real programs in the place of simulated API servers.
+    /// Real programs in place of simulated API servers.
     pub(crate) real: Option<RealKubernetes>,
 }
 
-/// The simulation of all nodes.
+/// Simulation of all nodes.
 pub struct Simulation {
     pub(crate) environment: Arc<Environment>,
     pub(crate) hypervisor: Arc<dyn Hypervisor>,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) loopback_network: Arc<LoopbackNetwork>,
     pub(crate) settings: SimulationSettings,
     /// Versions of the nodes' resources.
-    pub(crate) seen: Seen,
-    /// What runs of the real programs.
+    pub(crate) resource_versions: ResourceVersions,
+    /// Running processes of the real programs.
     pub(crate) real: RealClusters,
     state: Mutex<TalosState>,
-    /// Counts changes of the state, for tasks that wait for one.
-    news: watch::Sender<u64>,
-    /// What runs for each VM: ends when its power does.
-    playing: Mutex<HashMap<u32, AbortHandle>>,
+    /// Counter of state changes, for tasks that wait for one.
+    state_changes: watch::Sender<u64>,
+    /// Task of each running VM, aborted at power-off.
+    guest_tasks: Mutex<HashMap<u32, AbortHandle>>,
 }
 
 impl Simulation {
     pub(crate) fn new(
         environment: Arc<Environment>,
         hypervisor: Arc<dyn Hypervisor>,
-        wire: Arc<Wire>,
+        loopback_network: Arc<LoopbackNetwork>,
         settings: SimulationSettings,
     ) -> Arc<Self> {
-        let (news, _) = watch::channel(0);
-        let (state, playing) = (Mutex::default(), Mutex::default());
-        let seen = Seen::default();
+        let (state_changes, _) = watch::channel(0);
+        let (state, guest_tasks) = (Mutex::default(), Mutex::default());
+        let resource_versions = ResourceVersions::default();
         Arc::new(Self {
             environment,
             hypervisor,
-            wire,
+            loopback_network,
             settings,
-            seen,
+            resource_versions,
             real: RealClusters::default(),
             state,
-            news,
-            playing,
+            state_changes,
+            guest_tasks,
         })
     }
 
-    /// Where clients find the addresses of nodes: an address, or `host:port`, and what stands for it.
+    /// Loopback addresses of nodes: for each address or `host:port`, the one that clients connect to.
     pub fn reach(&self) -> BTreeMap<String, String> {
-        self.wire.reach()
+        self.loopback_network.reach()
     }
 
-    /// How many etcd clusters were bootstrapped since the lab exists, whatever became of them.
+    /// Number of etcd clusters bootstrapped in this lab, including those that no longer exist.
     pub fn etcd_clusters(&self) -> usize {
         self.look(|talos| talos.etcds.len())
     }
 
-    /// Stops the real programs, where some run.
+    /// Stops the real programs, if any run.
     pub fn stop_real_kubernetes(&self) {
         self.real.stop();
     }
@@ -90,7 +90,7 @@ impl Simulation {
         self.environment.clock
     }
 
-    /// In the lab's time since 1970.
+    /// Lab time since 1970.
     pub(crate) fn now(&self) -> Duration {
         self.environment.clock.since_epoch()
     }
@@ -99,19 +99,19 @@ impl Simulation {
         self.environment.chance(object)
     }
 
-    /// Reads the state. The closure must not wait.
+    /// Reads the state. The closure must not block.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&TalosState) -> T) -> T {
         look(&self.locked())
     }
 
-    /// Changes the state, and wakes the tasks that wait for a change.
+    /// Changes the state and wakes the tasks that wait for a change.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut TalosState) -> T) -> T {
         let result = change(&mut self.locked());
-        self.news.send_modify(|count| *count += 1);
+        self.state_changes.send_modify(|count| *count += 1);
         result
     }
 
-    /// Changes a node, if this is still the boot that the caller began in.
+    /// Changes a node, unless it has rebooted since the given boot.
     pub(crate) fn change_node<T>(
         &self,
         vmid: u32,
@@ -125,42 +125,42 @@ impl Simulation {
         })
     }
 
-    /// Waits until the state is as wanted.
+    /// Waits until `look` returns a value.
     pub(crate) async fn until<T>(&self, mut look: impl FnMut(&TalosState) -> Option<T>) -> T {
-        let mut news = self.news.subscribe();
+        let mut state_changes = self.state_changes.subscribe();
         loop {
-            news.borrow_and_update();
+            state_changes.borrow_and_update();
             if let Some(found) = self.look(&mut look) {
                 return found;
             }
-            if news.changed().await.is_err() {
+            if state_changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// To be told of changes.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+    /// Receiver of state changes.
+    pub(crate) fn state_changes(&self) -> watch::Receiver<u64> {
+        self.state_changes.subscribe()
     }
 
     fn locked(&self) -> MutexGuard<'_, TalosState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lab ends, and with it all that runs for VMs.
-    pub(super) fn leave_all(&self) {
-        let mut all = self.playing.lock().unwrap_or_else(PoisonError::into_inner);
-        for (_, playing) in all.drain() {
-            playing.abort();
+    /// Aborts the tasks of all VMs at the end of the lab.
+    pub(super) fn abort_all(&self) {
+        let mut all = self.guest_tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, guest_task) in all.drain() {
+            guest_task.abort();
         }
     }
 
-    /// What runs for a VM ends, and this begins in its place.
-    pub(super) fn replace(&self, vmid: u32, playing: Option<AbortHandle>) {
-        let mut all = self.playing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match playing {
-            Some(playing) => all.insert(vmid, playing),
+    /// Aborts the task of a VM and replaces it by another one.
+    pub(super) fn replace_task(&self, vmid: u32, guest_task: Option<AbortHandle>) {
+        let mut all = self.guest_tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match guest_task {
+            Some(guest_task) => all.insert(vmid, guest_task),
             None => all.remove(&vmid),
         };
         if let Some(before) = before {

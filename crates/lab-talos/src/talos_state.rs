@@ -1,7 +1,6 @@
-//! State of all nodes of the lab and of what they have in common, as plain data.
+//! State of all nodes of the lab and of their clusters, as plain data.
 //!
-//! No code waits while it holds the state: sequences, calls and elections share it, as calls and tasks
-//! share the Proxmox world.
+//! The state is locked for short changes only, never across an await: sequences, calls and elections share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use talmox_clock::Clock;
 use tokio::sync::Notify;
 
-use super::config::Applied;
-use super::etcd::{EtcdCluster, Founding};
+use super::config::AppliedConfig;
+use super::disk_data::{DiskKey, Installed};
+use super::etcd::{EtcdCluster, PendingBootstrap};
 use super::event::Events;
 use super::fault::NodeFaults;
 use super::hardware::Hardware;
@@ -22,89 +22,88 @@ use super::network::Network;
 use super::platform::PlatformData;
 use super::service::Service;
 use super::version::Version;
-use super::written::{DiskKey, Installed};
 use crate::image::TalosImage;
 
 #[derive(Debug, Default)]
 pub(crate) struct TalosState {
-    /// By the id of the VM; only those that run.
+    /// Running nodes by VM id.
     pub(crate) nodes: BTreeMap<u32, Node>,
-    /// Every etcd cluster that was ever bootstrapped: two of one Talos cluster are a split brain.
+    /// All etcd clusters ever bootstrapped: two of one Talos cluster are a split brain.
     pub(crate) etcds: BTreeMap<u64, EtcdCluster>,
-    /// Who holds a shared address now, as each etcd cluster has it: one does not know of another's.
+    /// Holder of each virtual IP, per etcd cluster, because clusters do not know about each other.
     pub(crate) vips: BTreeMap<(u64, IpAddr), u32>,
-    /// Groups of nodes that do not hear each other, by the names that a script has for them.
+    /// Network partitions: groups of node names that cannot reach each other.
     pub(crate) partitions: BTreeMap<u64, Vec<Vec<String>>>,
-    /// Counts those who answered in the place of nodes.
-    pub(crate) strangers: u32,
-    /// What the control planes run beside etcd, by the id of the VM.
+    /// Number of impostors started so far.
+    pub(crate) impostors: u32,
+    /// Control plane components besides etcd, by VM id.
     pub(crate) components: BTreeMap<u32, Components>,
-    /// Counts the boots of all nodes.
+    /// Number of boots of all nodes.
     pub(crate) boots: u64,
 }
 
-/// A machine that runs Talos, from its first instruction to its last.
+/// Machine that runs Talos, for one boot.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a machine")]
 pub(crate) struct Node {
     pub(crate) vmid: u32,
-    /// Which boot this is; what an earlier one began has no say any more.
+    /// Number of this boot; tasks of an earlier boot must not change the node.
     pub(crate) boot: u64,
-    /// As `/proc/sys/kernel/random/boot_id` has it.
+    /// Id in `/proc/sys/kernel/random/boot_id`.
     pub(crate) boot_id: String,
-    /// In the lab's time since 1970.
+    /// Boot time, in lab time since 1970.
     pub(crate) booted: Duration,
     pub(crate) hardware: Hardware,
-    /// Proxmox lets it stand still.
+    /// Whether Proxmox paused the VM.
     pub(crate) is_paused: bool,
-    /// What it was booted from, which is what runs.
+    /// Talos image that the machine booted.
     pub(crate) image: TalosImage,
     pub(crate) version: Version,
-    /// The disk that is booted from, or installed to. None for a CD before it installed.
+    /// Disk that is booted from or installed to. None when booted from a CD and not installed.
     pub(crate) system_disk: Option<DiskKey>,
-    /// Cloud-init drive, cidata volume, SMBIOS, META: what it knows without a config.
+    /// Settings from the cidata volume, SMBIOS and META.
     pub(crate) platform: PlatformData,
     pub(crate) meta: BTreeMap<u8, String>,
     pub(crate) stage: Stage,
-    /// What is not as it should be while the stage says that it runs: name and reason.
+    /// Unmet conditions of a running node: name and reason.
     pub(crate) unmet: Vec<(String, String)>,
-    /// What it runs with; none in maintenance.
-    pub(crate) config: Option<Arc<Applied>>,
-    /// Documents without the one that makes a machine a node: they are in effect in maintenance.
-    pub(crate) partial: Option<Arc<Applied>>,
-    /// Somebody applies a config at this moment.
+    /// Running config; none in maintenance mode.
+    pub(crate) config: Option<Arc<AppliedConfig>>,
+    /// Partial config without a v1alpha1 document, which is in effect in maintenance mode.
+    pub(crate) partial: Option<Arc<AppliedConfig>>,
+    /// Whether a config is being applied.
     pub(crate) is_applying: bool,
     pub(crate) network: Network,
     pub(crate) is_time_in_sync: bool,
-    /// How far its clock is off, in seconds, before and unless it is in sync.
+    /// Error of the clock in seconds, until it is synchronized.
     pub(crate) clock_skew: i64,
     pub(crate) services: BTreeMap<String, Service>,
-    /// Tells the kubelet to begin anew.
-    pub(crate) kubelet_order: Arc<Notify>,
+    /// Notification that restarts the kubelet.
+    pub(crate) kubelet_restart: Arc<Notify>,
     pub(crate) events: Events,
-    /// The kernel's log, line by line.
+    /// Lines of the kernel log.
     pub(crate) dmesg: Vec<String>,
-    /// The time of its last line.
+    /// Time of the last line of the kernel log.
     pub(crate) dmesg_time: Duration,
-    /// What is under way: its name as events have it, and who asked for it.
+    /// Running sequence: its name in events and its actor id.
     pub(crate) sequence: Option<(String, String)>,
-    /// Images that were pulled for the system itself.
+    /// Images pulled into the system image store.
     pub(crate) images: BTreeSet<String>,
-    /// An installer is at work.
+    /// Whether an installer runs.
     pub(crate) is_installing: bool,
-    /// This node's part of an etcd cluster.
+    /// Membership of this node in an etcd cluster.
     pub(crate) etcd: Option<Membership>,
-    /// The cluster that an accepted bootstrap is starting here.
-    pub(crate) founding: Option<Founding>,
-    /// A snapshot that was brought for a recovery.
+    /// Accepted bootstrap whose etcd has not started yet.
+    pub(crate) pending_bootstrap: Option<PendingBootstrap>,
+    /// Snapshot uploaded for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
-    /// Faults that last until it boots again.
+    /// Faults that last until the next boot.
     pub(crate) faults: NodeFaults,
-    /// Counts changes, for versions of resources.
+    /// Number of changes, for versions of resources.
     pub(crate) revision: u64,
 }
 
-/// Which member of which etcd cluster a node is.
+/// etcd cluster and member id of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
     pub(crate) cluster: u64,
@@ -124,7 +123,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// As resources spell it.
+    /// Name of the stage in resources.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Booting => "booting",
@@ -140,7 +139,7 @@ impl Stage {
 }
 
 impl Node {
-    /// A machine whose Talos has just begun.
+    /// Machine whose Talos has just started.
     pub(crate) fn new(
         vmid: u32,
         boot: u64,
@@ -170,7 +169,7 @@ impl Node {
             is_time_in_sync: false,
             clock_skew: 0,
             services: BTreeMap::new(),
-            kubelet_order: Arc::default(),
+            kubelet_restart: Arc::default(),
             events: Events::new(format!("{boot:08x}"), clock),
             dmesg: vec![],
             dmesg_time: Duration::ZERO,
@@ -178,7 +177,7 @@ impl Node {
             images: BTreeSet::new(),
             is_installing: false,
             etcd: None,
-            founding: None,
+            pending_bootstrap: None,
             snapshot: None,
             faults: NodeFaults::default(),
             revision: 1,
@@ -189,7 +188,7 @@ impl Node {
         self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
     }
 
-    /// What runs, as an installer would write it down.
+    /// Running Talos in the form that an installer records on disk.
     pub(crate) fn installed(&self) -> Installed {
         Installed {
             version: self.image.version.clone(),
@@ -206,19 +205,19 @@ impl Node {
 }
 
 impl TalosState {
-    /// The node, if this is still the boot that the caller began in.
+    /// Node, unless it has rebooted since the given boot.
     pub(crate) fn of_boot(&mut self, vmid: u32, boot: u64) -> Option<&mut Node> {
         self.nodes.get_mut(&vmid).filter(|node| node.boot == boot)
     }
 
-    /// The disk of one member is full, and etcd stops all writing.
+    /// Raises the disk space alarm of a member, which blocks all writes of the cluster.
     pub(crate) fn raise_alarm(&mut self, of: Membership) {
         if let Some(cluster) = self.etcds.get_mut(&of.cluster) {
             cluster.alarms.insert(of.member);
         }
     }
 
-    /// Nodes that hold this address as their own.
+    /// Nodes that have this address.
     pub(crate) fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.values().filter(move |node| node.network.has(address))
     }

@@ -1,4 +1,4 @@
-//! The release of Talos that a node runs.
+//! Talos version of a node.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ pub(crate) struct Version {
     pub(crate) major: u32,
     pub(crate) minor: u32,
     pub(crate) patch: u32,
-    /// Without its hyphen: `rc.1`.
+    /// Pre-release without its hyphen, such as `rc.1`.
     pub(crate) pre: String,
 }
 
 impl Version {
-    /// Reads `v1.13.6` or `1.14.0-rc.1`.
+    /// Parses a version such as `v1.13.6` or `1.14.0-rc.1`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let (numbers, pre) = text.split_once('-').unwrap_or((text, ""));
@@ -22,7 +22,7 @@ impl Version {
         Some(Self { major, minor, patch, pre: pre.to_owned() })
     }
 
-    /// Whether it is of this minor release of Talos 1, or of a later one.
+    /// Whether it is this minor release of Talos 1 or a later one.
     pub(crate) fn is_at_least(&self, minor: u32) -> bool {
         (self.major, self.minor) >= (1, minor)
     }

@@ -1,7 +1,7 @@
-//! Addresses that several control planes share: one of them has it, and answers on it.
+//! Virtual IPs: one of several control planes holds the address and serves on it.
 //!
-//! Talos elects the holder through etcd, so that there is no such address before there is a
-//! cluster. One that is left to kube-vip is there while a pod of kube-vip says so.
+//! Talos elects the holder through etcd, so the address does not exist before the etcd cluster. A virtual IP of
+//! kube-vip exists while a kube-vip pod is ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,61 +12,61 @@ use talmox_clock::Clock;
 use talmox_lab_kube::object::{has_condition, list, text};
 use tokio::sync::watch;
 
-use super::kubernetes::{Behind, Listening};
+use super::kubernetes::{ApiBackend, BackendListener};
+use super::loopback_network::PORTS;
 use super::simulation::Simulation;
 use super::talos_state::{Stage, TalosState};
-use super::wire::PORTS;
 
-/// How long a holder that says nothing still counts as one.
+/// Time after which an unreachable holder loses the address.
 const LEASE: Duration = Duration::from_mins(1);
-/// Between two looks at who should hold it.
-const AGAIN: Duration = Duration::from_secs(2);
-/// In real time: however fast the lab's time passes, looking takes some.
-const SHORTEST: Duration = Duration::from_millis(5);
+/// Interval between two checks of the holder.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Minimum interval in real time, which limits the load when the lab time runs fast.
+const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Takes part in the elections of a control plane, for as long as the node runs.
+/// Takes part in the elections of a control plane until the node stops.
 pub(super) async fn run(
     simulation: &Arc<Simulation>,
     vmid: u32,
     boot: u64,
-    mut served: watch::Receiver<Option<Behind>>,
+    mut served: watch::Receiver<Option<ApiBackend>>,
 ) {
-    let candidate = Candidate { simulation, vmid, boot };
-    let mut held: Vec<Held> = vec![];
-    let mut silent = Silent::default();
-    // Since when etcd does not answer.
-    let mut alone: Option<Duration> = None;
-    let mut news = simulation.news();
+    let candidate = VipCandidate { simulation, vmid, boot };
+    let mut held: Vec<HeldAddress> = vec![];
+    let mut unreachable = UnreachableHolders::default();
+    // Time since which etcd does not answer.
+    let mut no_quorum_since: Option<Duration> = None;
+    let mut state_changes = simulation.state_changes();
     let clock = simulation.clock();
     loop {
-        news.borrow_and_update();
-        match candidate.wanted() {
-            Wanted::Some { cluster, addresses } => {
-                alone = None;
+        state_changes.borrow_and_update();
+        match candidate.desired() {
+            DesiredAddresses::Some { cluster, addresses } => {
+                no_quorum_since = None;
                 for held in held.iter_mut().filter(|held| !addresses.contains(&held.address)) {
-                    held.is_given_up = true;
+                    held.is_released = true;
                 }
-                // While this node was away, another one may have taken it.
-                held.retain(|held| !held.is_given_up && held.is_mine());
-                silent.retain(|address, _| addresses.contains(address));
+                // While this node was paused or cut off, another one may have taken the address.
+                held.retain(|held| !held.is_released && held.is_holder());
+                unreachable.retain(|address, _| addresses.contains(address));
                 for address in addresses {
                     if !held.iter().any(|held| held.address == address)
-                        && candidate.may_take(cluster, address, &mut silent)
+                        && candidate.may_take(cluster, address, &mut unreachable)
                     {
                         held.push(candidate.take(cluster, address));
                     }
                 }
             }
-            // Nobody can be told that they are free: the others learn it from the end of the lease.
-            Wanted::Unknown => {
-                let since = *alone.get_or_insert_with(|| simulation.now());
+            // The node cannot release the addresses in etcd: other nodes take them when the lease ends.
+            DesiredAddresses::Unknown => {
+                let since = *no_quorum_since.get_or_insert_with(|| simulation.now());
                 if simulation.now().saturating_sub(since) >= LEASE {
                     held.clear();
                 }
             }
-            Wanted::Nothing => {
+            DesiredAddresses::Nothing => {
                 for held in &mut held {
-                    held.is_given_up = true;
+                    held.is_released = true;
                 }
                 held.clear();
             }
@@ -77,35 +77,35 @@ pub(super) async fn run(
             held.follow(server.clone(), is_new);
         }
         tokio::select! {
-            _ = news.changed() => {}
-            () = clock.sleep(AGAIN) => {}
+            _ = state_changes.changed() => {}
+            () = clock.sleep(CHECK_INTERVAL) => {}
         }
-        Clock::real().sleep(SHORTEST).await;
+        Clock::real().sleep(MIN_INTERVAL).await;
     }
 }
 
-/// Who holds each address and says nothing, and since when.
-type Silent = BTreeMap<IpAddr, (u32, Duration)>;
+/// Unreachable holder of each address, and since when it is unreachable.
+type UnreachableHolders = BTreeMap<IpAddr, (u32, Duration)>;
 
-struct Candidate<'r> {
+struct VipCandidate<'r> {
     simulation: &'r Arc<Simulation>,
     vmid: u32,
     boot: u64,
 }
 
-/// What a node would hold.
-enum Wanted {
-    /// These, in the name of an etcd cluster that says so.
+/// Addresses that a node should hold.
+enum DesiredAddresses {
+    /// Addresses confirmed by an etcd cluster.
     Some { cluster: u64, addresses: BTreeSet<IpAddr> },
-    /// etcd does not say: what is held stays so until the lease ends.
+    /// etcd does not answer: held addresses are kept until the lease ends.
     Unknown,
-    /// It is no candidate, or not any more.
+    /// The node is not a candidate, or no longer one.
     Nothing,
 }
 
-impl Candidate<'_> {
-    /// The addresses that this node would hold now.
-    fn wanted(&self) -> Wanted {
+impl VipCandidate<'_> {
+    /// Addresses that this node should hold now.
+    fn desired(&self) -> DesiredAddresses {
         let found = self.simulation.look(|talos| {
             let node = talos.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
             let stays = matches!(node.stage, Stage::Booting | Stage::Running);
@@ -113,37 +113,42 @@ impl Candidate<'_> {
             let cluster = talos.etcds.get(&membership.cluster)?;
             let links = node.config.as_ref().map(|config| config.facts.links.as_slice());
             let links = links.unwrap_or_default().iter();
-            let own = links.filter(|link| node.network.carries(&link.selector));
+            let own = links.filter(|link| node.network.has_link(&link.selector));
             let own: BTreeSet<IpAddr> = own.filter_map(|link| link.vip).collect();
             let store = talos.serves(membership).then(|| Arc::clone(&cluster.store));
             Some((membership.cluster, own, store, node.hostname().to_lowercase()))
         });
-        let Some((cluster, own, store, name)) = found else { return Wanted::Nothing };
-        let Some(store) = store else { return Wanted::Unknown };
+        let Some((cluster, own, store, name)) = found else { return DesiredAddresses::Nothing };
+        let Some(store) = store else { return DesiredAddresses::Unknown };
         let mut addresses = own;
         for pod in store.list("pods") {
             if text(&pod, "/spec/nodeName") == name && has_condition(&pod, "Ready") {
                 addresses.extend(kube_vip_address(&pod));
             }
         }
-        Wanted::Some { cluster, addresses }
+        DesiredAddresses::Some { cluster, addresses }
     }
 
-    /// Whether nobody of the cluster holds it, or whoever does has said nothing for long enough.
-    fn may_take(&self, cluster: u64, address: IpAddr, silent: &mut Silent) -> bool {
+    /// Whether the address is free in the cluster, or its holder has been unreachable for the lease time.
+    fn may_take(
+        &self,
+        cluster: u64,
+        address: IpAddr,
+        unreachable: &mut UnreachableHolders,
+    ) -> bool {
         let now = self.simulation.now();
         let holder = self.simulation.look(|talos| {
             let holder = *talos.vips.get(&(cluster, address))?;
-            Some((holder, is_heard(talos, self.vmid, holder, address)))
+            Some((holder, is_reachable(talos, self.vmid, holder, address)))
         });
         match holder {
             None => true,
             Some((_, true)) => {
-                silent.remove(&address);
+                unreachable.remove(&address);
                 false
             }
             Some((holder, false)) => {
-                let noticed = silent.entry(address).or_insert((holder, now));
+                let noticed = unreachable.entry(address).or_insert((holder, now));
                 if noticed.0 != holder {
                     *noticed = (holder, now);
                 }
@@ -152,35 +157,36 @@ impl Candidate<'_> {
         }
     }
 
-    fn take(&self, cluster: u64, address: IpAddr) -> Held {
+    fn take(&self, cluster: u64, address: IpAddr) -> HeldAddress {
         let now = self.simulation.now();
         self.simulation.change(|talos| {
             talos.vips.insert((cluster, address), self.vmid);
             if let Some(node) = talos.of_boot(self.vmid, self.boot) {
-                node.network.shared.push(address);
+                node.network.virtual_ips.push(address);
                 node.revision += 1;
                 node.dmesg(now, &format!("enabled shared IP {address}"));
             }
         });
-        Held {
+        HeldAddress {
             simulation: Arc::clone(self.simulation),
             vmid: self.vmid,
             boot: self.boot,
             cluster,
             address,
-            is_given_up: false,
+            is_released: false,
             server: None,
         }
     }
 }
 
-/// Whether the holder is there, has the address, and can be heard.
-fn is_heard(talos: &TalosState, vmid: u32, holder: u32, address: IpAddr) -> bool {
-    let holds = talos.nodes.get(&holder).is_some_and(|node| node.network.shared.contains(&address));
+/// Whether the holder runs, has the address, and can be reached.
+fn is_reachable(talos: &TalosState, vmid: u32, holder: u32, address: IpAddr) -> bool {
+    let holds =
+        talos.nodes.get(&holder).is_some_and(|node| node.network.virtual_ips.contains(&address));
     holds && talos.is_connected(vmid, holder)
 }
 
-/// The address that a pod of kube-vip is told to hold.
+/// Virtual IP that a kube-vip pod is configured with.
 fn kube_vip_address(pod: &serde_json::Value) -> Option<IpAddr> {
     list(pod, "/spec/containers").iter().find_map(|container| {
         if !text(container, "/image").contains("kube-vip") {
@@ -200,35 +206,36 @@ fn kube_vip_address(pod: &serde_json::Value) -> Option<IpAddr> {
     })
 }
 
-/// An address that is held. One that is given up on purpose is free at once; with a node that
-/// loses its power, it stays taken until its lease is over.
-struct Held {
+/// Held virtual IP. If it is released on purpose, it is free at once; after a power loss it stays taken until its
+/// lease ends.
+struct HeldAddress {
     simulation: Arc<Simulation>,
     vmid: u32,
     boot: u64,
-    /// The etcd cluster that knows of it.
+    /// Id of the etcd cluster that records the holder.
     cluster: u64,
     address: IpAddr,
-    is_given_up: bool,
-    server: Option<Listening>,
+    is_released: bool,
+    server: Option<BackendListener>,
 }
 
-impl Held {
-    /// Whether etcd still has this node as the holder.
-    fn is_mine(&self) -> bool {
+impl HeldAddress {
+    /// Whether etcd still records this node as the holder.
+    fn is_holder(&self) -> bool {
         self.simulation
             .look(|talos| talos.vips.get(&(self.cluster, self.address)).copied() == Some(self.vmid))
     }
 
-    /// Serves Kubernetes on the address while the node does.
-    fn follow(&mut self, server: Option<Behind>, is_new: bool) {
+    /// Serves Kubernetes on the address while the node's API server runs.
+    fn follow(&mut self, server: Option<ApiBackend>, is_new: bool) {
         let [_, kubernetes] = PORTS;
         if is_new {
             self.server = None;
         }
         match (server, &self.server) {
             (Some(server), None) => {
-                let incoming = self.simulation.wire.answer(self.address, kubernetes, self.vmid);
+                let incoming =
+                    self.simulation.loopback_network.serve(self.address, kubernetes, self.vmid);
                 self.server = incoming.ok().map(|incoming| server.listen(incoming));
             }
             (None, Some(_)) => self.server = None,
@@ -237,15 +244,15 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldAddress {
     fn drop(&mut self) {
         self.simulation.change(|talos| {
             if let Some(node) = talos.of_boot(self.vmid, self.boot) {
-                node.network.shared.retain(|address| *address != self.address);
+                node.network.virtual_ips.retain(|address| *address != self.address);
                 node.revision += 1;
             }
             let lease = (self.cluster, self.address);
-            if self.is_given_up && talos.vips.get(&lease) == Some(&self.vmid) {
+            if self.is_released && talos.vips.get(&lease) == Some(&self.vmid) {
                 talos.vips.remove(&lease);
             }
         });

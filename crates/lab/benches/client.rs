@@ -1,6 +1,7 @@
-//! How the client does against the lab: how many requests a list takes, and how fast a file goes up, against bare TLS
-//! on the same machine and in the same run. The lab runs in a process of its own, so that both sides can be weighed.
-//! Prints a table; with `--check` it fails where a bar is missed.
+//! Benchmark of the Proxmox client against the lab: number of requests for a list, and upload speed
+//! compared with bare TLS on the same machine and in the same run. The lab runs in its own process,
+//! so that the memory of both sides can be measured. Prints a table; with `--check` it fails if a
+//! limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
@@ -16,8 +17,8 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::Value as Json;
 use talmox_clock::Clock;
 use talmox_lab::pve::Profile;
@@ -27,6 +28,10 @@ use talmox_pve::api::storage::{Content, Upload};
 use talmox_pve::client::{
     self, Client, Credentials, Endpoint, FileSource, Limits, Timeouts, Trust,
 };
+use talmox_talos_api::Address;
+use talmox_talos_config::pki::{AltName, KeyKind, LeafRequest, Name, Usage, self_signed};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -35,10 +40,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 const FILE: u64 = 1 << 30;
 const PIECE: usize = 256 * 1024;
 const ROUNDS: usize = 9;
-/// A round counts if the host took away less than this share of the processors.
-const MOST_STOLEN: f64 = 0.1;
+/// Maximum CPU steal of a round that counts, as a share of the processors.
+const MAX_STEAL: f64 = 0.1;
 const TICKS_PER_SECOND: f64 = 100.0;
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
 
 fn main() {
@@ -51,7 +56,8 @@ fn main() {
     assert!(missed == 0 || !args.iter().any(|arg| arg == "--check"), "{missed} missed");
 }
 
-/// The other process: a lab, or somebody who throws away what comes. Says where it is, and ends with its input.
+/// Server process: a lab, or a TLS server that discards its input. Prints its address, and ends
+/// when its input is closed.
 fn serve(folder: &Path, what: &str) {
     let runtime = Runtime::new().unwrap();
     let _lab = if what == "sink" {
@@ -73,7 +79,7 @@ fn serve(folder: &Path, what: &str) {
     std::io::stdin().lines().for_each(drop);
 }
 
-/// Ten hosts and so many VMs on them.
+/// Scenario with ten hosts and this number of VMs.
 fn scenario(vms: u32) -> String {
     let (id, secret) = TOKEN.split_once('=').unwrap();
     let mut text = format!(
@@ -88,14 +94,14 @@ fn scenario(vms: u32) -> String {
     text
 }
 
-/// A process that serves something.
-struct Served {
+/// Running server process.
+struct ServerProcess {
     child: Child,
     folder: tempfile::TempDir,
     address: SocketAddr,
 }
 
-impl Served {
+impl ServerProcess {
     fn start(what: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -111,7 +117,7 @@ impl Served {
     }
 
     fn client(&self) -> Client {
-        let reach = (self.address.ip().to_string(), self.address.port());
+        let reach = Address::new(self.address.ip().to_string(), self.address.port());
         let endpoint = Endpoint { reach: Some(reach), ..Endpoint::new("localhost", 8006) };
         Client::new(client::Settings {
             endpoints: vec![endpoint],
@@ -129,7 +135,7 @@ impl Served {
         PathBuf::from(format!("/proc/{}/status", self.child.id()))
     }
 
-    /// How many requests were made.
+    /// Number of requests that the lab recorded.
     fn requests(&self) -> usize {
         let text = std::fs::read_to_string(self.folder.path().join("record")).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
@@ -137,15 +143,15 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It ends by itself; how does not matter any more.
+        // The process ends by itself; its exit status does not matter.
         let _status = self.child.wait();
     }
 }
 
-/// Prints the table and gives the number of bars that were missed.
+/// Prints the table and returns the number of exceeded limits.
 fn measure() -> usize {
     let runtime = Runtime::new().unwrap();
     let mut missed = 0;
@@ -160,49 +166,51 @@ fn measure() -> usize {
     let is_met = verdict(many == few);
     println!(
         "{:<48} {many:>12} {few:>12} {:>7.2}  equal: {is_met}",
-        "requests for 1,000 VMs, and 10",
+        "requests to list 1,000 VMs, and 10",
         ratio(many, few)
     );
     println!(
         "{:<48} {many_took:>12.2} {few_took:>12.2} {:>7.2}",
-        "milliseconds for them",
+        "milliseconds to list them",
         many_took / few_took
     );
 
-    let sink = Served::start("sink");
+    let sink = ServerProcess::start("sink");
     let certificate =
         CertificateDer::from(std::fs::read(sink.folder.path().join("cert.der")).unwrap());
     let (mut up, mut bare, mut own, mut theirs) = (vec![], vec![], 0.0_f64, 0.0_f64);
     let (mut before, mut tried) = (None, 0);
     while up.len() < ROUNDS {
-        let stolen = Stolen::since_now();
-        // By turns: whatever else the machine does then bears on both.
+        let stolen = CpuSteal::since_now();
+        // Both are measured by turns, so that other load affects both.
         let poured = runtime.block_on(pour(sink.address, certificate.clone()));
-        // The last file goes right before the next one comes. Memory that a virtual machine gave back to its host
-        // is slow when it is first used again, and none of our work.
+        // The previous file is deleted right before the next upload, because a virtual machine is
+        // slow to get memory back that it returned to its host.
         drop(before.take());
         let (lab, round) = upload_once(&runtime);
         before = Some(lab);
         own = own.max(round.own);
         theirs = theirs.max(round.theirs);
         tried += 1;
-        // Where others take the processors away, three who work at once lose more than two; but no longer than this.
-        if stolen.share() < MOST_STOLEN || tried > 3 * ROUNDS {
+        // CPU steal slows three busy threads more than two, so rounds with much steal are repeated,
+        // up to a limit.
+        if stolen.share() < MAX_STEAL || tried > 3 * ROUNDS {
             up.push(round.speed);
             bare.push(poured);
         }
     }
     let left_out = tried - ROUNDS;
-    println!("{:<48} {left_out:>12}", "rounds left out, as others had the processors");
-    // Of each pair, so that what bears on both is in neither.
+    println!("{:<48} {left_out:>12}", "rounds left out because of CPU steal");
+    // Ratio of each pair, so that load during both cancels out.
     let ratio = median(up.iter().zip(&bare).map(|(up, bare)| up / bare).collect());
     let (up, bare) = (median(up), median(bare));
     let is_met = verdict(ratio >= 0.5);
     println!(
         "{:<48} {up:>12.0} {bare:>12.0} {ratio:>7.2}  at least 0.50: {is_met}",
-        format!("1 GiB up, MiB/s, and bare TLS; medians of {ROUNDS}"),
+        format!("1 GiB upload, MiB/s; bare TLS; medians of {ROUNDS}"),
     );
-    for (what, grown) in [("MiB of memory more, client", own), ("MiB of memory more, lab", theirs)]
+    for (what, grown) in
+        [("memory growth in MiB, client", own), ("memory growth in MiB, lab", theirs)]
     {
         let is_met = verdict(grown < 32.0);
         println!("{what:<48} {grown:>12.1} {:>12} {:>7.2}  below 32: {is_met}", 32, grown / 32.0);
@@ -210,23 +218,23 @@ fn measure() -> usize {
     missed
 }
 
-/// Processor time that the host of a virtual machine gave to others. Elsewhere there is none.
-struct Stolen {
-    begun: Instant,
+/// CPU steal of a virtual machine; zero on other machines.
+struct CpuSteal {
+    started: Instant,
     ticks: u64,
 }
 
-impl Stolen {
+impl CpuSteal {
     fn since_now() -> Self {
-        Self { begun: Instant::now(), ticks: Self::ticks() }
+        Self { started: Instant::now(), ticks: Self::ticks() }
     }
 
-    /// Of the time of all processors, from then until now.
+    /// CPU steal since the start, as a share of the time of all processors.
     fn share(&self) -> f64 {
         let ticks = u32::try_from(Self::ticks() - self.ticks).unwrap_or(u32::MAX);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let all =
-            self.begun.elapsed().as_secs_f64() * f64::from(u32::try_from(processors).unwrap());
+            self.started.elapsed().as_secs_f64() * f64::from(u32::try_from(processors).unwrap());
         f64::from(ticks) / TICKS_PER_SECOND / all
     }
 
@@ -237,27 +245,27 @@ impl Stolen {
     }
 }
 
-/// A file that went up: MiB per second, and MiB of memory that either side took for it.
+/// Result of an upload: MiB per second, and growth of the memory of both sides in MiB.
 struct Round {
     speed: f64,
     own: f64,
     theirs: f64,
 }
 
-/// Each file goes to a lab of its own, which takes it along when it ends: with those before it in memory the kernel would
-/// make this one wait for the disk.
-fn upload_once(runtime: &Runtime) -> (Served, Round) {
-    let lab = Served::start("0");
+/// Uploads one file to a new lab, which is deleted afterwards. With earlier files in the page cache
+/// the kernel would make this upload wait for the disk.
+fn upload_once(runtime: &Runtime) -> (ServerProcess, Round) {
+    let lab = ServerProcess::start("0");
     let client = lab.client();
-    // What is only allocated once must not count as growth.
+    // A first upload makes one-time allocations, which must not count as growth.
     runtime.block_on(upload(&client, 1 << 20));
-    let (own, theirs) = (Highest::of("/proc/self/status".into()), Highest::of(lab.status()));
+    let (own, theirs) = (PeakMemory::of("/proc/self/status".into()), PeakMemory::of(lab.status()));
     let speed = runtime.block_on(upload(&client, FILE));
     let round = Round { speed, own: own.growth(), theirs: theirs.growth() };
     (lab, round)
 }
 
-/// The one in the middle: neither a lucky round nor a disturbed one.
+/// Median of the measured values.
 fn median(mut rounds: Vec<f64>) -> f64 {
     rounds.sort_by(f64::total_cmp);
     rounds[rounds.len() / 2]
@@ -268,23 +276,23 @@ fn ratio(this: usize, against: usize) -> f64 {
     number(this) / number(against)
 }
 
-/// Requests and milliseconds that it takes to list so many VMs.
+/// Number of requests and milliseconds for a list of this number of VMs.
 fn list(runtime: &Runtime, vms: u32) -> (usize, f64) {
-    let lab = Served::start(&vms.to_string());
+    let lab = ServerProcess::start(&vms.to_string());
     let client = lab.client();
     let took = runtime.block_on(async {
-        // Connecting is not listing.
+        // The connection is made first, so that it is not part of the measured time.
         client.send(&cluster::version()).await.unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         let found = client.send(&cluster::resources()).await.unwrap();
-        let took = begun.elapsed();
+        let took = started.elapsed();
         assert_eq!(found.guests.len(), usize::try_from(vms).unwrap());
         took
     });
     (lab.requests() - 1, took.as_secs_f64() * 1000.0)
 }
 
-/// Sends so many bytes as a file; MiB per second.
+/// Uploads a file of this length; returns MiB per second.
 async fn upload(client: &Client, bytes: u64) -> f64 {
     let upload = Upload {
         node: "pve1".parse().unwrap(),
@@ -293,22 +301,22 @@ async fn upload(client: &Client, bytes: u64) -> f64 {
         name: "a.iso".parse().unwrap(),
         checksum: None,
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = client
         .upload(&upload, FileSource::new(Bytes { piece: piece(), left: bytes }, bytes))
         .await
         .unwrap();
-    let took = begun.elapsed();
-    client.finish(running, PATIENCE).await.unwrap();
+    let took = started.elapsed();
+    client.finish(running, TIMEOUT).await.unwrap();
     mebibytes_per_second(bytes, took)
 }
 
-/// Bytes of every value, as images have them.
+/// Block with bytes of every value, like the content of an image.
 fn piece() -> Vec<u8> {
     (0..PIECE).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-/// A file of such pieces, as long as is asked for.
+/// Reader that repeats such a block up to a length.
 struct Bytes {
     piece: Vec<u8>,
     left: u64,
@@ -331,37 +339,44 @@ fn mebibytes_per_second(bytes: u64, took: Duration) -> f64 {
     f64::from(u32::try_from(bytes >> 20).unwrap()) / took.as_secs_f64()
 }
 
-/// Sends as much to somebody who throws it away; MiB per second.
+/// Sends the same number of bytes to a server that discards them; returns MiB per second.
 async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = talmox_net::tls::client();
     let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
     let socket = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap();
     let piece = piece();
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..FILE / u64::try_from(PIECE).unwrap() {
         stream.write_all(&piece).await.unwrap();
     }
     stream.flush().await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'.');
-    mebibytes_per_second(FILE, begun.elapsed())
+    mebibytes_per_second(FILE, started.elapsed())
 }
 
-/// Takes as many bytes as a file has, then says so with one. Leaves its certificate in the folder.
+/// Receives as many bytes as a file has, then answers with one byte. Writes its certificate to the
+/// directory.
 async fn sink(folder: &Path) -> SocketAddr {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    std::fs::write(folder.join("cert.der"), made.cert.der()).unwrap();
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let request = LeafRequest {
+        subject: Name::organization("localhost"),
+        alt_names: vec![AltName::Dns("localhost".to_owned())],
+        usage: Usage::Server,
+        key_encipherment: false,
+        not_before: UnixTime::from_seconds(0),
+        lifetime: Duration::from_hours(200 * 365 * 24),
+    };
+    let (certificate, key) =
+        self_signed(&request, KeyKind::EcdsaP256, &mut SystemRandomness::new()).unwrap();
+    std::fs::write(folder.join("cert.der"), certificate.as_der()).unwrap();
+    let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.to_pkcs8().to_vec()));
+    let config = talmox_net::tls::server();
     let config = config.unwrap().with_no_client_auth();
-    let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let config = config.with_single_cert(chain, key).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let tls = TlsAcceptor::from(Arc::new(config));
@@ -381,14 +396,14 @@ async fn sink(folder: &Path) -> SocketAddr {
     address
 }
 
-/// Watches how much memory a process has at most.
-struct Highest {
+/// Thread that records the maximum memory of a process.
+struct PeakMemory {
     status: PathBuf,
     before: u64,
     most: Arc<std::sync::atomic::AtomicU64>,
 }
 
-impl Highest {
+impl PeakMemory {
     fn of(status: PathBuf) -> Self {
         let before = resident(&status).unwrap();
         let most = Arc::new(std::sync::atomic::AtomicU64::new(before));
@@ -403,7 +418,7 @@ impl Highest {
         Self { status, before, most }
     }
 
-    /// In MiB.
+    /// Growth of the memory of the process in MiB.
     fn growth(self) -> f64 {
         let now = resident(&self.status).unwrap_or_default();
         let most = self.most.fetch_max(now, std::sync::atomic::Ordering::Relaxed).max(now);
@@ -411,7 +426,7 @@ impl Highest {
     }
 }
 
-/// What a process has in memory, in KiB; none when it is gone.
+/// Resident memory of a process in KiB; `None` if it has ended.
 fn resident(status: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,5 +1,6 @@
-//! How fast the lab answers and takes in files, against the least that a server over TLS could do, on
-//! the same machine and in the same run. Prints a table; fails where a bar is missed.
+//! Benchmark of the lab's HTTP server: requests per second and upload speed, compared with a
+//! minimal TLS server on the same machine and in the same run. Prints a table; fails if a limit is
+//! exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
@@ -24,6 +25,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, PveReady, Settings};
+use talmox_talos_config::pki::{AltName, KeyKind, LeafRequest, Name, Usage, self_signed};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -37,11 +41,11 @@ const PIECE: usize = 256 * 1024;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// A server, and how to reach it.
+/// Server with its address and TLS settings.
 struct Target {
     address: SocketAddr,
     config: Arc<ClientConfig>,
-    /// Lines that end themselves.
+    /// Request headers, each with a line end.
     headers: String,
 }
 
@@ -67,7 +71,7 @@ fn main() {
         let (of_lab, of_hello) = medians((0..ROUNDS).map(round));
         row(&format!("GET {path}, requests/s"), of_lab, of_hello);
         if of_lab < of_hello / 3.0 {
-            missed.push(format!("GET {path} is slower than a third of a bare answer"));
+            missed.push(format!("GET {path} is slower than a third of a minimal server"));
         }
     }
 
@@ -84,7 +88,7 @@ fn main() {
         missed.push("an upload is slower than half of bare TLS".to_owned());
     }
     let more = highest.load(Ordering::Relaxed).saturating_sub(before);
-    println!("{:<46} {:>10} KiB", "memory more while uploading", more / 1024);
+    println!("{:<46} {:>10} KiB", "memory growth while uploading", more / 1024);
     if more > 32 << 20 {
         missed.push("an upload takes more than 32 MiB of memory".to_owned());
     }
@@ -92,7 +96,8 @@ fn main() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// What is in the middle of several rounds, on either side. They take turns: what else the machine does bears on both.
+/// Medians of several rounds for both servers. They are measured by turns, so that other load
+/// affects both.
 fn medians(rounds: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (mut one, mut other): (Vec<f64>, Vec<f64>) = rounds.unzip();
     let middle = |all: &mut Vec<f64>| {
@@ -106,15 +111,16 @@ fn row(what: &str, of_lab: f64, bare: f64) {
     println!("{what:<46} {of_lab:>14.0} {bare:>14.0} {:>7.2}", of_lab / bare);
 }
 
-/// What several clients get through, each on its own connection, as long as it is kept.
+/// Requests per second of several clients, each with its own connection while the server keeps it
+/// open.
 fn requests_per_second(target: &Target, path: &str) -> f64 {
     let count = AtomicU64::new(0);
-    let begun = Instant::now();
+    let started = Instant::now();
     thread::scope(|scope| {
         for _ in 0..CONNECTIONS {
             scope.spawn(|| {
                 let mut stream = None;
-                while begun.elapsed() < TIME {
+                while started.elapsed() < TIME {
                     let open = stream.take().unwrap_or_else(|| target.connect());
                     stream = get(open, path, &target.headers);
                     count.fetch_add(1, Ordering::Relaxed);
@@ -123,10 +129,10 @@ fn requests_per_second(target: &Target, path: &str) -> f64 {
         }
     });
     let count = u32::try_from(count.into_inner()).unwrap();
-    f64::from(count) / begun.elapsed().as_secs_f64()
+    f64::from(count) / started.elapsed().as_secs_f64()
 }
 
-/// One request; the connection again if it is kept.
+/// Sends one request; returns the connection if the server keeps it open.
 fn get(mut stream: Tls, path: &str, headers: &str) -> Option<Tls> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
     let mut buffer = [0; 16 * 1024];
@@ -145,14 +151,14 @@ fn get(mut stream: Tls, path: &str, headers: &str) -> Option<Tls> {
     }
 }
 
-/// Uploads a file; MiB per second.
+/// Uploads a file; returns MiB per second.
 fn upload(target: &Target, node: &str) -> f64 {
     let head = "--frontier\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\niso\r\n\
                 --frontier\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"a.iso\"\r\n\r\n";
     let tail = "\r\n--frontier--\r\n";
     let length = FILE + u64::try_from(head.len() + tail.len()).unwrap();
     let mut stream = target.connect();
-    let begun = Instant::now();
+    let started = Instant::now();
     write!(
         stream,
         "POST /api2/json/nodes/{node}/storage/local/upload HTTP/1.1\r\nHost: localhost\r\n{}\
@@ -165,20 +171,20 @@ fn upload(target: &Target, node: &str) -> f64 {
     let mut answer = vec![];
     stream.read_to_end(&mut answer).unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
-    mebibytes_per_second(begun)
+    mebibytes_per_second(started)
 }
 
-/// Sends as much to somebody who throws it away.
+/// Sends the same number of bytes to a server that discards them.
 fn pour(target: &Target) -> f64 {
     let mut stream = target.connect();
-    let begun = Instant::now();
+    let started = Instant::now();
     send_file(&mut stream);
     assert_eq!(stream.read(&mut [0]).unwrap(), 1);
-    mebibytes_per_second(begun)
+    mebibytes_per_second(started)
 }
 
 fn send_file(stream: &mut Tls) {
-    // Bytes of every value, as images have them.
+    // Bytes of every value, as in images.
     let piece: Vec<u8> = (0..PIECE).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
     let pieces = FILE / u64::try_from(PIECE).unwrap();
     for _ in 0..pieces {
@@ -187,8 +193,8 @@ fn send_file(stream: &mut Tls) {
     stream.flush().unwrap();
 }
 
-fn mebibytes_per_second(begun: Instant) -> f64 {
-    f64::from(u32::try_from(FILE >> 20).unwrap()) / begun.elapsed().as_secs_f64()
+fn mebibytes_per_second(started: Instant) -> f64 {
+    f64::from(u32::try_from(FILE >> 20).unwrap()) / started.elapsed().as_secs_f64()
 }
 
 impl Target {
@@ -209,25 +215,30 @@ fn trusting(pve: &PveReady) -> Arc<ClientConfig> {
 fn client_config(root: CertificateDer<'static>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = talmox_net::tls::client();
     Arc::new(config.unwrap().with_root_certificates(roots).with_no_client_auth())
 }
 
 fn own_certificate() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let certificate = made.cert.der().clone();
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let request = LeafRequest {
+        subject: Name::organization("localhost"),
+        alt_names: vec![AltName::Dns("localhost".to_owned())],
+        usage: Usage::Server,
+        key_encipherment: false,
+        not_before: UnixTime::from_seconds(0),
+        lifetime: Duration::from_hours(200 * 365 * 24),
+    };
+    let (certificate, key) =
+        self_signed(&request, KeyKind::EcdsaP256, &mut SystemRandomness::new()).unwrap();
+    let certificate = CertificateDer::from(certificate.as_der().to_vec());
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.to_pkcs8().to_vec()));
+    let config = talmox_net::tls::server();
     let config = config.unwrap().with_no_client_auth();
     let config = config.with_single_cert(vec![certificate.clone()], key).unwrap();
     (Arc::new(config), client_config(certificate))
 }
 
-/// A fixed text, whatever is asked.
+/// Response body with a fixed text.
 struct Hello(Option<Bytes>);
 
 impl hyper::body::Body for Hello {
@@ -261,7 +272,7 @@ async fn hello_server(config: Arc<ServerConfig>) -> SocketAddr {
                     let text = Bytes::from_static(br#"{"data":{"hello":"world"}}"#);
                     Ok::<_, Infallible>(hyper::Response::new(Hello(Some(text))))
                 });
-                // Clients leave when the time is up.
+                // Clients disconnect at the end of the measured time.
                 http1::Builder::new().serve_connection(stream, answer).await.ok();
             });
         }
@@ -269,7 +280,7 @@ async fn hello_server(config: Arc<ServerConfig>) -> SocketAddr {
     address
 }
 
-/// Takes as many bytes as a file has, then says so with one.
+/// Receives as many bytes as a file has, then answers with one byte.
 async fn sink_server(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -290,7 +301,7 @@ async fn sink_server(config: Arc<ServerConfig>) -> SocketAddr {
     address
 }
 
-/// What the process has in memory, in bytes.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,21 +1,26 @@
-//! The lab's own certificate authority, and the certificates that its servers show.
+//! Certificate authority of the lab, and the certificates of its servers.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::digest;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
-};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
+use talmox_net::{authorities, tls};
+use talmox_talos_config::pki::{
+    AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, PkiError,
+    PrivateKey, Usage, new_authority,
+};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime;
 
-/// What servers need, in DER, and what their next certificates are signed with.
+/// Certificates are valid whatever the time in a lab is.
+const NOT_BEFORE: UnixTime = UnixTime::from_seconds(0);
+const LIFETIME: Duration = Duration::from_hours(1000 * 365 * 24);
+
+/// Certificates and keys of the servers, in DER, and the key that their next certificates are signed with.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Identity {
     authority: Vec<u8>,
@@ -24,7 +29,7 @@ pub(crate) struct Identity {
     factory: Leaf,
 }
 
-/// A certificate, its key, and what it is for.
+/// Server certificate with its key and its names.
 #[derive(Clone, Serialize, Deserialize)]
 struct Leaf {
     certificate: Vec<u8>,
@@ -42,39 +47,42 @@ impl std::fmt::Debug for Identity {
 impl Identity {
     /// Makes an authority, and certificates for this machine: under the names of the hosts, and under
     /// those of the Image Factory, both with the address that the lab listens on.
-    pub(crate) fn new(
-        hosts: &[&str],
-        factory: &[&str],
-        address: IpAddr,
-    ) -> Result<Self, rcgen::Error> {
-        let key = KeyPair::generate()?;
-        let authority_key = key.serialize_der();
-        let authority = CertifiedIssuer::self_signed(authority(), key)?;
+    pub(crate) fn new(hosts: &[&str], factory: &[&str], address: IpAddr) -> Result<Self, PkiError> {
+        let request = AuthorityRequest {
+            subject: subject("Proxmox Virtual Environment (talmox lab)"),
+            kind: KeyKind::EcdsaP256,
+            not_before: NOT_BEFORE,
+            lifetime: LIFETIME,
+        };
+        let authority = new_authority(&request, &mut SystemRandomness::new())?;
         let leaf = |names| Leaf::signed_by(&authority, names, addresses(address));
         Ok(Self {
             hosts: leaf(owned(hosts))?,
             factory: leaf(owned(factory))?,
-            authority: authority.der().to_vec(),
-            authority_key,
+            authority: authority.certificate.as_der().to_vec(),
+            authority_key: authority.key.to_pkcs8().to_vec(),
         })
     }
 
-    /// The same authority's certificates for what the present ones do not name; none if they do.
+    /// Reissues the server certificates with the same CA if names or addresses are missing in them;
+    /// `None` if none are.
     pub(crate) fn reissued(
         &self,
         hosts: &[&str],
         factory: &[&str],
         address: IpAddr,
-    ) -> Result<Option<Self>, rcgen::Error> {
+    ) -> Result<Option<Self>, PkiError> {
         let (hosts, factory, addresses) = (owned(hosts), owned(factory), addresses(address));
         if self.hosts.is_for(&hosts, &addresses) && self.factory.is_for(&factory, &addresses) {
             return Ok(None);
         }
-        let key = KeyPair::try_from(self.authority_key.as_slice())?;
-        let issuer = Issuer::new(authority(), key);
-        // Those who know an earlier name or address still find it there.
+        let authority = Authority {
+            certificate: self.authority()?,
+            key: PrivateKey::from_pkcs8(&self.authority_key)?,
+        };
+        // Clients that know an earlier name or address still find it in the certificate.
         let renew = |leaf: &Leaf, names: &BTreeSet<String>| {
-            Leaf::signed_by(&issuer, names | &leaf.names, &addresses | &leaf.addresses)
+            Leaf::signed_by(&authority, names | &leaf.names, &addresses | &leaf.addresses)
         };
         Ok(Some(Self {
             hosts: renew(&self.hosts, &hosts)?,
@@ -83,7 +91,7 @@ impl Identity {
         }))
     }
 
-    /// SHA-256 of the certificate, as Proxmox shows it.
+    /// SHA-256 fingerprint of the certificate in the format of Proxmox.
     pub(crate) fn fingerprint(&self) -> String {
         let digest = digest::digest(&digest::SHA256, &self.hosts.certificate);
         let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
@@ -91,88 +99,76 @@ impl Identity {
     }
 
     /// The authority's certificate, for clients.
-    pub(crate) fn authority_pem(&self) -> String {
-        pem("CERTIFICATE", &self.authority)
+    pub(crate) fn authority_pem(&self) -> Result<String, PkiError> {
+        self.authority().map(|certificate| certificate.to_pem())
     }
 
     /// The public key of the Image Factory.
-    pub(crate) fn factory_key_pem(&self) -> Result<String, rcgen::Error> {
-        let key = PrivatePkcs8KeyDer::from(self.factory.key.as_slice());
-        Ok(pem("PUBLIC KEY", &KeyPair::try_from(&key)?.subject_public_key_info()))
+    pub(crate) fn factory_key_pem(&self) -> Result<String, PkiError> {
+        PrivateKey::from_pkcs8(&self.factory.key).map(|key| key.public_pem())
     }
 
-    /// For clients inside the lab: whom this authority vouches for is believed.
+    /// For clients inside the lab: they trust this authority.
     pub(crate) fn roots(&self) -> Result<RootCertStore, rustls::Error> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(self.authority.clone()))?;
-        Ok(roots)
+        authorities::from_der(&self.authority)
     }
 
-    /// For who speaks as the hosts.
+    /// TLS server settings of the simulated Proxmox hosts.
     pub(crate) fn server_config(&self) -> Result<ServerConfig, rustls::Error> {
         self.hosts.server_config(&self.authority)
     }
 
-    /// For who speaks as the Image Factory.
+    /// TLS server settings of the simulated Image Factory.
     pub(crate) fn factory_config(&self) -> Result<ServerConfig, rustls::Error> {
         self.factory.server_config(&self.authority)
+    }
+
+    fn authority(&self) -> Result<Certificate, PkiError> {
+        Certificate::from_der(self.authority.clone()).ok_or(PkiError::NotCertificate)
     }
 }
 
 impl Leaf {
     fn signed_by(
-        authority: &Issuer<'_, KeyPair>,
+        authority: &Authority,
         names: BTreeSet<String>,
         addresses: BTreeSet<IpAddr>,
-    ) -> Result<Self, rcgen::Error> {
-        let mut server = CertificateParams::default();
-        server.distinguished_name = common_name(names.first().map_or("localhost", String::as_str));
-        let all = names.iter().map(String::as_str).chain(["localhost"]);
-        for name in all.collect::<BTreeSet<_>>() {
-            server.subject_alt_names.push(SanType::DnsName(name.try_into()?));
-        }
-        server.subject_alt_names.extend(addresses.iter().copied().map(SanType::IpAddress));
-        server.use_authority_key_identifier_extension = true;
-        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let certificate = server.signed_by(&key, authority)?.der().to_vec();
-        Ok(Self { certificate, key: key.serialize_der(), names, addresses })
+    ) -> Result<Self, PkiError> {
+        let all = names.iter().map(String::as_str).chain(["localhost"]).collect::<BTreeSet<_>>();
+        let all = all.into_iter().map(|name| AltName::Dns(name.to_owned()));
+        let request = LeafRequest {
+            subject: subject(names.first().map_or("localhost", String::as_str)),
+            alt_names: all.chain(addresses.iter().copied().map(AltName::Ip)).collect(),
+            usage: Usage::Server,
+            key_encipherment: false,
+            not_before: NOT_BEFORE,
+            lifetime: LIFETIME,
+        };
+        let (certificate, key) = authority.issue(&request, &mut SystemRandomness::new())?;
+        let certificate = certificate.as_der().to_vec();
+        Ok(Self { certificate, key: key.to_pkcs8().to_vec(), names, addresses })
     }
 
     fn is_for(&self, names: &BTreeSet<String>, addresses: &BTreeSet<IpAddr>) -> bool {
         names.is_subset(&self.names) && addresses.is_subset(&self.addresses)
     }
 
-    /// TLS 1.2 and 1.3, as pveproxy has them.
+    /// TLS settings with versions 1.2 and 1.3, as in pveproxy.
     fn server_config(&self, authority: &[u8]) -> Result<ServerConfig, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let chain = vec![
             CertificateDer::from(self.certificate.clone()),
             CertificateDer::from(authority.to_vec()),
         ];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
-        ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
+        tls::server()?.with_no_client_auth().with_single_cert(chain, key)
     }
-}
-
-/// The authority as its certificate describes it.
-fn authority() -> CertificateParams {
-    let mut authority = CertificateParams::default();
-    authority.distinguished_name = common_name("Proxmox Virtual Environment (talmox lab)");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority
 }
 
 fn owned(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Loopback, and the address that the lab listens on.
+/// Loopback addresses, and the address that the lab listens on.
 fn addresses(address: IpAddr) -> BTreeSet<IpAddr> {
     let mut addresses = BTreeSet::from([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
     if !address.is_unspecified() {
@@ -181,15 +177,6 @@ fn addresses(address: IpAddr) -> BTreeSet<IpAddr> {
     addresses
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");
-    format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>())
-}
-
-fn common_name(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::OrganizationName, "talmox lab");
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+fn subject(name: &str) -> Name {
+    Name { organizations: vec!["talmox lab".to_owned()], common_name: Some(name.to_owned()) }
 }

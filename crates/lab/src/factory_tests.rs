@@ -1,4 +1,4 @@
-//! From the factory to a VM's disk, as a client of the Proxmox API does it.
+//! Tests from the Image Factory to the disk of a VM, through the Proxmox API.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use talmox_talos_config::schematic::Schematic;
 
 use crate::{Lab, Settings};
 
-const PATIENCE: Duration = Duration::from_mins(30);
+const TIMEOUT: Duration = Duration::from_mins(30);
 
-/// A lab whose factory knows the schematic from an earlier time.
+/// Lab whose Image Factory already has the schematic.
 fn lab(state: &Path, schematic: &Schematic) -> Lab {
     let folder = state.join("schematics");
     std::fs::create_dir_all(&folder).unwrap();
@@ -31,7 +31,7 @@ fn lab(state: &Path, schematic: &Schematic) -> Lab {
 fn client(lab: &Lab) -> Client {
     let pve = lab.ready().pve;
     let address = lab.address();
-    let reach = Some((address.ip().to_string(), address.port()));
+    let reach = Some(talmox_talos_api::Address::new(address.ip().to_string(), address.port()));
     let settings = client::Settings {
         endpoints: vec![Endpoint { reach, ..Endpoint::new("pve", 8006) }],
         trust: Trust::Authorities(std::fs::read(pve.ca).unwrap()),
@@ -56,10 +56,10 @@ async fn download(client: &Client, url: String, name: &str) {
         verify_certificates: true,
     };
     let request = storage::download(&"pve".parse().unwrap(), &"local".parse().unwrap(), &wanted);
-    client.run(&request, PATIENCE).await.unwrap();
+    client.run(&request, TIMEOUT).await.unwrap();
 }
 
-/// The system on the disk of a VM that was made with this image.
+/// System on the disk of a VM that was created with this image.
 async fn import(lab: &Lab, client: &Client, vmid: u32, name: &str) -> Option<System> {
     let vm = Vm::new(&"pve".parse().unwrap(), VmId::new(vmid).unwrap());
     let source = format!("local:import/{name}").parse().unwrap();
@@ -69,8 +69,8 @@ async fn import(lab: &Lab, client: &Client, vmid: u32, name: &str) -> Option<Sys
         .drive(&"ide2".parse().unwrap(), &Drive::cloudinit(&lvm))
         .set("ipconfig0", "ip=10.0.0.30/24,gw=10.0.0.1")
         .set("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0");
-    client.run(&qemu::create(&vm, None, &options), PATIENCE).await.unwrap();
-    client.run(&qemu::start(&vm), PATIENCE).await.unwrap();
+    client.run(&qemu::create(&vm, None, &options), TIMEOUT).await.unwrap();
+    client.run(&qemu::start(&vm), TIMEOUT).await.unwrap();
     let drive = std::fs::read_dir(lab.state.folder.join("blobs")).unwrap();
     let mut drives = drive.filter_map(|entry| cidata_files(&entry.unwrap().path()));
     let drive = drives.next().unwrap();
@@ -83,7 +83,7 @@ async fn import(lab: &Lab, client: &Client, vmid: u32, name: &str) -> Option<Sys
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machines_disk_tells_what_was_ordered() {
+async fn the_disk_of_a_vm_contains_the_ordered_image() {
     let state = tempfile::tempdir().unwrap();
     let schematic = Schematic::default().with_extensions(["siderolabs/qemu-guest-agent"]);
     let lab = lab(state.path(), &schematic);

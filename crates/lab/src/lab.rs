@@ -1,4 +1,4 @@
-//! A lab that runs: started from settings, stopped when told.
+//! Start and stop of a lab.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use talmox_clock::{Chance, Clock};
 use talmox_lab_environment::fault::{Fault, Faults};
 use talmox_lab_environment::fetch::Outside;
 use talmox_lab_environment::{Environment, Folder, Profile, stopped};
-use talmox_lab_pve::{Gate, Keys, Patience, Recorder, Server, Site};
+use talmox_lab_pve::{Gate, Keys, RequestLog, Server, Site, Timeouts};
 use talmox_lab_talos::factory::{self, Factory, Signer};
 use talmox_lab_talos::{Hypervisor, NodeSettings, Simulation};
 use tokio::net::TcpListener;
@@ -21,43 +21,44 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Scenario;
+use crate::blob_cleanup::remove_unused_blobs;
 use crate::fault_script::FaultScript as _;
 use crate::hypervisor::PveHypervisor;
 use crate::scenario::LAB_TOKEN;
 use crate::state::{self, State};
-use crate::tidy::keep_tidy;
 
-/// How often a changed world is written down, in real time.
+/// Interval at which the lab saves its state, in real time.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Changes what chance gives to a lab that is started again from its state.
+/// Offset of the seed for each restart from saved state, so that a restarted lab draws other
+/// numbers.
 const RUN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a lab is started with.
+/// Settings of a lab.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is there in the beginning; a folder with state goes before it.
+    /// Initial state; a directory with saved state takes precedence.
     pub scenario: Scenario,
-    /// Port 0 takes any that is free.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
     pub seed: u64,
     pub profile: Profile,
-    /// Whether all work takes exactly as long as the profile says; otherwise between half and one and a half of it.
+    /// Whether operations take exactly the time of the profile; otherwise 50 % to 150 % of it.
     pub is_even: bool,
-    /// How much faster the lab's time passes than ours.
+    /// Speed of lab time relative to real time.
     pub speed: f64,
-    /// Where the lab is kept; none for one that leaves nothing behind.
+    /// Directory of the lab's state; `None` for a temporary one.
     pub state: Option<PathBuf>,
-    /// Where requests are written down.
+    /// File that requests are recorded to.
     pub record: Option<PathBuf>,
-    /// Whether the record has the answers, too.
+    /// Whether the record includes the answers.
     pub record_answers: bool,
-    /// What goes wrong, beside what the scenario says.
+    /// Faults in addition to those of the scenario.
     pub faults: Vec<Fault>,
-    /// Names under which the Image Factory is known, beside its own.
+    /// Further names of the Image Factory.
     pub factory_names: Vec<String>,
-    /// What the hosts can reach beyond loopback: `host:port`, and the loopback address for it.
+    /// Loopback address for each `host:port` that the hosts can reach.
     pub reach: BTreeMap<String, SocketAddr>,
-    pub patience: Patience,
+    pub patience: Timeouts,
     pub nodes: NodeSettings,
 }
 
@@ -76,25 +77,26 @@ impl Default for Settings {
             faults: vec![],
             factory_names: vec![],
             reach: BTreeMap::new(),
-            patience: Patience::default(),
+            patience: Timeouts::default(),
             nodes: NodeSettings::default(),
         }
     }
 }
 
-/// Where the lab is, and how to get in.
+/// Addresses and credentials of a running lab.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Ready {
     pub pve: PveReady,
     pub factory: FactoryReady,
-    /// Where names and addresses are inside the lab: an address, or `host:port`, and what stands for it.
+    /// Real address for each address or `host:port` inside the lab.
     pub reach: BTreeMap<String, String>,
-    /// How much faster the lab's time passes than ours: who waits for it waits less.
+    /// Speed of lab time relative to real time, for the waits of a client.
     pub speed: f64,
     pub time: TimeReady,
 }
 
-/// One moment by two clocks, in seconds since 1970. Whoever joins later reckons from there how late it is in the lab.
+/// One moment in real time and in lab time, in seconds since 1970. A client computes the current
+/// lab time from it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TimeReady {
     pub machine: f64,
@@ -109,11 +111,11 @@ pub struct FactoryReady {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct PveReady {
     pub url: String,
-    /// The host that answers there.
+    /// Name of the Proxmox host that answers at this address.
     pub node: String,
-    /// A file with the authority's certificate.
+    /// Path of the file with the CA certificate.
     pub ca: PathBuf,
-    /// SHA-256 of the server's certificate.
+    /// SHA-256 fingerprint of the server certificate.
     pub fingerprint: String,
     pub token_id: String,
     pub token_secret: String,
@@ -122,7 +124,7 @@ pub struct PveReady {
 }
 
 impl Ready {
-    /// A clock that shows the lab's time.
+    /// Clock that shows the lab time.
     pub fn clock(&self) -> Clock {
         let passed = Clock::real().since_epoch().as_secs_f64() - self.time.machine;
         let now = self.time.lab + passed * self.speed;
@@ -149,7 +151,7 @@ impl std::fmt::Debug for PveReady {
     }
 }
 
-/// A lab that runs until it is stopped or dropped.
+/// Running lab. Dropping it stops it.
 #[derive(Debug)]
 pub struct Lab {
     pub(crate) site: Arc<Site>,
@@ -157,14 +159,14 @@ pub struct Lab {
     simulation: Arc<Simulation>,
     address: SocketAddr,
     factory: SocketAddr,
-    /// The names that stand for the factory's address.
+    /// Names of the Image Factory.
     factory_names: Vec<String>,
     stop: watch::Sender<bool>,
     running: Vec<JoinHandle<()>>,
 }
 
 impl Lab {
-    /// Starts a lab inside the tokio runtime that this is called in.
+    /// Starts a lab in the current tokio runtime.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let Settings { scenario, listen, seed, profile, speed, .. } = settings;
         let folder = match &settings.state {
@@ -180,7 +182,8 @@ impl Lab {
         let address = (listen.ip(), names.as_slice());
         let (state, world, blobs) = State::open(folder, scenario, address, clock, seed)?;
         let identity = &state.keys.identity;
-        state.folder.write("ca.pem", identity.authority_pem().as_bytes())?;
+        let authority = identity.authority_pem().map_err(io::Error::other)?;
+        state.folder.write("ca.pem", authority.as_bytes())?;
         let seed = seed.wrapping_add(state.runs.wrapping_mul(RUN_STEP));
         let chance = if settings.is_even { Chance::even(seed) } else { Chance::new(seed) };
         let roots = identity.roots().map_err(io::Error::other)?;
@@ -189,7 +192,7 @@ impl Lab {
             factory_names.iter().map(|name| (https(name), reachable(factory_address))).collect();
         reach.extend(settings.reach);
         let environment = Environment::new(clock, chance, profile);
-        let environment = Arc::new(environment.with_outside(Outside { reach, roots }));
+        let environment = Arc::new(environment.with_outside(Outside::new(reach).with_roots(roots)));
         let site = Site::new(world, blobs, Arc::clone(&environment));
         let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
         for fault in faults {
@@ -197,7 +200,7 @@ impl Lab {
         }
         let (listener, address) = bind(listen)?;
         let recorder = settings.record.as_deref().map(|path| {
-            Recorder::open(path, settings.record_answers)
+            RequestLog::open(path, settings.record_answers)
                 .map_err(|error| at(&path.display(), &error))
         });
         let gate = Gate {
@@ -210,13 +213,12 @@ impl Lab {
             listener,
             tls: TlsAcceptor::from(Arc::new(tls)),
             gate: Arc::new(gate),
-            patience: settings.patience,
+            timeouts: settings.patience,
         };
         let factory_tls = identity.factory_config().map_err(io::Error::other)?;
-        let (stop, told) = watch::channel(false);
+        let (stop, stop_signal) = watch::channel(false);
         let state = Arc::new(state);
         let hypervisor: Arc<dyn Hypervisor> = Arc::new(PveHypervisor(Arc::clone(&site)));
-        let authority = state.keys.identity.authority_pem();
         let signer = Signer {
             certificate: authority.clone(),
             public_key: state.keys.identity.factory_key_pem().map_err(io::Error::other)?,
@@ -235,14 +237,18 @@ impl Lab {
         site.start_daemons();
         simulation.restore_etcds(state.read_etcds()?);
         let mut running = vec![
-            tokio::spawn(Arc::clone(&simulation).run(told.clone())),
-            tokio::spawn(server.run(told.clone())),
-            tokio::spawn(factory.run(told.clone())),
-            tokio::spawn(keep_tidy(Arc::clone(&site), told.clone())),
+            tokio::spawn(Arc::clone(&simulation).run(stop_signal.clone())),
+            tokio::spawn(server.run(stop_signal.clone())),
+            tokio::spawn(factory.run(stop_signal.clone())),
+            tokio::spawn(remove_unused_blobs(Arc::clone(&site), stop_signal.clone())),
         ];
         if settings.state.is_some() {
-            let saving =
-                keep_saving(Arc::clone(&site), Arc::clone(&simulation), Arc::clone(&state), told);
+            let saving = keep_saving(
+                Arc::clone(&site),
+                Arc::clone(&simulation),
+                Arc::clone(&state),
+                stop_signal,
+            );
             running.push(tokio::spawn(saving));
         }
         let factory = factory_address;
@@ -291,23 +297,23 @@ impl Lab {
         self.site.clock
     }
 
-    /// What goes wrong from now on.
+    /// Fault rules of the lab, which can be changed while it runs.
     pub fn faults(&self) -> &Faults {
         &self.site.environment.faults
     }
 
-    /// How many etcd clusters were bootstrapped since the lab exists, whatever became of them. Two of one Talos cluster are a
-    /// split brain, which no API of a single node shows.
+    /// Number of etcd clusters that were ever bootstrapped in this lab. Two of one Talos cluster
+    /// are a split brain, which the API of a single node does not show.
     pub fn etcd_clusters(&self) -> usize {
         self.simulation.etcd_clusters()
     }
 
-    /// Gives a host its power back that a fault took.
+    /// Switches a host on that a fault switched off.
     pub fn switch_on(&self, host: &str) {
         self.site.switch_on_host(host);
     }
 
-    /// Closes all connections and saves what lasts.
+    /// Closes all connections and saves the state.
     pub async fn stop(self) -> io::Result<()> {
         self.stop.send_replace(true);
         for running in self.running {
@@ -326,12 +332,12 @@ fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((TcpListener::from_std(listener)?, address))
 }
 
-/// A host where HTTPS usually is.
+/// Address `host:443` for a host name.
 fn https(name: &str) -> String {
     format!("{name}:443")
 }
 
-/// A lab that listens everywhere is reached on this machine too.
+/// Address at which a lab that listens on all addresses is reachable from this machine.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -341,12 +347,12 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Says what an error is about.
+/// Adds the object of an error to its message.
 fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{place}: {error}"))
 }
 
-/// Saves now and then, so that a lab that is killed loses little.
+/// Saves the state periodically, so that a killed lab loses little.
 async fn keep_saving(
     site: Arc<Site>,
     simulation: Arc<Simulation>,
@@ -359,13 +365,13 @@ async fn keep_saving(
             () = clock.sleep(SAVE_EVERY) => {}
             () = stopped(&mut stop) => return,
         }
-        let picture = state.picture(&site.world());
+        let snapshot_json = state.snapshot_json(&site.world());
         let (state, simulation, clock) = (Arc::clone(&state), Arc::clone(&simulation), site.clock);
         let stored = tokio::task::spawn_blocking(move || {
             state.save_etcds(&simulation.save_etcds())?;
-            state.store(picture?, clock)
+            state.store(snapshot_json?, clock)
         });
-        // A full disk now may have room the next time; the last save tells.
+        // A failed save, for instance on a full disk, is retried; the last save reports its error.
         stored.await.ok();
     }
 }

@@ -1,4 +1,4 @@
-//! What a lab is when it starts again: its world, its certificate, the keys of its tickets.
+//! Saved state of a lab: the simulated Proxmox, its certificates, and the keys that sign tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,15 +22,15 @@ const WORLD: &str = "world.json";
 const KEYS: &str = "keys.json";
 const ETCDS: &str = "etcd.json";
 const TIME: &str = "time.json";
-/// Told apart from what later versions write.
+/// Version of the format of the saved state.
 const FORMAT: u32 = 1;
 
-/// Whether a lab was kept in this folder.
+/// Whether the directory contains a saved lab.
 pub fn has_state(folder: &Path) -> bool {
     folder.join(WORLD).exists()
 }
 
-/// The seed of the lab that was kept in this folder, if there is one.
+/// Seed of the lab saved in this directory, if any.
 pub fn saved_seed(folder: &Path) -> Option<u64> {
     #[derive(Deserialize)]
     struct Seeded {
@@ -40,13 +40,13 @@ pub fn saved_seed(folder: &Path) -> Option<u64> {
     serde_json::from_slice::<Seeded>(&bytes).ok().map(|saved| saved.seed)
 }
 
-/// What time it was in the lab that was kept in this folder, in seconds since 1970.
+/// Lab time of the lab saved in this directory, in seconds since 1970.
 pub fn saved_time(folder: &Path) -> Option<u64> {
     serde_json::from_slice(&std::fs::read(folder.join(TIME)).ok()?).ok()
 }
 
-/// The time of a lab in this folder: it goes on from where it was, and never jumps back. A fast one may have been far
-/// ahead of ours.
+/// Clock of a lab in this directory. It continues from the saved time and never jumps back, because
+/// lab time may have been far ahead of real time.
 pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
     let clock = Clock::scaled(speed);
     let Some(bytes) = folder.read(TIME)? else { return Ok(clock) };
@@ -55,22 +55,22 @@ pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
     Ok(clock.not_before(Duration::from_secs(reached)))
 }
 
-/// Everything that lasts, in its folder.
+/// Saved state of a lab in its directory.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) folder: Arc<Folder>,
     pub(crate) keys: SavedKeys,
-    /// How often a lab was started from this folder.
+    /// Number of starts of a lab from this directory.
     pub(crate) runs: u64,
     seed: u64,
-    /// What the folder's files say now.
+    /// Current content of the files in the directory.
     saved: Mutex<BTreeMap<&'static str, Vec<u8>>>,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SavedKeys {
     pub(crate) identity: Identity,
-    /// The seed of the keys that sign tickets.
+    /// Seed of the keys that sign tickets.
     pub(crate) tickets: Vec<u8>,
 }
 
@@ -96,8 +96,8 @@ struct Saved {
 }
 
 impl State {
-    /// What the folder has, else what the scenario says. New certificates are for this address and
-    /// these names of the Image Factory.
+    /// Opens the saved state in the directory, or creates it from the scenario. New certificates
+    /// are for this address and these names of the Image Factory.
     pub(crate) fn open(
         folder: Folder,
         scenario: Scenario,
@@ -112,12 +112,12 @@ impl State {
                 let saved: Saved = serde_json::from_slice(&bytes)
                     .map_err(|error| unreadable(&folder, WORLD, &error.to_string()))?;
                 if saved.format != FORMAT {
-                    let text = format!("format {} is not known", saved.format);
+                    let text = format!("file format {} is not supported", saved.format);
                     return Err(unreadable(&folder, WORLD, &text));
                 }
                 check_written(&saved.world)
                     .map_err(|error| unreadable(&folder, WORLD, &error.to_string()))?;
-                (saved.runs + 1, after_power_cut(saved.world, now))
+                (saved.runs + 1, after_power_failure(saved.world, now))
             }
             None => (0, scenario.into_world(&blobs, now, &mut Chance::new(seed))?),
         };
@@ -139,43 +139,44 @@ impl State {
         Ok((state, world, blobs))
     }
 
-    /// Writes the world down, if it changed since the last time.
+    /// Saves the state of the simulated Proxmox if it changed.
     pub(crate) fn save(&self, world: &World, clock: Clock) -> io::Result<()> {
         if self.folder.is_kept() {
-            self.store(self.picture(world)?, clock)?;
+            self.store(self.snapshot_json(world)?, clock)?;
         }
         Ok(())
     }
 
-    /// The world as it is written; taking it needs the world, storing it does not.
-    pub(crate) fn picture(&self, world: &World) -> io::Result<Vec<u8>> {
+    /// Serialized state of the simulated Proxmox. Serializing needs access to it, storing does not.
+    pub(crate) fn snapshot_json(&self, world: &World) -> io::Result<Vec<u8>> {
         Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, seed: self.seed, world })?)
     }
 
-    /// The time goes first: whenever the lab is killed, nothing in its world is ahead of it.
-    pub(crate) fn store(&self, picture: Vec<u8>, clock: Clock) -> io::Result<()> {
-        // The second that has begun counts.
+    /// Stores the serialized state. The time is stored first, so that no time in the state of a
+    /// killed lab is ahead of it.
+    pub(crate) fn store(&self, snapshot_json: Vec<u8>, clock: Clock) -> io::Result<()> {
+        // The time is rounded up to full seconds.
         self.store_as(TIME, serde_json::to_vec(&clock.unix().saturating_add(1))?)?;
-        self.store_as(WORLD, picture)
+        self.store_as(WORLD, snapshot_json)
     }
 
-    fn store_as(&self, name: &'static str, picture: Vec<u8>) -> io::Result<()> {
+    fn store_as(&self, name: &'static str, snapshot_json: Vec<u8>) -> io::Result<()> {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        if saved.get(name) != Some(&picture) {
-            self.folder.write(name, &picture)?;
-            saved.insert(name, picture);
+        if saved.get(name) != Some(&snapshot_json) {
+            self.folder.write(name, &snapshot_json)?;
+            saved.insert(name, snapshot_json);
         }
         Ok(())
     }
 
-    /// The etcd clusters of a lab that was kept.
+    /// etcd clusters of a saved lab.
     pub(crate) fn read_etcds(&self) -> io::Result<Vec<SavedCluster>> {
         let Some(bytes) = self.folder.read(ETCDS)? else { return Ok(vec![]) };
         let read = serde_json::from_slice(&bytes);
         read.map_err(|error| unreadable(&self.folder, ETCDS, &error.to_string()))
     }
 
-    /// Writes the etcd clusters down, if they changed since the last time.
+    /// Saves the etcd clusters if they changed.
     pub(crate) fn save_etcds(&self, clusters: &[SavedCluster]) -> io::Result<()> {
         if self.folder.is_kept() {
             self.store_as(ETCDS, serde_json::to_vec(clusters)?)?;
@@ -192,7 +193,7 @@ fn new_keys(world: &World, address: IpAddr, factory: &[&str]) -> io::Result<Save
     Ok(SavedKeys { identity, tickets })
 }
 
-/// A lab that moved to another address gets a certificate that names it. Whether that was so.
+/// Reissues the certificates of a lab that moved to another address. Returns whether it did.
 fn renewed(
     keys: SavedKeys,
     world: &World,
@@ -212,17 +213,17 @@ fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Guests are off, which the world does not save, and what ran has broken off.
-fn after_power_cut(mut world: World, now: u64) -> World {
-    world.tasks.break_off(now);
+/// State after a power failure: guests are off and running tasks are aborted.
+fn after_power_failure(mut world: World, now: u64) -> World {
+    world.tasks.end_running(now);
     for host in world.hosts.values_mut() {
         host.booted = now;
     }
     world
 }
 
-/// Proxmox keeps what nodes wrote onto volumes and cannot read it: a node that could not either would boot without its
-/// config.
+/// Checks that the data that nodes wrote to volumes can be parsed. Proxmox stores it without
+/// parsing, and a node with unreadable data would boot without its config.
 fn check_written(world: &World) -> serde_json::Result<()> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     for volume in volumes.flat_map(|volumes| volumes.values()) {
@@ -234,7 +235,7 @@ fn check_written(world: &World) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// What the volumes of the world consist of.
+/// Blobs that the volumes consist of.
 pub(crate) fn blobs_of(world: &World) -> BTreeSet<BlobId> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     let volumes = volumes.flat_map(|volumes| volumes.values());

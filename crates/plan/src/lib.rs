@@ -14,4 +14,3 @@ pub mod plan;
 pub mod planning;
 pub mod rights;
 pub mod sha256;
-pub mod url;

@@ -9,8 +9,8 @@ pub mod fingerprint;
 pub mod id;
 pub mod property;
 pub mod request;
-pub mod secret;
+pub mod secret_parameter;
 pub mod wire;
 
 pub use request::Request;
-pub use secret::Secret;
+pub use talmox_values::SecretText;

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use talmox_values::secret::REDACTED;
+
 use crate::encode;
 use crate::id::{NodeName, StorageId};
-use crate::secret::{REDACTED, is_secret};
+use crate::secret_parameter::is_secret;
 use crate::wire::{Answer, Decode, Unreadable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustls::ClientConnection;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, ClientConnection};
-use talmox_tls::ByLeaf;
+use talmox_net::{ByLeaf, tls};
 
 pub use talmox_pve_types::fingerprint::{BadFingerprint, Fingerprint};
 
@@ -41,28 +41,26 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     // Takes every certificate, and notes it.
     let note = Arc::clone(&seen);
     let verifier = ByLeaf::new(move |leaf| note.set(Fingerprint::of(leaf)).is_ok());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let config = tls::client()
         .map_err(|error| handshake(io::Error::other(error)))?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    let mut tls = ClientConnection::new(Arc::new(config), name)
+    let mut connection = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;
-    // One deadline for all of it: a server that sends a byte now and then must not hold us up.
+    // One deadline for the whole handshake: a server that sends a byte now and then must not delay its end.
     let started = now();
-    while tls.is_handshaking() {
+    while connection.is_handshaking() {
         let left = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
         let silent = || ProbeError::Silent { host: host.to_owned(), port };
         let left = left.ok_or_else(silent)?;
         socket.set_read_timeout(Some(left)).map_err(handshake)?;
-        let step = if tls.wants_write() {
-            tls.write_tls(&mut socket)
+        let step = if connection.wants_write() {
+            connection.write_tls(&mut socket)
         } else {
-            tls.read_tls(&mut socket).and_then(|count| match count {
+            connection.read_tls(&mut socket).and_then(|count| match count {
                 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                count => tls.process_new_packets().map(|_| count).map_err(io::Error::other),
+                count => connection.process_new_packets().map(|_| count).map_err(io::Error::other),
             })
         };
         match step {
@@ -72,8 +70,8 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
         }
     }
     // The last words of the handshake, so that the server sees it end well.
-    while tls.wants_write() {
-        tls.write_tls(&mut socket).map_err(handshake)?;
+    while connection.wants_write() {
+        connection.write_tls(&mut socket).map_err(handshake)?;
     }
     seen.get().copied().ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
 }
@@ -112,7 +110,11 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use rustls::{ServerConfig, ServerConnection};
+    use rustls::ServerConnection;
+    use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+    use talmox_talos_config::pki::{AltName, KeyKind, LeafRequest, Name, Usage, self_signed};
+    use talmox_talos_config::random::SystemRandomness;
+    use talmox_talos_config::time::UnixTime;
 
     use super::*;
 
@@ -120,19 +122,21 @@ mod tests {
 
     #[test]
     fn the_certificate_of_a_server_is_read() {
-        let made = rcgen::generate_simple_self_signed(vec!["pve".to_owned()]).unwrap();
-        let expected = Fingerprint::of(made.cert.der());
-        let config = ServerConfig::builder_with_provider(Arc::new(
-            rustls::crypto::aws_lc_rs::default_provider(),
-        ))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![made.cert.der().clone()],
-            made.signing_key.serialize_der().try_into().unwrap(),
-        )
-        .unwrap();
+        let request = LeafRequest {
+            subject: Name::organization("pve"),
+            alt_names: vec![AltName::Dns("pve".to_owned())],
+            usage: Usage::Server,
+            key_encipherment: false,
+            not_before: UnixTime::from_seconds(0),
+            lifetime: Duration::from_hours(200 * 365 * 24),
+        };
+        let (certificate, key) =
+            self_signed(&request, KeyKind::EcdsaP256, &mut SystemRandomness::new()).unwrap();
+        let expected = Fingerprint::of(certificate.as_der());
+        let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
+        let key = PrivatePkcs8KeyDer::from(key.to_pkcs8().to_vec()).into();
+        let config = tls::server().unwrap().with_no_client_auth();
+        let config = config.with_single_cert(chain, key).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {

@@ -43,5 +43,5 @@ mod tls;
 pub use client::Client;
 pub use error::PveError;
 pub use talmox_pve_types::wire::Unreadable;
-pub use talmox_pve_types::{Request, Secret, api, config, id, property, request, secret};
+pub use talmox_pve_types::{Request, SecretText, api, config, id, property, request};
 pub use tls::TrustError;

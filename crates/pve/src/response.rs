@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use talmox_pve_types::secret::is_secret;
+use talmox_pve_types::secret_parameter::is_secret;
 use talmox_pve_types::wire::{Answer, Fields, Unreadable, text};
 
 use crate::error::{Lost, NotSent, PveError, Rejection};

@@ -1,13 +1,12 @@
-//! Whom to trust, and TLS made of it.
+//! How certificates of Proxmox hosts are judged, and the TLS set-up for it.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{CertificateError, ClientConfig, OtherError, RootCertStore};
-use talmox_tls::ByLeaf;
+use rustls::{CertificateError, ClientConfig, OtherError};
+use talmox_net::authorities::{self, AuthorityError};
+use talmox_net::{ByLeaf, tls};
 
 use crate::fingerprint::Fingerprint;
 
@@ -20,18 +19,14 @@ pub enum Trust {
     Authorities(Vec<u8>),
     /// By its fingerprint alone, which must be one of these. Every host of a cluster has its own.
     Pinned(BTreeSet<Fingerprint>),
-    /// Not at all: whoever answers gets the credentials. Whoever chooses this must warn the user.
+    /// Not at all: any server that answers gets the credentials. The caller must warn the user.
     Insecure,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    #[error("the authorities that this machine trusts cannot be read")]
-    NoSystemRoots(#[source] Option<rustls_native_certs::Error>),
-    #[error("there is no certificate of an authority in PEM form")]
-    NoAuthority,
-    #[error("the certificate of an authority is not sound")]
-    BadAuthority(#[source] rustls::Error),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     #[error("no fingerprint is given")]
     NoFingerprint,
     #[error("TLS cannot be set up")]
@@ -56,14 +51,13 @@ impl NotPinned {
 
 /// TLS as a client, for HTTP/1.1, which is all that Proxmox speaks.
 pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(TrustError::Setup)?;
+    let builder = tls::client().map_err(TrustError::Setup)?;
     let mut config = match trust {
-        Trust::System => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
+        Trust::System => {
+            builder.with_root_certificates(authorities::system()?).with_no_client_auth()
+        }
         Trust::Authorities(pem) => {
-            builder.with_root_certificates(authorities(pem)?).with_no_client_auth()
+            builder.with_root_certificates(authorities::from_pem(pem)?).with_no_client_auth()
         }
         Trust::Pinned(pins) => {
             if pins.is_empty() {
@@ -86,26 +80,4 @@ pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-/// What stands in the usual places, or where `SSL_CERT_FILE` and `SSL_CERT_DIR` say. The platform's
-/// own verifier would do the same on Linux, with more packages.
-fn system_roots() -> Result<RootCertStore, TrustError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // Some of those places hold what no one can use; the rest stands.
-    let (added, _ignored) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
-        return Err(TrustError::NoSystemRoots(found.errors.into_iter().next()));
-    }
-    Ok(roots)
-}
-
-fn authorities(pem: &[u8]) -> Result<RootCertStore, TrustError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|_| TrustError::NoAuthority)?;
-        roots.add(certificate).map_err(TrustError::BadAuthority)?;
-    }
-    if roots.is_empty() { Err(TrustError::NoAuthority) } else { Ok(roots) }
 }

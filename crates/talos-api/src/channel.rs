@@ -11,11 +11,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use talmox_values::Address;
 use tokio::sync::Mutex;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service};
 
-use crate::address::Address;
 use crate::dial::{DialError, Dialer, Stream};
 use crate::trace;
 

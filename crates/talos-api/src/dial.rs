@@ -14,14 +14,13 @@ use std::time::Duration;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig};
 use socket2::{SockRef, TcpKeepalive};
+use talmox_net::{ConnectError, Reach};
+use talmox_values::Address;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-use crate::address::Address;
-use crate::reach::{ConnectError, Reach};
 
 /// Why there is no connection. Nothing was asked yet, so trying again is safe.
 #[derive(Debug, thiserror::Error)]

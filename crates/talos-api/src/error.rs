@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use talmox_values::Address;
 use tonic::{Code, Status};
 
-use crate::address::Address;
 use crate::channel::Unanswered;
 use crate::dial::DialError;
 use crate::node_service::plain;
@@ -200,9 +200,10 @@ fn code_name(code: Code) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::node_address;
 
     fn call() -> Call {
-        Call { operation: "Bootstrap", node: Address::new("10.0.0.11") }
+        Call { operation: "Bootstrap", node: node_address("10.0.0.11") }
     }
 
     #[test]
@@ -353,7 +354,7 @@ mod tests {
         }
         let down = Status::unavailable("connection error: desc = \"connect: connection refused\"");
         assert!(TalosError::new(call(), down).is_untouched());
-        let dial = DialError::Silent { target: Address::new("10.0.0.11") };
+        let dial = DialError::Silent { target: node_address("10.0.0.11") };
         let status = Status::from_error(Box::new(Unanswered::Dial(Arc::new(dial))));
         let unreachable = TalosError::new(call(), status);
         assert!(matches!(unreachable, TalosError::Unreachable { .. }), "{unreachable:?}");

@@ -20,7 +20,6 @@ pub mod pin;
 pub mod probe;
 pub mod proto;
 pub mod quorum;
-pub mod reach;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod upgrade;
@@ -32,7 +31,7 @@ mod node_service;
 mod tls;
 mod trace;
 
-pub use address::Address;
+pub use address::{node_address, parse_node_address};
 pub use client::{Client, Limits, Settings};
 pub use credentials::{Credentials, CredentialsError};
 pub use dial::DialError;
@@ -42,7 +41,8 @@ pub use follow::{Follow, FollowError};
 pub use machine::{Expected, Machine};
 pub use pin::{BadPin, Pin};
 pub use probe::{Verdict, probe};
-pub use reach::{ConnectError, Reach};
+pub use talmox_net::{ConnectError, Reach};
+pub use talmox_values::Address;
 pub use tls::SetupError;
 pub use tonic::Code;
 pub use upgrade::UpgradePath;

@@ -12,8 +12,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use rustls::{AlertDescription, CertificateError};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::time::UnixTime;
+use talmox_values::Address;
 
-use crate::address::Address;
 use crate::channel::{Channel, Unanswered};
 use crate::client::{Client, Settings};
 use crate::credentials::Credentials;

@@ -5,10 +5,10 @@
 
 use std::future::Future;
 
+use talmox_values::Address;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span, debug_span, info_span};
 
-use crate::address::Address;
 use crate::dial::{Dialed, Dialer, Failed};
 use crate::error::{Call, TalosError};
 
@@ -79,10 +79,11 @@ mod tests {
     use tonic::Status;
 
     use super::*;
+    use crate::address::node_address;
 
     #[test]
     fn what_a_node_says_about_a_config_is_not_part_of_an_outcome() {
-        let call = Call { operation: "ApplyConfiguration", node: Address::new("10.0.0.11") };
+        let call = Call { operation: "ApplyConfiguration", node: node_address("10.0.0.11") };
         let status = Status::invalid_argument("cannot unmarshal !!str `hunter2` into int");
         let error = TalosError::new(call, status);
         assert_eq!(outcome(&error), "InvalidArgument");

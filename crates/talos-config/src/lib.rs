@@ -11,7 +11,7 @@
 
 pub mod age;
 mod any;
-mod cel;
+pub mod cel;
 pub mod cidata;
 pub mod client;
 pub mod contract;
@@ -30,7 +30,6 @@ pub mod pki;
 pub mod random;
 mod schema;
 pub mod schematic;
-pub mod secret;
 pub mod secrets;
 pub mod sops;
 mod tags;
@@ -40,3 +39,4 @@ pub mod validate;
 
 pub use document::{Config, DecodeError, Document};
 pub use schema::Release;
+pub use talmox_values::secret;

@@ -1,12 +1,15 @@
-//! A machine's first network, before it has a machine config. Both ways to hand it over take the
-//! same input: [`meta`](crate::meta) and [`cidata`](crate::cidata).
+//! First network of a machine, before it has a machine config. It is passed by [`meta`](crate::meta) or by
+//! [`cidata`](crate::cidata).
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Everything a machine needs to be reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use talmox_values::MacAddress;
+
+/// Everything that a machine needs to be reachable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstNetwork {
     /// With a domain behind the first dot, if there is one.
     pub hostname: String,
@@ -16,7 +19,7 @@ pub struct FirstNetwork {
 }
 
 /// A network card with its static addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstLink {
     /// Such as `eth0`.
     pub name: String,
@@ -36,16 +39,12 @@ pub struct Prefix {
     length: u8,
 }
 
-/// Displays in lower case with colons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MacAddress(pub [u8; 6]);
-
-/// A text that is no network address.
+/// A text that is not a network address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("`{text}` is not {expected}")]
 pub struct AddressError {
     text: String,
-    wanted: &'static str,
+    expected: &'static str,
 }
 
 impl Prefix {
@@ -104,7 +103,7 @@ impl FromStr for Prefix {
             .and_then(|(address, length)| Self::new(address.parse().ok()?, length.parse().ok()?));
         parsed.ok_or_else(|| AddressError {
             text: text.to_owned(),
-            wanted: "an address with a prefix length",
+            expected: "an address with a prefix length",
         })
     }
 }
@@ -115,28 +114,25 @@ impl fmt::Display for Prefix {
     }
 }
 
-impl FromStr for MacAddress {
-    type Err = AddressError;
+/// Implements the JSON form of an address: its text.
+macro_rules! json_text {
+    ($address:ty) => {
+        impl Serialize for $address {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let parts = text.split([':', '-']).map(|part| {
-            let is_hex = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
-            u8::from_str_radix(part, 16).ok().filter(|_| is_hex)
-        });
-        let bytes: Option<Vec<u8>> = parts.collect();
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes
-            .map(Self)
-            .ok_or_else(|| AddressError { text: text.to_owned(), wanted: "a MAC address" })
-    }
+        impl<'de> Deserialize<'de> for $address {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse::<Self>().map_err(de::Error::custom)
+            }
+        }
+    };
 }
 
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.0.map(|byte| format!("{byte:02x}"));
-        f.write_str(&parts.join(":"))
-    }
-}
+json_text!(Prefix);
 
 #[cfg(test)]
 mod tests {
@@ -154,11 +150,6 @@ mod tests {
         assert_eq!("fd00::1/64".parse::<Prefix>().unwrap().netmask(), None);
         for text in ["10.0.0.1", "10.0.0.1/33", "x/8"] {
             assert!(text.parse::<Prefix>().is_err(), "{text}");
-        }
-        let mac: MacAddress = "BC-24-11-00-00-0a".parse().unwrap();
-        assert_eq!(mac.to_string(), "bc:24:11:00:00:0a");
-        for text in ["bc:24:11:00:00", "bc:24:11:00:00:0g", "bc:24:11:00:00:+a"] {
-            assert!(text.parse::<MacAddress>().is_err(), "{text}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Comments, for those who must keep them.
+//! Comments in trees.
 //!
-//! A tree holds comments only when it was read with
-//! [`read_with_comments`](crate::read_with_comments). They stand among the items of a list and the
-//! entries of a mapping, as nodes with a tag that no source text can spell. A comment beside a value
+//! A tree contains comments only if it was read with
+//! [`read_with_comments`](crate::read_with_comments). They are nodes among the items of a list and
+//! the entries of a mapping, with a tag that no source text can contain. A comment beside a value
 //! (`a: 1 # why`) moves in front of it.
 
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
-/// No YAML text can hold a tag with a NUL in it.
+/// Tag of comment nodes. No YAML text can contain a tag with a NUL.
 const COMMENT_TAG: &str = "\0comment";
 
 impl Node {
-    /// A comment; `text` is what follows the `#`.
+    /// Comment node; `text` follows the `#`.
     pub fn comment(text: impl Into<String>) -> Self {
         let scalar = Scalar { text: text.into(), style: Style::Plain };
         Self {
@@ -22,7 +22,7 @@ impl Node {
         }
     }
 
-    /// The text after the `#`, if this node is a comment.
+    /// Text after the `#`, if this node is a comment.
     pub fn as_comment(&self) -> Option<&str> {
         match self.tag.as_deref() {
             Some(COMMENT_TAG) => self.as_str(),
@@ -30,7 +30,7 @@ impl Node {
         }
     }
 
-    /// The same tree without comments.
+    /// Returns the tree without comments.
     #[must_use]
     pub fn without_comments(&self) -> Self {
         let value = match &self.value {
@@ -62,28 +62,28 @@ impl Node {
 }
 
 impl Entry {
-    /// A comment among the entries of a mapping.
+    /// Comment among the entries of a mapping.
     pub fn comment(text: impl Into<String>) -> Self {
         Self { key: Node::comment(text), value: Node::default() }
     }
 
-    /// The text after the `#`, if this entry is a comment.
+    /// Text after the `#`, if this entry is a comment.
     pub fn as_comment(&self) -> Option<&str> {
         self.key.as_comment()
     }
 }
 
-/// A comment as the parser told of it.
-pub(crate) struct Found {
+/// Comment reported by the parser.
+pub(crate) struct ParsedComment {
     text: String,
     start: usize,
-    /// How many characters stand before the `#` on its line.
+    /// Number of characters before the `#` on its line.
     column: usize,
-    /// Nothing but blanks stands before it on its line.
+    /// Whether only blanks precede it on its line.
     own_line: bool,
 }
 
-impl Found {
+impl ParsedComment {
     pub(crate) fn new(source: &str, text: &str, span: Span) -> Self {
         let line = line_before(source, span.start);
         Self {
@@ -100,10 +100,10 @@ fn line_before(source: &str, at: usize) -> &str {
     before.rsplit('\n').next().unwrap_or_default()
 }
 
-/// Puts the comments of a text into its trees. On a line of its own, a comment belongs to the
-/// innermost collection that is not indented deeper than it.
-pub(crate) fn place(source: &str, documents: &mut [Node], mut found: Vec<Found>) {
-    // The parser looks ahead, and may tell of a comment before the node in front of it.
+/// Inserts the comments of a text into its trees. A comment on its own line belongs to the
+/// innermost collection that is not indented deeper.
+pub(crate) fn place(source: &str, documents: &mut [Node], mut found: Vec<ParsedComment>) {
+    // The parser looks ahead, and may report a comment before the node in front of it.
     found.sort_by_key(|comment| comment.start);
     let mut placer = Placer { source, found: found.into_iter().peekable() };
     let starts: Vec<usize> = documents.iter().map(|node| node.span.start).collect();
@@ -116,7 +116,7 @@ pub(crate) fn place(source: &str, documents: &mut [Node], mut found: Vec<Found>)
     }
 }
 
-/// Where the `---` stands that begins the document at `start`.
+/// Position of the `---` before the document at `start`.
 fn marker_before(source: &str, start: usize) -> usize {
     let before = source.get(..start).unwrap_or_default();
     before.rfind("\n---").map_or(start, |at| at + 1)
@@ -124,13 +124,14 @@ fn marker_before(source: &str, start: usize) -> usize {
 
 struct Placer<'a> {
     source: &'a str,
-    found: std::iter::Peekable<std::vec::IntoIter<Found>>,
+    found: std::iter::Peekable<std::vec::IntoIter<ParsedComment>>,
 }
 
 impl Placer<'_> {
-    /// `from` is where the node's own entry begins, `limit` where the next thing after it does.
+    /// Inserts comments into a node. `from` is the start of the node's entry, `limit` the start of
+    /// the next entry.
     fn node(&mut self, node: &mut Node, from: usize, limit: usize) {
-        // An alias stands for a node elsewhere, whose comments are there too.
+        // An alias expands to a node elsewhere, which has its own comments.
         if node.span.start < from {
             return;
         }
@@ -169,7 +170,7 @@ impl Placer<'_> {
         }
     }
 
-    /// Walks the value of an entry; comments beside the entry are handed back.
+    /// Processes the value of an entry; returns the comments beside the entry.
     fn item(&mut self, value: &mut Node, from: usize, limit: usize) -> Vec<String> {
         let mut beside = vec![];
         let is_scalar = value.as_scalar().is_some();
@@ -196,7 +197,7 @@ impl Placer<'_> {
         texts.into_iter()
     }
 
-    /// What is left at the end of a collection.
+    /// Remaining comments at the end of a collection.
     fn rest(&mut self, column: usize, limit: usize, flow_end: Option<usize>) -> Vec<String> {
         let mut texts = vec![];
         while let Some(comment) = self.found.next_if(|comment| match flow_end {
@@ -209,7 +210,7 @@ impl Placer<'_> {
     }
 }
 
-/// Where the next entry begins; what an alias or a merge key brought stands elsewhere.
+/// Start of the next entry; skips entries that an alias or a merge key brought from elsewhere.
 fn next_start(starts: &[usize], index: usize, from: usize, limit: usize) -> usize {
     starts.get(index + 1).copied().filter(|next| *next >= from).unwrap_or(limit)
 }
@@ -218,7 +219,7 @@ fn next_start(starts: &[usize], index: usize, from: usize, limit: usize) -> usiz
 mod tests {
     use crate::{Node, emit_all, read, read_with_comments};
 
-    fn again(text: &str) -> String {
+    fn round_trip(text: &str) -> String {
         let documents = read_with_comments(text).expect("readable");
         let bare: Vec<_> = documents.iter().map(Node::without_comments).collect();
         let plain = read(text).expect("readable");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_come_back_in_their_place() {
+    fn comments_round_trip_in_place() {
         let text = "\
 # top
 a:
@@ -259,40 +260,40 @@ h: |
 # end
 #
 ";
-        assert_eq!(again(text), text);
+        assert_eq!(round_trip(text), text);
     }
 
     #[test]
-    fn comments_beside_values_move_in_front() {
+    fn comments_beside_values_move_before_them() {
         assert_eq!(
-            again(
+            round_trip(
                 "a: 1 # one\nb: # two\n  - x # three\n  -\n    # four\n    y: 1\nc: {d: 1} # five\n"
             ),
             "# one\na: 1\n# two\nb:\n    # three\n    - x\n    # four\n    - \"y\": 1\n# five\nc:\n    d: 1\n"
         );
-        assert_eq!(again("a:\n- b\n# c\n- d\n"), "a:\n    - b\n    # c\n    - d\n");
+        assert_eq!(round_trip("a:\n- b\n# c\n- d\n"), "a:\n    - b\n    # c\n    - d\n");
     }
 
     #[test]
-    fn comments_belong_to_the_document_they_stand_in() {
+    fn comments_belong_to_their_document() {
         let text = "a: 1\n# end of one\n---\n# two\nb: 2\n";
-        assert_eq!(again(text), text);
+        assert_eq!(round_trip(text), text);
     }
 
     #[test]
     fn long_comments_are_kept() {
         let text = format!("{}a:\n{}    b: 1\n", "# top\n".repeat(500), "    # in\n".repeat(500));
-        assert_eq!(again(&text), text);
+        assert_eq!(round_trip(&text), text);
     }
 
     #[test]
-    fn collections_of_comments_alone_stay_empty() {
+    fn collections_with_only_comments_are_empty() {
         let documents = read_with_comments("a: [ # one\n]\nb: 1\n").unwrap();
         assert_eq!(emit_all(&documents, 4), "# one\na: []\nb: 1\n");
     }
 
     #[test]
-    fn aliases_do_not_confuse_the_places() {
+    fn aliases_do_not_move_comments() {
         let text = "a: &a\n  # in a\n  x: 1\n# before b\nb: *a # beside\n# end\n";
         let documents = read_with_comments(text).unwrap();
         assert_eq!(

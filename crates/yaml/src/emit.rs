@@ -1,47 +1,47 @@
-//! From trees to text, byte for byte as go-yaml writes the same values.
+//! Serialization of trees, byte for byte like go-yaml writes the same values.
 //!
-//! How a string was written in its source does not matter here: go-yaml sees values, so it picks
-//! the style anew. A scalar's style only says *what* it is:
+//! The style of a string in its source is not kept: go-yaml sees values and chooses the style
+//! itself. The style of a scalar only determines its type:
 //! - not plain: a string;
-//! - plain: a null, boolean or number if it reads as one (and is then written as it stands), else
-//!   a string;
-//! - tagged `!!timestamp`: written as it stands;
+//! - plain: a null, boolean or number if it reads as one (written unchanged), else a string;
+//! - tagged `!!timestamp`: written unchanged;
 //! - tagged `!!binary`: base64, written with its tag;
-//! - tagged `!!str` and plain: a string in a hand-made go-yaml node, which is quoted only where it
-//!   must be (`off` stays bare).
+//! - tagged `!!str` and plain: a string in a hand-made go-yaml node, which is quoted only where
+//!   necessary (`off` stays bare).
 //!
-//! Comments are written where the tree holds them (see [`Node::comment`]), at the indentation of
-//! what they stand among. Anchors, flow collections and line folding are not written: none of the
-//! programs that we must equal does so.
+//! Comments are written where the tree has them (see [`Node::comment`]), at the indentation of
+//! their neighbours. Anchors, flow collections and folded lines are not written, because none of
+//! the programs whose output is reproduced writes them.
 
-use crate::quote::{Traits, escape, is_break, is_printable, wanted_style};
+use crate::quote::{Traits, escape, is_break, is_printable, preferred_style};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Value};
 
-/// The tag of a plain scalar that must not be quoted although it reads as a timestamp.
+/// Tag of a plain scalar that is not quoted although it reads as a timestamp.
 pub const TIMESTAMP_TAG: &str = "tag:yaml.org,2002:timestamp";
-/// The tag of a string that came as a hand-made go-yaml node.
+/// Tag of a string from a hand-made go-yaml node.
 pub const STRING_TAG: &str = "tag:yaml.org,2002:str";
 
-/// The tag of base64 that stands for bytes, which are not text.
+/// Tag of base64-encoded bytes.
 pub const BINARY_TAG: &str = "tag:yaml.org,2002:binary";
 
-/// The release of go-yaml whose habits are followed.
+/// Release of go-yaml whose output is reproduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GoYaml {
-    /// 3.0 up to 4.0.0-rc.3.
+    /// go-yaml 3.0 up to 4.0.0-rc.3.
     #[default]
     Rc3,
-    /// From 4.0.0-rc.4 on, a block that begins with an empty line has no indentation hint.
+    /// go-yaml 4.0.0-rc.4 and later, where a block that starts with an empty line has no
+    /// indentation hint.
     Rc4,
 }
 
-/// Writes one document. `indent` is what a level costs: 4 in Talos, 2 in most others.
+/// Writes one document. `indent` is the width of a level: 4 in Talos, 2 in most others.
 pub fn emit(node: &Node, indent: usize) -> String {
     emit_as(node, indent, GoYaml::default())
 }
 
-/// Writes one document as that release of go-yaml does.
+/// Writes one document like that release of go-yaml.
 pub fn emit_as(node: &Node, indent: usize, go_yaml: GoYaml) -> String {
     let mut emitter = Emitter { go_yaml, ..Emitter::new(indent) };
     emitter.document(node);
@@ -60,15 +60,15 @@ pub fn emit_all<'a>(documents: impl IntoIterator<Item = &'a Node>, indent: usize
     out
 }
 
-/// What surrounds the node that is being written.
+/// Context of the node that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodeContext {
     Root,
     Item,
     Value,
-    /// A key on one line.
+    /// Mapping key on one line.
     Key,
-    /// A key that needs `?`.
+    /// Mapping key that needs the indicator `?`.
     LongKey,
 }
 
@@ -77,9 +77,9 @@ struct Emitter {
     go_yaml: GoYaml,
     best_indent: usize,
     column: usize,
-    /// The last thing written was white space or may be followed directly by a word.
+    /// Whether the last output was white space or may be followed directly by a word.
     after_space: bool,
-    /// Only indentation and indicators stand on this line so far.
+    /// Whether the line contains only indentation and indicators so far.
     in_indentation: bool,
 }
 
@@ -96,12 +96,12 @@ impl Emitter {
     }
 
     fn document(&mut self, node: &Node) {
-        self.node(node, None, Place::Root);
+        self.node(node, None, NodeContext::Root);
         self.start_line(0);
     }
 
-    /// `indent` is the indentation of the collection around the node.
-    fn node(&mut self, node: &Node, indent: Option<usize>, place: Place) {
+    /// Writes a node. `indent` is the indentation of the collection around it.
+    fn node(&mut self, node: &Node, indent: Option<usize>, place: NodeContext) {
         match &node.value {
             Value::Map(map) if map.entries.iter().all(is_comment_entry) => {
                 self.indicator("{}", true, false);
@@ -115,18 +115,18 @@ impl Emitter {
         }
     }
 
-    fn block_indent(&self, indent: Option<usize>, place: Place) -> usize {
+    fn block_indent(&self, indent: Option<usize>, place: NodeContext) -> usize {
         match (indent, place) {
             (None, _) => 0,
-            // Inside a list the first level just skips the dash.
-            (Some(indent), Place::Item) => indent + 2,
+            // Inside a list the first level has the width of the dash.
+            (Some(indent), NodeContext::Item) => indent + 2,
             (Some(indent), _) => self.best_indent * (indent / self.best_indent + 1),
         }
     }
 
     fn seq(&mut self, seq: &Seq, indent: usize) {
-        // Beside the dash of a list around this one, the comments at its beginning have been
-        // written already: they went in front of that dash.
+        // In a nested list, the comments at its start are already written in front of the dash of
+        // the outer list.
         let mut written = self.is_after_dash(indent);
         for item in &seq.items {
             if let Some(comment) = item.as_comment() {
@@ -143,7 +143,7 @@ impl Emitter {
             written = false;
             self.start_line(indent);
             self.indicator("-", true, true);
-            self.node(item, Some(indent), Place::Item);
+            self.node(item, Some(indent), NodeContext::Item);
         }
     }
 
@@ -164,15 +164,15 @@ impl Emitter {
             }
             self.start_line(indent);
             if is_simple_key(&entry.key) {
-                self.node(&entry.key, Some(indent), Place::Key);
+                self.node(&entry.key, Some(indent), NodeContext::Key);
                 self.indicator(":", false, false);
             } else {
                 self.indicator("?", true, true);
-                self.node(&entry.key, Some(indent), Place::LongKey);
+                self.node(&entry.key, Some(indent), NodeContext::LongKey);
                 self.start_line(indent);
                 self.indicator(":", true, true);
             }
-            self.node(&entry.value, Some(indent), Place::Value);
+            self.node(&entry.value, Some(indent), NodeContext::Value);
         }
     }
 
@@ -185,12 +185,12 @@ impl Emitter {
         }
     }
 
-    /// Whether a collection that begins now stands beside the dash of the list around it.
+    /// Whether a collection that starts now is on the same line as the dash of the outer list.
     fn is_after_dash(&self, indent: usize) -> bool {
         self.in_indentation && !self.after_space && indent > 0 && self.column + 1 == indent
     }
 
-    fn scalar(&mut self, node: &Node, scalar: &Scalar, indent: Option<usize>, place: Place) {
+    fn scalar(&mut self, node: &Node, scalar: &Scalar, indent: Option<usize>, place: NodeContext) {
         let text = match node.tag {
             None if scalar.is_null() => "null",
             _ => scalar.text.as_str(),
@@ -199,12 +199,12 @@ impl Emitter {
             None => self.best_indent,
             some => self.block_indent(some, place),
         };
-        let wanted = wanted_style(scalar, node.tag.as_deref());
+        let wanted = preferred_style(scalar, node.tag.as_deref());
         if node.tag.as_deref() == Some(BINARY_TAG) {
             self.indicator("!!binary", true, false);
         }
         let traits = Traits::of(text);
-        match traits.allowed_style(wanted, place == Place::Key) {
+        match traits.allowed_style(wanted, place == NodeContext::Key) {
             Style::Plain => {
                 self.space_before_word();
                 self.text(text);
@@ -242,7 +242,7 @@ impl Emitter {
     }
 
     fn double_quoted(&mut self, text: &str) {
-        // Not a typo: go-yaml looks for the byte order mark at the beginning, for every character.
+        // go-yaml checks for the byte order mark at the start of the text, for every character.
         let after_bom = text.starts_with('\u{feff}');
         self.indicator("\"", true, false);
         for c in text.chars() {
@@ -287,7 +287,7 @@ impl Emitter {
         }
     }
 
-    /// Goes to the column where something indented by `indent` begins.
+    /// Moves to the column of the indentation.
     fn start_line(&mut self, indent: usize) {
         let past = self.column > indent || (self.column == indent && !self.after_space);
         if !self.in_indentation || past {
@@ -347,12 +347,12 @@ fn has_only_comments(node: &Node) -> bool {
     }
 }
 
-/// The comments that a collection begins with, those of its first items included.
+/// Comments at the start of a collection, including those of its first items.
 fn leading_comments(node: &Node) -> Vec<&str> {
     let (own, first) = match &node.value {
         Value::Map(map) => {
             let own: Vec<&str> = map.entries.iter().map_while(Entry::as_comment).collect();
-            // A mapping's first value begins after its key.
+            // The first value of a mapping starts after its key.
             (own, None)
         }
         Value::Seq(seq) => {
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
     use crate::read;
 
-    fn again(text: &str) -> String {
+    fn round_trip(text: &str) -> String {
         emit_all(&read(text).expect("readable"), 4)
     }
 
@@ -389,9 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn collections_are_indented_as_go_yaml_does() {
+    fn collections_are_indented_like_go_yaml() {
         let text = "a:\n    b:\n        - c: 1\n          d:\n            - - x\n              - z\n            - {}\n    e: []\nf: null\n---\ng: {}\n";
-        assert_eq!(again(text), text);
+        assert_eq!(round_trip(text), text);
         let two = emit(&read("a: {b: [c, {d: [1]}]}").unwrap()[0], 2);
         assert_eq!(two, "a:\n  b:\n    - c\n    - d:\n        - 1\n");
     }
@@ -437,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_as_they_stand() {
+    fn values_are_written_unchanged() {
         let text = "a: 0o644\nb: true\nc: -1.5\nd: \"true\"\n";
-        assert_eq!(again(text), text);
-        assert_eq!(again("a: ~\nb:\nc: off\n"), "a: null\nb: null\nc: \"off\"\n");
+        assert_eq!(round_trip(text), text);
+        assert_eq!(round_trip("a: ~\nb:\nc: off\n"), "a: null\nb: null\nc: \"off\"\n");
         let mut node = Node::plain("2020-01-01T00:00:00Z");
         assert_eq!(emit(&node, 4), "\"2020-01-01T00:00:00Z\"\n");
         node.tag = Some(TIMESTAMP_TAG.to_owned());
@@ -451,18 +451,18 @@ mod tests {
     }
 
     #[test]
-    fn keys_may_be_long() {
+    fn long_keys_are_supported() {
         let long = "k".repeat(129);
         let text = format!("? {long}\n:   a: 1\n");
-        assert_eq!(again(&format!("{long}: {{a: 1}}")), text);
+        assert_eq!(round_trip(&format!("{long}: {{a: 1}}")), text);
     }
 
     proptest::proptest! {
         #[test]
-        fn what_is_written_reads_the_same(text in "[ -~\n\t\u{e4}]{0,40}") {
+        fn written_text_reads_the_same(text in "[ -~\n\t\u{e4}]{0,40}") {
             let written = format!("a:\n    - {}", string(&text).trim_end_matches('\n'));
-            // Leading blanks make go-yaml write an indentation hint that counts from the wrong
-            // place inside lists; a mapping at the root shows the same text rightly.
+            // With leading blanks go-yaml writes an indentation hint that is wrong inside lists; a
+            // mapping at the root round-trips the same text.
             if !text.contains('\n') {
                 let documents = read(&written).expect("readable");
                 let list = documents[0].as_map().unwrap().get("a").unwrap();

@@ -1,19 +1,23 @@
-//! What go-yaml refuses although it is YAML.
+//! YAML that go-yaml rejects.
 
 use crate::scalar::{Scalar, Style};
 
-/// Where a scalar stands.
+/// Position of a scalar: inside a flow collection or not, key or value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ScalarContext {
     pub(crate) in_flow: bool,
     pub(crate) is_key: bool,
 }
 
-/// Why go-yaml does not read this scalar, if so. `source` is what stands in the text.
-pub(crate) fn refusal(scalar: &Scalar, source: &str, place: Place) -> Option<&'static str> {
+/// Reason why go-yaml rejects this scalar, if it does. `source` is the source text.
+pub(crate) fn rejection(
+    scalar: &Scalar,
+    source: &str,
+    place: ScalarContext,
+) -> Option<&'static str> {
     match scalar.style {
         Style::Plain if place.is_key && source.is_empty() => Some("did not find expected key"),
-        // `[::1]` holds no address: in brackets a colon ends whatever was before it.
+        // In flow collections a colon ends the scalar before it, so `[::1]` contains no address.
         Style::Plain if place.in_flow && source.starts_with(':') => {
             Some("did not find expected node content")
         }
@@ -35,7 +39,7 @@ fn unknown_escape(source: &str) -> Option<&'static str> {
         if code.is_some_and(|code| (0xd800..0xe000).contains(&code)) {
             return Some("found invalid Unicode character escape code");
         }
-        // What is escaped may be a backslash.
+        // The escaped character may be a backslash.
         rest = escape.get(1..).unwrap_or_default();
     }
     None

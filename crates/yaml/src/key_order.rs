@@ -1,9 +1,9 @@
-//! The order of keys, for maps that have none of their own.
+//! Order of the keys of unordered maps.
 
 use std::cmp::Ordering;
 
-/// The order in which go-yaml writes the keys of a map: letters after everything else, and runs of
-/// digits by their value.
+/// Order in which go-yaml writes the keys of a map: letters after all other characters, and digits
+/// by their numeric value.
 pub fn key_order(a: &str, b: &str) -> Ordering {
     if a == b {
         Ordering::Equal
@@ -37,7 +37,7 @@ fn key_is_less(a: &str, b: &str) -> bool {
     a.len() < b.len()
 }
 
-/// Whether the digits just before contain one that is not zero, so that a zero counts.
+/// Whether the preceding digits contain one that is not zero, so that a zero counts.
 fn number_is_open(before: &[char]) -> bool {
     before.iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0')
 }

@@ -1,14 +1,14 @@
-//! A lossless YAML tree.
+//! Lossless YAML tree.
 //!
-//! Both the inventory and Talos's documents are read into this tree. A scalar stays the text that
-//! stood in the file, together with how it was written; what it *means* (`off`, `0644`, `1_000`) is
-//! decided by whoever knows the type that is wanted. Every node knows its place in the source.
+//! The inventory and the documents of Talos are read into this tree. A scalar keeps its text and
+//! its style. The code that knows the expected type decides about the meaning of `off`, `0644` or
+//! `1_000`. Every node has its position in the source.
 //!
-//! This crate exists so that one place knows the parser: `talmox-model` and `talmox-talos-config`
-//! depend on the tree, not on a YAML library.
+//! Only this crate depends on the parser: `talmox-model` and `talmox-talos-config` depend on the
+//! tree, not on a YAML library.
 //!
-//! It deliberately has no generic "value" type and no serde support: a value that is read without
-//! knowing its type is how `off` becomes `false`.
+//! It deliberately has no generic "value" type and no serde support, because reading a value
+//! without knowing its type turns `off` into `false`.
 
 pub mod build;
 mod comment;

@@ -1,11 +1,11 @@
-//! How go-yaml quotes a scalar: by what it would be read as, and by its characters.
+//! Quoting of scalars like go-yaml: by their type, and by their characters.
 
 use crate::emit::{STRING_TAG, TIMESTAMP_TAG};
 use crate::scalar::{Resolved, Scalar, Style};
 use crate::timestamp::timestamp;
 
-/// The style go-yaml asks for, before it looks at single characters.
-pub(crate) fn wanted_style(scalar: &Scalar, tag: Option<&str>) -> Style {
+/// Style that go-yaml prefers, before it checks single characters.
+pub(crate) fn preferred_style(scalar: &Scalar, tag: Option<&str>) -> Style {
     let text = scalar.text.as_str();
     let is_plain = scalar.style == Style::Plain;
     let is_node = is_plain && tag == Some(STRING_TAG);
@@ -29,7 +29,7 @@ pub(crate) fn wanted_style(scalar: &Scalar, tag: Option<&str>) -> Style {
     }
 }
 
-/// Booleans of YAML 1.1; quoted for the sake of older readers.
+/// Whether the text is a boolean of YAML 1.1, which is quoted for older parsers.
 fn is_old_bool(text: &str) -> bool {
     matches!(
         text,
@@ -51,7 +51,8 @@ fn is_old_bool(text: &str) -> bool {
     )
 }
 
-/// Numbers of YAML 1.1 such as `1:30`; quoted for the sake of older readers.
+/// Whether the text is a base-60 number of YAML 1.1 such as `1:30`, which is quoted for older
+/// parsers.
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = unsigned.split(':');
@@ -72,7 +73,7 @@ fn is_base_60(text: &str) -> bool {
         && rest.iter().chain([&last]).all(|part| below_60(part))
 }
 
-/// What the characters of a text forbid.
+/// Properties of a text that exclude styles.
 pub(crate) struct Traits {
     pub(crate) plain: bool,
     pub(crate) single_quoted: bool,
@@ -118,7 +119,7 @@ impl Traits {
     }
 }
 
-/// Whether a character at this place would be read as syntax in a plain scalar.
+/// Whether a character at this position would be syntax in a plain scalar.
 fn is_indicator(c: char, previous: Option<char>, before_blank: bool) -> bool {
     match (c, previous) {
         (
@@ -136,7 +137,8 @@ pub(crate) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What go-yaml writes without escaping. It knows nothing beyond the basic plane.
+/// Whether go-yaml writes the character without escaping. It escapes everything beyond the basic
+/// plane.
 pub(crate) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }

@@ -1,4 +1,4 @@
-//! From text to trees, within limits.
+//! Parsing of text into trees, within limits.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,16 +9,16 @@ use granit_parser::{
 };
 
 use crate::comment;
-use crate::go_yaml::{self, Place};
+use crate::go_yaml::{self, ScalarContext};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
-/// What a text may cost. The defaults fit anything a person writes.
+/// Limits of a text. The defaults fit any text written by a person.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How deep collections may nest, aliases followed.
+    /// Maximum nesting depth of collections, with aliases expanded.
     pub depth: usize,
-    /// How many nodes may be copied for anchors and aliases, beyond what is written out.
+    /// Maximum number of nodes copied for anchors and aliases.
     pub copied_nodes: usize,
 }
 
@@ -28,10 +28,10 @@ impl Default for Limits {
     }
 }
 
-/// How many lines of comment may follow each other.
-const MANY_COMMENTS: usize = 100_000;
+/// Maximum number of consecutive comment lines.
+const MAX_COMMENT_LINES: usize = 100_000;
 
-/// The text is not YAML that we can read, and where.
+/// Error in a YAML text with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct ReadError {
@@ -60,19 +60,19 @@ pub fn read(text: &str) -> Result<Vec<Node>, ReadError> {
     read_with(text, Limits::default())
 }
 
-/// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as go-yaml
-/// does; duplicate keys are left for the caller to judge.
+/// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as in
+/// go-yaml; duplicate keys are kept for the caller to check.
 pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     build(text, Builder::new(limits))
 }
 
-/// Reads a text as go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]), and
-/// what is not of YAML 1.1, or says that it is not, is refused.
+/// Reads a text like go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]),
+/// and text that is not YAML 1.1, or declares another version, is rejected.
 pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
     build(text, Builder { go_yaml_source: Some(text), ..Builder::new(Limits::default()) })
 }
 
-/// Reads the first document, and does not look at what follows.
+/// Reads the first document without parsing the rest.
 pub fn read_first(text: &str) -> Result<Option<Node>, ReadError> {
     let builder = Builder { only_first: true, ..Builder::new(Limits::default()) };
     Ok(build(text, builder)?.pop())
@@ -95,13 +95,13 @@ fn build(text: &str, mut builder: Builder<'_>) -> Result<Vec<Node>, ReadError> {
     Ok(builder.documents)
 }
 
-/// Like [`read`], and keeps the comments: see [`Node::comment`].
+/// Like [`read`], but keeps the comments: see [`Node::comment`].
 pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
     let limits = Limits::default();
     let options: Options = options! {
         emit_comments: true,
-        // Long texts in front of a value are no attack; the parser's own limit is 96 lines.
-        max_buffered_comment_events: MANY_COMMENTS,
+        // Long comments in front of a value are legitimate; the parser's default limit is 96 lines.
+        max_buffered_comment_events: MAX_COMMENT_LINES,
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
@@ -111,7 +111,9 @@ pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
         let (event, span) = event.map_err(|error| syntax(text, &error, limits))?;
         let span = span_of(&span);
         match event {
-            Event::Comment(comment, _) => comments.push(comment::Found::new(text, &comment, span)),
+            Event::Comment(comment, _) => {
+                comments.push(comment::ParsedComment::new(text, &comment, span));
+            }
             event => builder.event(event, span)?,
         }
     }
@@ -137,8 +139,8 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     ReadError { kind, span: Span::new(at, at) }
 }
 
-/// The first tab that indents a line, from this place on. The parser takes such a line for the continuation of the text before it,
-/// and reports the beginning of that text.
+/// First tab that indents a line, from this position on. The parser takes such a line for the
+/// continuation of the text before it, and reports the start of that text.
 fn indenting_tab(text: &str, from: usize) -> Option<usize> {
     let mut start = from + text.get(from..)?.find('\n')? + 1;
     for line in text[start..].split_inclusive('\n') {
@@ -153,9 +155,9 @@ fn indenting_tab(text: &str, from: usize) -> Option<usize> {
 
 struct Builder<'s> {
     limits: Limits,
-    /// The text, if it is read as in [`read_nodes`].
+    /// Source text, if it is read as in [`read_nodes`].
     go_yaml_source: Option<&'s str>,
-    /// See [`read_first`].
+    /// Whether to stop after the first document (see [`read_first`]).
     only_first: bool,
     documents: Vec<Node>,
     open: Vec<Open>,
@@ -163,13 +165,13 @@ struct Builder<'s> {
     copied_nodes: usize,
 }
 
-/// A collection whose end has not come yet.
+/// Collection whose end is not read yet.
 struct Open {
     node: Node,
     anchor: usize,
-    /// A mapping's key that waits for its value.
+    /// Key of a mapping whose value is not read yet.
     key: Option<Node>,
-    /// How deep the deepest finished child reaches, and how many nodes there are below.
+    /// Height of the tallest finished child, and number of nodes below.
     height: usize,
     size: usize,
 }
@@ -234,7 +236,7 @@ impl Builder<'_> {
             Some(Open { node: Node { value: Value::Seq(seq), .. }, .. }) => (seq.flow, false),
             _ => (false, false),
         };
-        match go_yaml::refusal(scalar, source, Place { in_flow, is_key }) {
+        match go_yaml::rejection(scalar, source, ScalarContext { in_flow, is_key }) {
             None => Ok(()),
             Some(reason) => Err(ReadError { kind: ReadErrorKind::Syntax(reason.to_owned()), span }),
         }
@@ -283,7 +285,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Hands a finished node to the collection it belongs to.
+    /// Adds a finished node to its collection.
     fn finish(
         &mut self,
         node: Node,
@@ -336,14 +338,14 @@ fn is_1_1(version: YamlVersion) -> bool {
 }
 
 impl Entry {
-    /// Whether this is a `<<` that has not been replaced by what it brings.
+    /// Whether this is a `<<` that is not yet replaced by its entries.
     fn is_merge(&self) -> bool {
         self.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
     }
 }
 
 impl Map {
-    /// The mapping with what its merge keys bring.
+    /// Mapping with the entries of its merge keys.
     pub fn merged(&self) -> Result<Cow<'_, Self>, ReadError> {
         if !self.entries.iter().any(Entry::is_merge) {
             return Ok(Cow::Borrowed(self));
@@ -354,8 +356,8 @@ impl Map {
     }
 }
 
-/// Replaces each `<<` by the entries it brings. What the mapping says itself wins; of several
-/// merged mappings the first wins.
+/// Replaces each `<<` by its entries. Entries of the mapping itself take precedence; of several
+/// merged mappings the first does.
 fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
     if !map.entries.iter().any(Entry::is_merge) {
         return Ok(());
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_keep_their_text_and_place() {
+    fn scalars_keep_their_text_and_position() {
         let text = "auto: off\nmode: 0644\nname: 'x: y'\n";
         let root = one(text);
         let map = root.as_map().unwrap();
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_span_what_they_hold() {
+    fn collection_spans_cover_their_content() {
         let text = "a:\n  - b: 1\n    c: 2\n# trailing\nd: {e: 3}\n";
         let root = one(text);
         let list = root.as_map().unwrap().get("a").unwrap();
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tab_is_reported_where_it_stands() {
+    fn tabs_are_reported_at_their_position() {
         for (text, line) in [
             ("a:\n\tb: 1\n", 2),
             ("a:\n  b: 1\n\tc: 2\nd: 3\n", 3),
@@ -476,21 +478,21 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_first_document_is_not_looked_at() {
+    fn text_after_the_first_document_is_not_parsed() {
         let first = read_first("[a]\n[b]\n").unwrap();
         assert!(first.is_some_and(|node| node.as_seq().is_some()));
         assert_eq!(read_first("# nothing\n"), Ok(None));
     }
 
     #[test]
-    fn documents_are_kept_apart() {
+    fn documents_are_separated() {
         assert_eq!(read("a: 1\n---\nb: 2\n").unwrap().len(), 2);
         assert_eq!(read("").unwrap().len(), 0);
         assert_eq!(read("# only a comment\n").unwrap().len(), 0);
     }
 
     #[test]
-    fn hostile_texts_are_refused_quickly() {
+    fn hostile_texts_are_rejected_quickly() {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let alias = format!("*a{}, ", level - 1).repeat(10);
@@ -500,7 +502,7 @@ mod tests {
         assert!(matches!(kind(&"[".repeat(100_000)), ReadErrorKind::TooDeep(_)));
         let staircase: String = (0..1000).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
         assert!(matches!(kind(&staircase), ReadErrorKind::TooDeep(_)));
-        // Each alias is shallow, the chain of them is not.
+        // Each alias is shallow, but the chain of them is not.
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for level in 1..300 {
             chain.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
@@ -515,7 +517,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn reading_never_panics_and_spans_lie_inside(text in "[ -~\n\t\u{e4}]{0,200}") {
+        fn reading_never_panics_and_spans_are_in_range(text in "[ -~\n\t\u{e4}]{0,200}") {
             if let Ok(documents) = read(&text) {
                 let mut queue: Vec<&Node> = documents.iter().collect();
                 while let Some(node) = queue.pop() {

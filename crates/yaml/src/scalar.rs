@@ -1,14 +1,14 @@
-//! Scalars, and what a plain one would mean to go-yaml when no type is known.
+//! Scalars, and the type of a plain scalar in go-yaml when no type is declared.
 
-/// A scalar as it was written.
+/// YAML scalar with its style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scalar {
-    /// The text after unescaping and folding.
+    /// Text of the scalar after unescaping and folding.
     pub text: String,
     pub style: Style,
 }
 
-/// How a scalar was written.
+/// Style in which a YAML scalar was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     #[default]
@@ -19,9 +19,9 @@ pub enum Style {
     Folded,
 }
 
-/// The meaning of a scalar by the rules that go-yaml (and so Talos, Kubernetes and Helm) applies
-/// when it is not told a type: YAML 1.2's core schema, plus `0644` and `0o644` as octal and `_`
-/// between digits, while `on`, `off`, `yes` and `no` stay text.
+/// Type of a scalar by the rules that go-yaml (and so Talos, Kubernetes and Helm) applies when no
+/// type is declared: the core schema of YAML 1.2, plus `0644` and `0o644` as octal and `_` between
+/// digits, while `on`, `off`, `yes` and `no` stay text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resolved {
     Null,
@@ -106,7 +106,7 @@ fn resolve_int(unsigned: &str) -> Option<i128> {
         _ => (10, digits.as_str()),
     };
     let is_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-    // 64 bits are what go-yaml reads; anything longer is a float there.
+    // go-yaml reads 64-bit integers; longer numbers are floats.
     let int = if is_digits {
         i128::from_str_radix(digits, radix).ok()?
     } else {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars_mean_what_go_yaml_reads() {
+    fn plain_scalars_resolve_like_go_yaml() {
         for text in ["off", "on", "yes", "No", "v1.2", "1.2.3", "0x", "-", ".", "2020-01-01", "08"]
         {
             assert!(!matches!(plain(text), Resolved::Bool(_) | Resolved::Int(_)), "{text}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn quoting_makes_text() {
+    fn quoted_scalars_are_text() {
         let scalar = Scalar { text: "true".to_owned(), style: Style::SingleQuoted };
         assert_eq!(scalar.resolve(), Resolved::Text);
     }

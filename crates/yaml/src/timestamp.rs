@@ -1,8 +1,8 @@
 //! Timestamps: the one implicit type of go-yaml that [`Resolved`](crate::Resolved) leaves out,
-//! because nobody wants one. They matter in two places only: a text that looks like one is quoted
-//! when it is written, and an untyped value that looks like one is rewritten in full.
+//! because no supported document has one. They matter in two cases: a text that looks like a
+//! timestamp is quoted, and an untyped value that looks like one is rewritten in full.
 
-/// The full form (`2020-01-01T00:00:00Z`) of a text that go-yaml takes for a timestamp.
+/// Full form (`2020-01-01T00:00:00Z`) of a text that go-yaml reads as a timestamp.
 pub fn timestamp(text: &str) -> Option<String> {
     let (year, rest) = text.split_once('-')?;
     if year.len() != 4 || !is_digits(year) {
@@ -40,14 +40,14 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// One or two digits.
+/// Parses a number of one or two digits.
 fn number(text: &str, max: u32) -> Option<(u32, &str)> {
     let length = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     let value = text[..length].parse().ok().filter(|value| *value <= max)?;
     Some((value, &text[length..]))
 }
 
-/// A fraction of a second, without trailing zeros. More than nine digits are dropped.
+/// Fraction of a second without trailing zeros. Digits after the ninth are dropped.
 fn fraction(text: &str) -> Option<(String, &str)> {
     let Some(rest) = text.strip_prefix(['.', ',']) else {
         return Some((String::new(), text));
@@ -96,7 +96,7 @@ mod tests {
     use super::timestamp;
 
     #[test]
-    fn what_go_yaml_takes_for_a_timestamp() {
+    fn timestamps_are_recognized_like_in_go_yaml() {
         let full = |text| timestamp(text).unwrap_or_default();
         assert_eq!(full("2020-01-01"), "2020-01-01T00:00:00Z");
         assert_eq!(full("2020-1-2t3:4:5.120Z"), "2020-01-02T03:04:05.12Z");

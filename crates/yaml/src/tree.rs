@@ -1,8 +1,8 @@
-//! The tree itself.
+//! Types of the tree.
 
 use crate::scalar::{Scalar, Style};
 
-/// A range of bytes in the source text.
+/// Byte range in the source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     pub start: usize,
@@ -15,12 +15,12 @@ impl Span {
     }
 }
 
-/// One YAML node: what it is, and where it stands.
+/// YAML node with its position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     pub value: Value,
     pub span: Span,
-    /// An explicit tag such as `!!str`, as `tag:yaml.org,2002:str`.
+    /// Explicit tag such as `!!str`, in the form `tag:yaml.org,2002:str`.
     pub tag: Option<String>,
 }
 
@@ -37,20 +37,19 @@ impl Default for Value {
     }
 }
 
-/// A list.
+/// YAML list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seq {
     pub items: Vec<Node>,
-    /// Written as `[a, b]`.
+    /// Whether the list was written as `[a, b]`.
     pub flow: bool,
 }
 
-/// A mapping, in the order of the source. Duplicate keys are kept: the reader of the tree decides
-/// how bad they are.
+/// Mapping in the order of the source. Duplicate keys are kept for the caller to check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     pub entries: Vec<Entry>,
-    /// Written as `{a: b}`.
+    /// Whether the mapping was written as `{a: b}`.
     pub flow: bool,
 }
 
@@ -61,7 +60,7 @@ pub struct Entry {
 }
 
 impl Map {
-    /// The value of the first entry with this key.
+    /// Value of the first entry with this key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         let is_it =
             |entry: &&Entry| entry.key.as_str() == Some(key) && entry.as_comment().is_none();
@@ -70,7 +69,7 @@ impl Map {
 }
 
 impl Node {
-    /// A plain scalar without a place in any source.
+    /// Plain scalar without a position in a source.
     pub fn plain(text: impl Into<String>) -> Self {
         Self::from(Value::Scalar(Scalar { text: text.into(), style: Style::Plain }))
     }
@@ -82,7 +81,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar, whatever its style.
+    /// Text of a scalar of any style.
     pub fn as_str(&self) -> Option<&str> {
         self.as_scalar().map(|scalar| scalar.text.as_str())
     }
@@ -101,12 +100,12 @@ impl Node {
         }
     }
 
-    /// True for an absent value, `null` and `~`.
+    /// Whether the value is missing, `null` or `~`.
     pub fn is_null(&self) -> bool {
         self.as_scalar().is_some_and(Scalar::is_null)
     }
 
-    /// What the node is, for messages: "a mapping", "a list", "text"…
+    /// Type of the node for messages: "a mapping", "a list", "text" and so on.
     pub fn describe(&self) -> &'static str {
         match &self.value {
             Value::Map(_) => "a mapping",

@@ -15,18 +15,18 @@ import (
 	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
 )
 
-// node is who the steps speak to, and what earlier ones left for later ones.
+// node is the node that the steps call, with state that earlier steps leave for later ones.
 type node struct {
 	settings *settings
 	client   *client.Client
-	// bootID is what was read before the node was last told to restart.
+	// bootID is the boot id before the last restart.
 	bootID string
 }
 
-// A node that reboots is away for seconds: trying again must not take minutes.
+// A node that reboots is unreachable for seconds, so the backoff must stay short.
 var patience = client.WithGRPCDialOptions(grpc.WithConnectParams(grpc.ConnectParams{
 	Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 2 * time.Second},
-	// For each try, handshake included.
+	// Timeout of each attempt, including the handshake.
 	MinConnectTimeout: 10 * time.Second,
 }))
 
@@ -48,7 +48,7 @@ func connect(s *settings) (*client.Client, error) {
 	return client.New(context.Background(), options...)
 }
 
-// anyone is for maintenance mode, where nobody has a certificate that means anything.
+// anyone accepts any certificate, for maintenance mode, where the node has no trusted one.
 func anyone(fingerprint string) *tls.Config {
 	return &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec

@@ -17,7 +17,7 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/client"
 )
 
-// kubeconfig is written, not printed: there is a key in it.
+// kubeconfig writes the kubeconfig to a file instead of printing it, because it contains a key.
 func kubeconfig(ctx context.Context, n *node, _ string) (any, error) {
 	text, err := n.client.Kubeconfig(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func kubeconfig(ctx context.Context, n *node, _ string) (any, error) {
 	return saw, keep(n, "kubeconfig", text)
 }
 
-// events reads what the node remembers, and what it says within the next second (or, as events=DURATION, within that time).
+// events reads the past events of the node and those of the next second (or, as events=DURATION, of that time).
 func events(ctx context.Context, n *node, argument string) (any, error) {
 	during := time.Second
 
@@ -97,7 +97,7 @@ func members(ctx context.Context, n *node, _ string) (any, error) {
 	return saw, nil
 }
 
-// snapshot must be a database of whole pages, and its checksum after it.
+// snapshot reads an etcd snapshot, which must be a database of whole pages followed by its checksum.
 func snapshot(ctx context.Context, n *node, _ string) (any, error) {
 	reader, err := n.client.EtcdSnapshot(ctx, &machineapi.EtcdSnapshotRequest{})
 	if err != nil {

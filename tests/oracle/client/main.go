@@ -1,7 +1,7 @@
-// Command oracle-client does to a Talos node what talosctl does, with Talos's own client, and says what it saw.
+// Command oracle-client calls a Talos node like talosctl, with Talos's Go client, and prints the results.
 //
-// It takes steps as arguments and does them in order. Each prints one JSON line; the first that fails ends the run with
-// exit code 1. It knows nothing of what it speaks to: a real node, a lab's, or a small server of a test.
+// It takes steps as arguments and runs them in order. Each prints one JSON line; the first that fails ends the run with
+// exit code 1. The node may be real, simulated by the lab, or a server of a test.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/client"
 )
 
-// settings is what the flags say. Each step reads what belongs to it.
+// settings are the values of the flags. Each step reads its own.
 type settings struct {
 	address     string
 	nodeName    string
@@ -39,7 +39,7 @@ type settings struct {
 	outDir      string
 }
 
-// list is a flag of values that are separated by commas.
+// list is a flag with comma-separated values.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, ",") }
@@ -50,15 +50,15 @@ func (l *list) Set(text string) error {
 	return nil
 }
 
-// line is what a step prints.
+// line is the output of a step.
 type line struct {
 	Step string `json:"step"`
 	Node string `json:"node,omitempty"`
 	OK   bool   `json:"ok"`
-	// Milliseconds that it took.
+	// Duration in milliseconds.
 	Took int64 `json:"took_ms"`
 	Saw  any   `json:"saw,omitempty"`
-	// Code is gRPC's name for the failure; Unknown if it is none of gRPC's.
+	// Code is the gRPC code of the failure; Unknown if it is not a gRPC error.
 	Code  string `json:"code,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -77,7 +77,7 @@ func main() {
 	}
 
 	if err := run(steps, s, os.Stdout); err != nil {
-		// Its line has been printed.
+		// The line of the failed step is already printed.
 		os.Exit(1)
 	}
 }
@@ -171,7 +171,7 @@ func run(steps []string, s *settings, out io.Writer) error {
 	return nil
 }
 
-// context bounds a step, and names the node that is meant if it is not the one that is dialled.
+// context limits the time of a step, and names the target node if it is not the one that is dialled.
 func (n *node) context() (context.Context, context.CancelFunc) {
 	ctx := context.Background()
 	if n.settings.via != "" {

@@ -17,14 +17,14 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/resources/runtime"
 )
 
-// builtin has types that are asked for most, so that a server need not describe its resources.
+// builtin are common resource types, so that a test server need not describe its resources.
 var builtin = map[string][2]string{
 	"members":       {"cluster", "Members.cluster.talos.dev"},
 	"machinestatus": {"runtime", "MachineStatuses.runtime.talos.dev"},
 	"services":      {"runtime", "Services.v1alpha1.talos.dev"},
 }
 
-// found is a resource as `talosctl get -o yaml` shows it.
+// found is a resource in the form of `talosctl get -o yaml`.
 type found struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
@@ -106,7 +106,7 @@ func machine(ctx context.Context, n *node, _ string) (any, error) {
 	}, nil
 }
 
-// waitReady waits until the machine runs, and after a restart until it is another boot.
+// waitReady waits until the machine runs, and after a restart until its boot id has changed.
 func waitReady(ctx context.Context, n *node, _ string) (any, error) {
 	return wait(ctx, func(ctx context.Context) (any, error) {
 		bootID, err := readBootID(ctx, n)
@@ -127,7 +127,7 @@ func waitReady(ctx context.Context, n *node, _ string) (any, error) {
 	})
 }
 
-// waitMaintenance waits for the other face of the node.
+// waitMaintenance waits until the node is in maintenance mode.
 func waitMaintenance(ctx context.Context, n *node, _ string) (any, error) {
 	anonymous := *n.settings
 	anonymous.insecure = true
@@ -151,7 +151,7 @@ func waitMaintenance(ctx context.Context, n *node, _ string) (any, error) {
 	})
 }
 
-// stageOf reads where the machine is, and whether it is ready there.
+// stageOf reads the stage of the machine, and whether it is ready.
 func stageOf(ctx context.Context, n *node) (stage string, ready bool, saw any, err error) {
 	if saw, err = get(ctx, n, "machinestatus/machine"); err != nil {
 		return "", false, nil, err
@@ -165,7 +165,7 @@ func stageOf(ctx context.Context, n *node) (stage string, ready bool, saw any, e
 	return stage, ready, saw, nil
 }
 
-// wait looks again until it is as it should be; of what never was, the last reason is told.
+// wait polls until the condition holds; at the timeout it reports the last reason.
 func wait(ctx context.Context, look func(context.Context) (any, error)) (any, error) {
 	for {
 		one, cancel := context.WithTimeout(ctx, 10*time.Second)

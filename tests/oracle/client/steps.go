@@ -15,10 +15,10 @@ import (
 	machineapi "github.com/siderolabs/talos/pkg/machinery/api/machine"
 )
 
-// step does one thing and returns what it saw, also when it fails.
+// step makes one call and returns its result, also when it fails.
 type step func(ctx context.Context, n *node, argument string) (any, error)
 
-// known is filled at the start: steps may look each other up.
+// known is filled at the start, because steps may refer to each other.
 var known map[string]step
 
 func init() {
@@ -131,7 +131,7 @@ func apply(ctx context.Context, n *node, _ string) (any, error) {
 		return nil, err
 	}
 
-	// The details may hold the whole config with its keys: only their length is told.
+	// The details may contain the config with its keys, so only their length is printed.
 	var (
 		warnings []string
 		modes    []string
@@ -151,7 +151,7 @@ func bootstrap(ctx context.Context, n *node, _ string) (any, error) {
 	return nil, n.client.Bootstrap(ctx, &machineapi.BootstrapRequest{})
 }
 
-// health is the node's own judgement: the client side checks of talosctl are not part of the published module.
+// health calls the health check of the node; the client-side checks of talosctl are not part of the published module.
 func health(ctx context.Context, n *node, _ string) (any, error) {
 	stream, err := n.client.ClusterHealthCheck(ctx, n.settings.timeout, &clusterapi.ClusterInfo{
 		ControlPlaneNodes: n.settings.planes,
@@ -181,7 +181,7 @@ func health(ctx context.Context, n *node, _ string) (any, error) {
 	}
 }
 
-// until does another step until it goes well: a node says "not yet" in many ways.
+// until repeats another step until it succeeds, because a node reports that it is not ready in many ways.
 func until(ctx context.Context, n *node, argument string) (any, error) {
 	name, argument, _ := strings.Cut(argument, "=")
 	if known[name] == nil {

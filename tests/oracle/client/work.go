@@ -10,13 +10,13 @@ import (
 	machineapi "github.com/siderolabs/talos/pkg/machinery/api/machine"
 )
 
-// systemImages is where installers are pulled to.
+// systemImages is the containerd namespace of installer images.
 var systemImages = &common.ContainerdInstance{
 	Driver:    common.ContainerDriver_CONTAINERD,
 	Namespace: common.ContainerdNamespace_NS_SYSTEM,
 }
 
-// remember reads the boot id before a node restarts. A node without that file is told apart by nothing.
+// remember reads the boot id before a node restarts. Without that file, boots cannot be distinguished.
 func remember(ctx context.Context, n *node) error {
 	bootID, err := readBootID(ctx, n)
 	n.bootID = bootID
@@ -37,7 +37,7 @@ func reboot(ctx context.Context, n *node, _ string) (any, error) {
 	return actors(answer.GetMessages())
 }
 
-// upgrade is the call of Talos up to 1.12, which later versions still know.
+// upgrade makes the upgrade call of Talos up to 1.12, which later versions still support.
 func upgrade(ctx context.Context, n *node, _ string) (any, error) {
 	if err := remember(ctx, n); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func upgrade(ctx context.Context, n *node, _ string) (any, error) {
 	return actors(answer.GetMessages())
 }
 
-// upgradeLifecycle pulls and installs, and then reboots, which the new services leave to the caller.
+// upgradeLifecycle pulls and installs an image, and then reboots, which the new services leave to the caller.
 func upgradeLifecycle(ctx context.Context, n *node, _ string) (any, error) {
 	name, err := pull(ctx, n)
 	if err != nil {
@@ -141,7 +141,7 @@ func reset(ctx context.Context, n *node, _ string) (any, error) {
 	return actors(answer.GetMessages())
 }
 
-// actors of what was begun; there must be one, or nobody could follow it.
+// actors returns the actor ids of a started operation; there must be one, or it could not be followed.
 func actors[M interface{ GetActorId() string }](messages []M) (any, error) {
 	if len(messages) != 1 || messages[0].GetActorId() == "" {
 		return nil, fmt.Errorf("%d messages, and no actor id", len(messages))

@@ -1,4 +1,4 @@
-//! The inventory of a life, and what careless hands make of it.
+//! Random inventories and random edits of them.
 
 use talmox_clock::Chance;
 
@@ -29,7 +29,7 @@ impl Entry {
 }
 
 impl Inventory {
-    /// The cluster that is disturbed.
+    /// Inventory of the cluster under test.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let count = if chance.below(3) == 0 { 1 } else { 3 };
         Self {
@@ -41,13 +41,14 @@ impl Inventory {
         }
     }
 
-    /// One that names every host.
+    /// Inventory that names every host.
     pub(super) fn site() -> Self {
         let control_planes = (1..=3).map(|at| Entry::new("cp", at, 10)).collect();
         Self { name: "chaos", boot: "cloudinit", has_vip: true, control_planes, workers: vec![] }
     }
 
-    /// Another cluster on the same hosts, which no run may touch. Its nodes have the same names.
+    /// Inventory of another cluster on the same hosts, which no run may change. Its nodes have the
+    /// same names.
     pub(super) fn bystander() -> Self {
         let entry = Entry { name: "cp-1".to_owned(), address: 111, vmid: 911, host: HOSTS[0] };
         Self {
@@ -59,19 +60,19 @@ impl Inventory {
         }
     }
 
-    /// The numbers of its VMs.
+    /// vmids of the VMs in the inventory.
     pub(super) fn vmids(&self) -> Vec<u64> {
         self.control_planes.iter().chain(&self.workers).map(|entry| entry.vmid).collect()
     }
 
-    /// The same nodes, listed the other way round: another control plane is the first.
+    /// The same nodes in reverse order, so that another control-plane node is the first.
     pub(super) fn reversed(&self) -> Self {
         let mut reversed = self.clone();
         reversed.control_planes.reverse();
         reversed
     }
 
-    /// A random edit, such as a user makes on purpose or by mistake.
+    /// Applies a random edit, like an intended or a mistaken one of a user.
     pub(super) fn edited(&self, chance: &mut Chance) -> Self {
         let mut edited = self.clone();
         for _ in 0..=chance.below(2) {
@@ -98,7 +99,7 @@ impl Inventory {
             7 if !self.workers.is_empty() => {
                 self.workers.remove(0);
             }
-            // What was a control plane is called a worker, with a new control plane in its place or not.
+            // A control-plane node becomes a worker, with or without a replacement.
             8 if self.control_planes.len() > 1 => {
                 let moved = self.control_planes.remove(0);
                 self.workers.push(moved);

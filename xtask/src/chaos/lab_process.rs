@@ -1,8 +1,9 @@
-//! The lab in a process of its own, whose state lasts.
+//! Lab in its own process with permanent state.
 //!
-//! Its state is one consistent file that is replaced as a whole, at most two seconds old: it survives `kill -9`, without the
-//! changes of these seconds. A real Proxmox cluster does not lose what it confirmed, so the lab is killed only together with all
-//! runs that may rely on a change, as by a power cut; a lost lock of a living run would be no finding about talmox.
+//! The state is one consistent file that is replaced atomically, at most two seconds old: it
+//! survives `kill -9` without the changes of these seconds. A real Proxmox cluster does not lose
+//! confirmed changes. So the lab is killed only together with all runs that may rely on a change,
+//! like in a power failure; a lost lock of a live run would not be a defect of talmox.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
@@ -16,9 +17,9 @@ use talmox_clock::Clock;
 
 use super::inventory::HOSTS;
 
-/// How much faster than the machine's the lab's time passes.
+/// Speed of lab time relative to real time.
 const SPEED: &str = "30";
-/// Longer than the lab takes to write its state several times.
+/// Timeout for a save, several times the save interval of the lab.
 const SAVED_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) struct LabProcess {
@@ -27,12 +28,13 @@ pub(super) struct LabProcess {
 }
 
 impl LabProcess {
-    /// One that is started later. Its state is in `state` of this folder, and `lab.json` says how to reach it.
+    /// Creates a lab that is not started. Its state is in `state` of this directory, and `lab.json`
+    /// contains its address.
     pub(super) fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), process: None }
     }
 
-    /// Starts it with `serve`, a command up to and with the inventory.
+    /// Starts the lab with `serve`, a command up to and including the inventory.
     pub(super) fn start(&mut self, mut serve: Command, seed: u64, faults: &str) -> io::Result<()> {
         fs::write(self.root.join("faults.yaml"), faults)?;
         let seed = seed.to_string();
@@ -46,12 +48,12 @@ impl LabProcess {
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         if line.is_empty() {
-            return Err(io::Error::other(format!("it said nothing; faults:\n{faults}")));
+            return Err(io::Error::other(format!("the lab printed no output; faults:\n{faults}")));
         }
         fs::write(self.root.join("lab.json"), line)
     }
 
-    /// Ends it as a person would, so that it writes its state.
+    /// Stops the lab gracefully, so that it saves its state.
     pub(super) fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let asked = Command::new("kill").arg(process.id().to_string()).status();
@@ -61,15 +63,16 @@ impl LabProcess {
         process.wait().ok();
     }
 
-    /// `kill -9`. The runs must be dead.
+    /// Kills the lab with `kill -9`. All runs must have ended.
     pub(super) fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         process.kill().ok();
         process.wait().ok();
     }
 
-    /// Waits until its state has all that happened before this call. The lab writes its time in each round, right before its
-    /// world; the world of the round after that was looked at later than now.
+    /// Waits until the saved state contains everything that happened before this call. The lab
+    /// saves its time in each round before its state, so the state of the following round is newer
+    /// than this call.
     pub(super) fn await_save(&self) -> io::Result<()> {
         let time = || fs::read(self.root.join("state/time.json"));
         let deadline = Clock::real().deadline(SAVED_WITHIN);
@@ -77,7 +80,7 @@ impl LabProcess {
             let before = time()?;
             while time()? == before {
                 if deadline.has_passed() {
-                    return Err(io::Error::other("the lab does not write its state"));
+                    return Err(io::Error::other("the lab does not save its state"));
                 }
                 thread::park_timeout(Duration::from_millis(50));
             }
@@ -85,7 +88,8 @@ impl LabProcess {
         Ok(())
     }
 
-    /// Hosts that a fault switched off stay off in a lab that is started again.
+    /// Switches on all hosts, because a host that a fault switched off stays off after a restart of
+    /// the lab.
     pub(super) fn switch_hosts_on(&self) -> io::Result<()> {
         let path = self.root.join("state/world.json");
         let mut saved: Value = serde_json::from_slice(&fs::read(&path)?)?;

@@ -1,8 +1,10 @@
-//! `cargo xtask chaos --seed N --minutes M`: many short lives of a cluster in the lab, in which runs of `up` and `destroy` are
-//! killed, calls fail, hosts go down, the power is cut, inventories are edited, and two folders work on one cluster at once. An
-//! observer that shares no code with the program looks for what must never happen. The same seed draws the same lives; how they
-//! interleave is up to the machine, and kills follow the durations that were measured.
+//! `cargo xtask chaos --seed N --minutes M`: runs many short experiments with a cluster in the lab.
+//! Runs of `up` and `destroy` are killed, calls fail, hosts go down, the power fails, inventories
+//! are edited, and two checkouts change one cluster at the same time. An observer that shares no
+//! code with talmox checks the invariants. The same seed draws the same experiments; their
+//! interleaving depends on the machine, and kills follow the measured durations.
 
+mod experiment;
 mod fault;
 mod inventory;
 mod lab_process;
@@ -10,7 +12,6 @@ mod observer;
 mod pace;
 mod run;
 mod tally;
-mod world;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,22 +20,24 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock, Deadline};
 
 use crate::Problems;
+use experiment::Experiment;
 use pace::Pace;
 use tally::{Tally, Violations};
-use world::World;
 
 const USAGE: &str = "usage: cargo xtask chaos [--seed N] [--minutes M] [--talmox PATH]";
-/// The folders of so many lives are kept, each with a lab and its images.
+/// Number of experiments with a violation whose directories are kept, each with a lab and its
+/// images.
 const KEPT: usize = 5;
 
 struct Arguments {
     seed: u64,
     minutes: f64,
-    /// The program to test; built from this workspace unless given.
+    /// Program under test; built from this workspace by default.
     talmox: Option<PathBuf>,
 }
 
-/// Violations do not end it: each is kept with its seed, and the time without one is part of the result.
+/// Runs experiments until the time is over. A violation does not end the run: its directory and
+/// seed are kept, and the time without violations is part of the result.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
@@ -51,20 +54,23 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let mut seed = arguments.seed;
     while !end.has_passed() {
         let mut chance = Chance::new(seed);
-        let mut world = match World::start(&talmox, seed, &mut chance) {
-            Ok(world) => world,
+        let mut experiment = match Experiment::start(&talmox, seed, &mut chance) {
+            Ok(experiment) => experiment,
             Err(error) => {
                 problems.push(format!("seed {seed}: the lab does not start: {error}"));
                 break;
             }
         };
-        let found = live(&mut world, &mut chance, &end, &mut pace, &mut tally);
-        tally.lives += 1;
+        let found = run_experiment(&mut experiment, &mut chance, &end, &mut pace, &mut tally);
+        tally.experiments += 1;
         if !found.is_empty() {
             violations.add(clock.moment().since(started));
-            println!("seed {seed} of this life: cargo xtask chaos --seed {seed} --minutes 1");
+            println!("to repeat this experiment: cargo xtask chaos --seed {seed} --minutes 1");
             if problems.len() < KEPT {
-                println!("everything of this life is kept in {}", world.keep().display());
+                println!(
+                    "the directory of this experiment is kept: {}",
+                    experiment.keep().display()
+                );
             }
             for one in &found {
                 println!("violation: {one}");
@@ -75,17 +81,17 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     }
     println!("chaos: {tally}");
     println!("chaos: {}", violations.summary(clock.moment().since(started)));
-    // A run in which nothing came up has shown nothing.
+    // A chaos run without a bootstrapped cluster has tested nothing.
     let is_idle = tally.bootstrapped == 0 || tally.settled == 0;
-    if problems.is_empty() && tally.lives > 3 && is_idle {
-        problems.push("no cluster ever came up, so nothing was tested".to_owned());
+    if problems.is_empty() && tally.experiments > 3 && is_idle {
+        problems.push("no cluster was bootstrapped and settled, so nothing was tested".to_owned());
     }
     problems
 }
 
-/// One life of a cluster: a handful of rounds, and at the end a run without disturbance.
-fn live(
-    world: &mut World,
+/// Runs one experiment: several disturbed rounds, and at the end a run without disturbance.
+fn run_experiment(
+    experiment: &mut Experiment,
     chance: &mut Chance,
     end: &Deadline,
     pace: &mut Pace,
@@ -97,12 +103,12 @@ fn live(
         if end.has_passed() || !violations.is_empty() {
             break;
         }
-        violations = world.round(chance, pace, tally);
+        violations = experiment.round(chance, pace, tally);
     }
     if violations.is_empty() {
-        violations = world.settle(tally);
+        violations = experiment.settle(tally);
     }
-    world.observer().count(tally);
+    experiment.observer().count(tally);
     violations
 }
 
@@ -123,7 +129,7 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         match word.as_str() {
             "--seed" => parsed.seed = value.parse().map_err(|_| USAGE.to_owned())?,
             "--minutes" => parsed.minutes = value.parse().map_err(|_| USAGE.to_owned())?,
-            // It runs in other folders than this one.
+            // The path is made absolute, because the program runs in other directories.
             "--talmox" => {
                 let path = std::fs::canonicalize(value);
                 parsed.talmox = Some(path.map_err(|error| format!("{value}: {error}"))?);

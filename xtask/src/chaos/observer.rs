@@ -1,5 +1,5 @@
-//! Looks at what the lab writes down about itself, and knows nothing of the program: VMs, tasks and etcd clusters, and
-//! the files with secrets.
+//! Check of invariants by the files of the lab's state (VMs, tasks and etcd clusters) and the files
+//! with secrets. It uses no code of talmox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,39 +10,40 @@ use serde_json::{Map, Value};
 
 use super::tally::Tally;
 
-/// Tasks that end or interrupt a machine.
+/// Tasks that stop, reset or delete a VM.
 const HARMFUL_TASKS: [&str; 5] = ["qmreset", "qmstop", "qmshutdown", "qmreboot", "qmdestroy"];
 
-/// What was run since the last look.
+/// Commands that ran since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
-    /// Nothing that may stop a machine or end a cluster.
+pub(super) enum CommandsRun {
+    /// Only commands that must not stop a machine or delete a cluster.
     Up,
-    /// `destroy`, with or without `up`: machines may be gone, and once all data is gone, there may be a new cluster.
+    /// `destroy`, with or without `up`: machines may be deleted, and after all data is deleted,
+    /// there may be a new cluster.
     Destroy,
 }
 
 pub(super) struct Observer {
     state: PathBuf,
-    /// Secrets files with what they held at first.
+    /// Secrets files with their first content.
     secrets: BTreeMap<PathBuf, Vec<u8>>,
     bystander: Bystander,
-    /// The etcd clusters with data on a disk at the last look, but for the bystander's.
-    living: BTreeSet<String>,
-    /// The VMs with such data at the last look.
+    /// etcd clusters with data on a disk at the last check, except that of the bystander.
+    with_data: BTreeSet<String>,
+    /// VMs with such data at the last check.
     members: BTreeSet<String>,
-    /// Tasks that end or interrupt a machine and were judged already.
+    /// Tasks in [`HARMFUL_TASKS`] that were already checked.
     harmful: BTreeSet<String>,
-    /// Every etcd cluster that was ever seen to live.
+    /// All etcd clusters that ever had data.
     seen: BTreeSet<String>,
     ended: u64,
     observations: u64,
 }
 
-/// A cluster that no run may touch.
+/// Cluster that no run may change.
 #[derive(Default)]
 struct Bystander {
-    /// Numbers and configs of its VMs.
+    /// vmids and configs of the VMs of the bystander cluster.
     vms: BTreeMap<String, Value>,
     tasks: BTreeSet<String>,
     etcds: BTreeSet<String>,
@@ -54,7 +55,7 @@ impl Observer {
             state: state.to_owned(),
             secrets: BTreeMap::new(),
             bystander: Bystander::default(),
-            living: BTreeSet::new(),
+            with_data: BTreeSet::new(),
             members: BTreeSet::new(),
             harmful: BTreeSet::new(),
             seen: BTreeSet::new(),
@@ -78,12 +79,12 @@ impl Observer {
         self.bystander.tasks = tasks_of(world, &vmids);
         self.bystander.etcds = list(&etcds).map(|etcd| text(&etcd["id"])).collect();
         if self.bystander.vms.len() != vmids.len() || self.bystander.etcds.len() != 1 {
-            return Err(io::Error::other("the cluster beside is not complete"));
+            return Err(io::Error::other("the bystander cluster is incomplete"));
         }
         // An observer that does not find this data would not find other data either.
         let on_disks: BTreeSet<String> = etcd_data(world).map(|(etcd, _)| etcd).collect();
         if on_disks != self.bystander.etcds {
-            return Err(io::Error::other("the etcd of the cluster beside is on no disk"));
+            return Err(io::Error::other("the etcd data of the bystander cluster is on no disk"));
         }
         Ok(())
     }
@@ -93,19 +94,19 @@ impl Observer {
         tally.observations += self.observations;
         tally.bootstrapped += u64::from(made > 0);
         tally.ended += self.ended;
-        tally.made_again += made.saturating_sub(1);
+        tally.recreated += made.saturating_sub(1);
     }
 
-    /// Whether a task that ends or interrupts a machine has not ended itself.
-    pub(super) fn sees_harmful_task_run(&self) -> io::Result<bool> {
+    /// Whether a task in [`HARMFUL_TASKS`] is still running.
+    pub(super) fn has_running_harmful_task(&self) -> io::Result<bool> {
         let saved = self.read("world.json")?;
         let mut tasks = entries(&saved["world"]["tasks"]["by_upid"]);
         Ok(tasks.any(|(_, task)| is_harmful(task) && !task["state"]["Running"].is_null()))
     }
 
-    /// What must never be, and is. The lab writes every two seconds and when it stops: what is not seen at once is seen at
-    /// the next look, since nothing of what is looked for goes away by itself.
-    pub(super) fn look(&mut self, since: Since) -> Vec<String> {
+    /// Returns violated invariants. The lab saves every two seconds and when it stops; a violation
+    /// that is not saved yet is found by the next check, because none of them disappears by itself.
+    pub(super) fn check(&mut self, since: CommandsRun) -> Vec<String> {
         let (world, etcds) = match (self.read("world.json"), self.read("etcd.json")) {
             (Ok(world), Ok(etcds)) => (world, etcds),
             (world, etcds) => {
@@ -118,45 +119,47 @@ impl Observer {
         };
         self.observations += 1;
         let world = &world["world"];
-        let mut violations = self.judge_etcds(world, since);
-        violations.extend(doubled_identities(&world["vms"]));
+        let mut violations = self.check_etcds(world, since);
+        violations.extend(duplicate_identities(&world["vms"]));
         violations.extend(self.touched_bystander(world, &etcds));
         violations.extend(self.changed_secrets());
         violations
     }
 
-    /// Data on disks is what counts: an etcd cluster is ended by the loss of all its data, and by nothing else.
-    fn judge_etcds(&mut self, world: &Value, since: Since) -> Vec<String> {
+    /// Checks the etcd clusters by the data on disks: a cluster ends only when all its data is
+    /// deleted.
+    fn check_etcds(&mut self, world: &Value, since: CommandsRun) -> Vec<String> {
         let is_own = |(etcd, _): &(String, String)| !self.bystander.etcds.contains(etcd);
-        let (living, members): (BTreeSet<String>, BTreeSet<String>) =
+        let (with_data, members): (BTreeSet<String>, BTreeSet<String>) =
             etcd_data(world).filter(is_own).unzip();
         let mut violations = Vec::new();
-        if living.len() > 1 {
+        if with_data.len() > 1 {
             violations.push(format!(
-                "{} etcd clusters of one inventory have data at the same time: {living:?}",
-                living.len()
+                "{} etcd clusters of one inventory have data at the same time: {with_data:?}",
+                with_data.len()
             ));
         }
-        for ended in self.living.difference(&living) {
+        for ended in self.with_data.difference(&with_data) {
             match since {
-                Since::Destroy => self.ended += 1,
-                Since::Up => violations.push(format!(
-                    "all data of the etcd cluster {ended} is gone without `destroy`"
+                CommandsRun::Destroy => self.ended += 1,
+                CommandsRun::Up => violations.push(format!(
+                    "all data of the etcd cluster {ended} was deleted without `destroy`"
                 )),
             }
         }
         violations.extend(self.harmed_members(world, &members, since));
-        self.seen.extend(living.iter().cloned());
-        (self.living, self.members) = (living, members);
+        self.seen.extend(with_data.iter().cloned());
+        (self.with_data, self.members) = (with_data, members);
         violations
     }
 
-    /// Members of etcd that were stopped, reset or destroyed: `up` has no business doing that.
+    /// Violations by tasks that stopped, reset or deleted members of etcd, which `up` must never
+    /// do.
     fn harmed_members(
         &mut self,
         world: &Value,
         members: &BTreeSet<String>,
-        since: Since,
+        since: CommandsRun,
     ) -> Vec<String> {
         let tasks = entries(&world["tasks"]["by_upid"]);
         let is_new = |upid: &String| !self.harmful.contains(upid);
@@ -168,7 +171,7 @@ impl Observer {
         };
         let violations = harmful
             .iter()
-            .filter(|(_, task)| since == Since::Up && is_member(task))
+            .filter(|(_, task)| since == CommandsRun::Up && is_member(task))
             .map(|(upid, _)| format!("a member of etcd was interrupted: {upid}"))
             .collect();
         self.harmful.extend(harmful.into_iter().map(|(upid, _)| upid.clone()));
@@ -179,16 +182,16 @@ impl Observer {
         let mut violations = Vec::new();
         for (vmid, config) in &self.bystander.vms {
             if world["vms"][vmid]["config"] != *config {
-                violations.push(format!("VM {vmid} of another cluster was changed or is gone"));
+                violations.push(format!("VM {vmid} of another cluster was changed or deleted"));
             }
         }
         let tasks = tasks_of(world, &self.bystander.vms.keys().cloned().collect());
         for task in tasks.difference(&self.bystander.tasks) {
-            violations.push(format!("a VM of another cluster was worked on: {task}"));
+            violations.push(format!("a task ran on a VM of another cluster: {task}"));
         }
         let left: BTreeSet<String> = list(etcds).map(|etcd| text(&etcd["id"])).collect();
         if !self.bystander.etcds.is_subset(&left) {
-            violations.push("the etcd of another cluster is gone".to_owned());
+            violations.push("the etcd data of another cluster is deleted".to_owned());
         }
         violations
     }
@@ -209,7 +212,7 @@ fn is_harmful(task: &Value) -> bool {
     HARMFUL_TASKS.contains(&text(&task["kind"]).as_str())
 }
 
-/// The etcd clusters that have data on disks, each with the number of the VM whose disk it is.
+/// etcd clusters with data on disks, each with the vmid of the disk's VM.
 fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
     let storages = entries(&world["storages"]);
     let places = storages.flat_map(|(_, storage)| entries(&storage["volumes"]));
@@ -222,8 +225,8 @@ fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Machines that claim to be the same: by their UUID, hardware address, address, or the node that their notes name.
-fn doubled_identities(vms: &Value) -> Vec<String> {
+/// VMs with the same UUID, MAC address, IP address, or node name in their notes.
+fn duplicate_identities(vms: &Value) -> Vec<String> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let mut violations = Vec::new();
     for (vmid, vm) in entries(vms) {
@@ -252,7 +255,7 @@ fn doubled_identities(vms: &Value) -> Vec<String> {
     violations
 }
 
-/// The tasks that were ever started for these VMs.
+/// All tasks that were ever started for these VMs.
 fn tasks_of(world: &Value, vmids: &BTreeSet<String>) -> BTreeSet<String> {
     let tasks = entries(&world["tasks"]["by_upid"]);
     tasks
@@ -269,7 +272,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Texts and numbers alike.
+/// Text of a string or a number.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -280,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// A lab with this data of etcd on the disks of VMs, and these tasks.
+    /// Lab state with this data of etcd on the disks of VMs, and these tasks.
     fn world(data: &[(u32, u64)], tasks: &[(&str, u32)]) -> Value {
         let volume = |(vmid, etcd): &(u32, u64)| {
             let written = json!({"ephemeral": {"etcd": {"cluster": etcd, "member": 1}}});
@@ -303,55 +306,55 @@ mod tests {
     }
 
     #[test]
-    fn two_etcds_at_once_are_a_violation_also_after_a_destroy() {
+    fn two_etcd_clusters_at_the_same_time_are_a_violation_even_after_destroy() {
         let mut observer = observer();
         let one = world(&[(311, 7), (312, 7)], &[]);
-        assert!(observer.judge_etcds(&one, Since::Up).is_empty());
-        for since in [Since::Up, Since::Destroy] {
+        assert!(observer.check_etcds(&one, CommandsRun::Up).is_empty());
+        for since in [CommandsRun::Up, CommandsRun::Destroy] {
             let two = world(&[(312, 7), (313, 8)], &[]);
-            let found = observer.judge_etcds(&two, since);
+            let found = observer.check_etcds(&two, since);
             assert!(found[0].starts_with("2 etcd clusters of one inventory"), "{found:?}");
         }
     }
 
     #[test]
-    fn a_new_etcd_is_legal_once_destroy_has_ended_the_old_one() {
+    fn a_new_etcd_cluster_is_allowed_after_destroy_deleted_the_old_one() {
         let mut observer = observer();
         let gone = [("qmstop", 311), ("qmdestroy", 311)];
-        assert!(observer.judge_etcds(&world(&[(311, 7)], &[]), Since::Up).is_empty());
-        assert!(observer.judge_etcds(&world(&[], &gone), Since::Destroy).is_empty());
-        assert!(observer.judge_etcds(&world(&[(311, 8)], &gone), Since::Up).is_empty());
+        assert!(observer.check_etcds(&world(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
+        assert!(observer.check_etcds(&world(&[], &gone), CommandsRun::Destroy).is_empty());
+        assert!(observer.check_etcds(&world(&[(311, 8)], &gone), CommandsRun::Up).is_empty());
         let mut tally = Tally::default();
         observer.count(&mut tally);
-        assert_eq!((tally.bootstrapped, tally.ended, tally.made_again), (1, 1, 1));
-        // The tasks of that destroy are no reason for a finding later, others are.
+        assert_eq!((tally.bootstrapped, tally.ended, tally.recreated), (1, 1, 1));
+        // The tasks of that `destroy` are not reported later, but others are.
         let more = [gone[0], gone[1], ("qmreset", 311)];
-        let found = observer.judge_etcds(&world(&[(311, 8)], &more), Since::Up);
+        let found = observer.check_etcds(&world(&[(311, 8)], &more), CommandsRun::Up);
         assert_eq!(found, ["a member of etcd was interrupted: UPID:qmreset:311"]);
     }
 
     #[test]
-    fn up_ends_no_cluster_and_interrupts_no_member() {
+    fn deletions_and_interruptions_by_up_are_violations() {
         let mut observer = observer();
-        assert!(observer.judge_etcds(&world(&[(311, 7)], &[]), Since::Up).is_empty());
-        let found = observer.judge_etcds(&world(&[], &[("qmdestroy", 311)]), Since::Up);
+        assert!(observer.check_etcds(&world(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
+        let found = observer.check_etcds(&world(&[], &[("qmdestroy", 311)]), CommandsRun::Up);
         assert_eq!(
             found,
             [
-                "all data of the etcd cluster 7 is gone without `destroy`",
+                "all data of the etcd cluster 7 was deleted without `destroy`",
                 "a member of etcd was interrupted: UPID:qmdestroy:311",
             ]
         );
     }
 
     #[test]
-    fn machines_that_claim_to_be_the_same_are_found_whatever_else_their_notes_say() {
+    fn vms_with_the_same_identity_are_violations() {
         let vm = |more: &str| {
             let description = format!("Node cp-1\n\ntalmox/1 cluster=ab node=cp-1 {more}");
             json!({"config": {"description": description}})
         };
         let vms = json!({"300": vm("stage=made role=controlplane"), "301": vm("stage=create")});
-        assert_eq!(doubled_identities(&vms).len(), 1);
-        assert_eq!(doubled_identities(&json!({"300": vm("stage=made")})), Vec::<String>::new());
+        assert_eq!(duplicate_identities(&vms).len(), 1);
+        assert_eq!(duplicate_identities(&json!({"300": vm("stage=made")})), Vec::<String>::new());
     }
 }

@@ -1,30 +1,31 @@
-//! How long runs take, measured as they end, so that kills come while they live.
+//! Measured durations of runs, so that kills happen while runs are alive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use talmox_clock::Chance;
 
-/// So many of the last runs of a kind are remembered.
-const REMEMBERED: usize = 32;
-/// Before any run of a kind has ended.
+/// Number of durations kept for each kind of run.
+const KEPT_DURATIONS: usize = 32;
+/// Assumed duration before a run of a kind has ended.
 const FIRST_GUESS: Duration = Duration::from_secs(1);
 
-/// The durations of the last runs, by what they were.
+/// Durations of the last runs by kind.
 #[derive(Default)]
 pub(super) struct Pace(BTreeMap<&'static str, Vec<Duration>>);
 
 impl Pace {
     pub(super) fn ended(&mut self, kind: &'static str, took: Duration) {
         let known = self.0.entry(kind).or_default();
-        if known.len() == REMEMBERED {
+        if known.len() == KEPT_DURATIONS {
             known.remove(0);
         }
         known.push(took);
     }
 
-    /// A random part of the duration of a random earlier run. Some runs are refused within a second and others create a
-    /// cluster: a part of the average would come too late for the first and early for the second.
+    /// Random fraction of the duration of a random earlier run. Some runs are rejected within a
+    /// second and others create a cluster: a fraction of the average would be too late for the
+    /// first and too early for the second.
     pub(super) fn draw(&self, kind: &str, chance: &mut Chance) -> Duration {
         let known = self.0.get(kind).map(Vec::as_slice).unwrap_or_default();
         let count = u64::try_from(known.len()).unwrap_or_default();
@@ -37,13 +38,13 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A tenth of the runs is long.
+    /// Test durations, of which one in ten is long.
     fn took(nth: u64) -> Duration {
         if nth.is_multiple_of(10) { Duration::from_secs(20) } else { Duration::from_millis(800) }
     }
 
     #[test]
-    fn most_kills_come_while_runs_live() {
+    fn most_kills_hit_live_runs() {
         let (mut pace, mut chance) = (Pace::default(), Chance::new(1));
         let mut landed = 0;
         for nth in 0..1000 {

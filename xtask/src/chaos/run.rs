@@ -1,4 +1,4 @@
-//! A run of `talmox` that may be killed.
+//! Run of `talmox` that may be killed.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,11 +10,11 @@ use talmox_clock::{Clock, Moment};
 use super::pace::Pace;
 use super::tally::Tally;
 
-/// A run that takes longer is killed: with the timeouts of the inventory nothing takes so long.
-const LONGEST: Duration = Duration::from_mins(1);
+/// Maximum duration of a run. With the timeouts of the inventory no run takes so long.
+const MAX_DURATION: Duration = Duration::from_mins(1);
 const SIGKILL: i32 = 9;
 
-/// What is run.
+/// Command of `talmox` that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunKind {
     Up,
@@ -30,20 +30,20 @@ impl RunKind {
     }
 }
 
-/// A run that lives.
+/// Run of `talmox` that has not ended.
 pub(super) struct Run {
     pub(super) folder: &'static str,
     kind: RunKind,
     process: Child,
     started: Moment,
     clock: Clock,
-    /// When it is killed, if it is.
+    /// Age at which the run is killed, if it is.
     kill_after: Option<Duration>,
 }
 
-/// What became of a run at a look.
-pub(super) enum Look {
-    Lives(Run),
+/// State of a run of `talmox`.
+pub(super) enum RunState {
+    Alive(Run),
     Ended,
 }
 
@@ -59,26 +59,26 @@ impl Run {
         Ok(Self { folder, kind, process, started: clock.moment(), clock, kill_after })
     }
 
-    /// Kills it if it is time, and notes how it ended.
-    pub(super) fn look(mut self, pace: &mut Pace, tally: &mut Tally) -> io::Result<Look> {
+    /// Kills the run if it is due, and records how it ended.
+    pub(super) fn check(mut self, pace: &mut Pace, tally: &mut Tally) -> io::Result<RunState> {
         let age = self.clock.moment().since(self.started);
         if self.process.try_wait()?.is_some() {
             pace.ended(self.kind.command(), age);
             tally.kills.too_late += u64::from(self.kill_after.is_some());
-            return Ok(Look::Ended);
+            return Ok(RunState::Ended);
         }
-        if age < self.kill_after.unwrap_or(LONGEST) {
-            return Ok(Look::Lives(self));
+        if age < self.kill_after.unwrap_or(MAX_DURATION) {
+            return Ok(RunState::Alive(self));
         }
         let is_landed = self.kill()?;
         if self.kill_after.is_some() {
             tally.kills.landed += u64::from(is_landed);
             tally.kills.too_late += u64::from(!is_landed);
         }
-        Ok(Look::Ended)
+        Ok(RunState::Ended)
     }
 
-    /// Kills it now, if it lives. Whether it did.
+    /// Kills the run if it is alive. Returns whether it was.
     pub(super) fn kill(&mut self) -> io::Result<bool> {
         self.process.kill()?;
         Ok(self.process.wait()?.signal() == Some(SIGKILL))

@@ -1,58 +1,59 @@
-//! What a chaos run did, for its last lines.
+//! Statistics of a chaos run.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Counts of one chaos run.
+/// Counters of a chaos run.
 #[derive(Default)]
 pub(super) struct Tally {
-    pub(super) lives: u64,
+    pub(super) experiments: u64,
     pub(super) ups: u64,
     pub(super) destroys: u64,
     pub(super) kills: Kills,
     pub(super) edits: u64,
-    /// Two folders that ran at the same time.
+    /// Number of times that two checkouts ran at the same time.
     pub(super) pairs: u64,
-    /// Pairs of which one ran `destroy` and the other `up`.
+    /// Number of pairs with one `destroy` and one `up`.
     pub(super) contested_destroys: u64,
     pub(super) lab_restarts: u64,
     pub(super) power_cuts: PowerCuts,
     pub(super) observations: u64,
     pub(super) bootstrapped: u64,
-    /// etcd clusters that `destroy` ended.
+    /// Number of etcd clusters that `destroy` deleted.
     pub(super) ended: u64,
-    /// etcd clusters that were made after an earlier one of the same life had ended.
-    pub(super) made_again: u64,
+    /// Number of etcd clusters that were created after an earlier one of the same experiment was
+    /// deleted.
+    pub(super) recreated: u64,
     pub(super) settled: u64,
 }
 
-/// `kill -9` of single runs.
+/// Number of single runs that were killed with `kill -9`.
 #[derive(Default)]
 pub(super) struct Kills {
-    /// The run was alive.
+    /// Number of kills of a live run.
     pub(super) landed: u64,
-    /// The run had ended by itself.
+    /// Number of kills after the run had ended.
     pub(super) too_late: u64,
 }
 
-/// `kill -9` of the lab and of every run at once.
+/// Number of times that the lab and all runs were killed together with `kill -9`.
 #[derive(Default)]
 pub(super) struct PowerCuts {
-    /// At least one run was alive.
+    /// Number of power failures with at least one live run.
     pub(super) in_runs: u64,
     pub(super) idle: u64,
 }
 
-/// One line, whatever was counted.
+/// Formats all counters in one line.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kills, power_cuts, .. } = self;
         write!(
             f,
-            "{} lives, {} runs of up and {} of destroy, {} pairs at once ({} destroy against up), {} edits; kill -9 of {} \
-             living runs, {} too late; {} lab restarts; {} power cuts with living runs, {} without; {} observations, {} lives \
-             with an etcd, {} etcd clusters ended by destroy, {} made after that, {} lives settled",
-            self.lives,
+            "{} experiments, {} runs of up and {} of destroy, {} pairs at once ({} destroy against up), {} edits; kill -9 of {} \
+             live runs, {} too late; {} lab restarts; {} power cuts with live runs, {} without; {} observations, {} experiments \
+             with etcd data, {} etcd clusters deleted by destroy, {} created after that, {} experiments settled",
+            self.experiments,
             self.ups,
             self.destroys,
             self.pairs,
@@ -66,13 +67,13 @@ impl fmt::Display for Tally {
             self.observations,
             self.bootstrapped,
             self.ended,
-            self.made_again,
+            self.recreated,
             self.settled,
         )
     }
 }
 
-/// The times of violations, counted from the start of the chaos run.
+/// Times of violations since the start of the chaos run.
 #[derive(Default)]
 pub(super) struct Violations {
     times: Vec<Duration>,
@@ -83,7 +84,7 @@ impl Violations {
         self.times.push(at);
     }
 
-    /// How many there were, how long ago the last one was, and the longest time without one.
+    /// Number of violations, time since the last one, and longest time without one.
     pub(super) fn summary(&self, now: Duration) -> String {
         let mut before = Duration::ZERO;
         let mut longest = Duration::ZERO;
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_says_how_long_ago_the_last_violation_was() {
+    fn the_summary_contains_the_time_since_the_last_violation() {
         let mut violations = Violations::default();
         let at = Duration::from_secs;
         assert_eq!(

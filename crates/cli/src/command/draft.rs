@@ -1,6 +1,6 @@
 //! The plan of a cluster that has no secrets yet. `up` makes them; whoever only looks does not.
 
-use talmox_plan::plan::{Change, Class, Object, Plan};
+use talmox_plan::plan::{Change, Class, FieldValue, Object, Plan};
 
 use crate::session::Session;
 
@@ -33,8 +33,8 @@ pub(super) fn forget_identities(plan: &mut Plan, session: &Session) {
     let nodes = session.desired.nodes.iter();
     let own: Vec<String> =
         nodes.flat_map(|node| &node.identity.macs).map(ToString::to_string).collect();
-    let forget = |text: &mut Option<String>| {
-        let Some(text) = text else { return };
+    let forget = |value: &mut Option<FieldValue>| {
+        let Some(FieldValue::Text(text)) = value else { return };
         for mac in &own {
             *text = text.replace(mac, "…");
         }

@@ -91,8 +91,8 @@ async fn plan(
     draft::announce_secrets(&mut plan, session);
     draft::forget_identities(&mut plan, session);
     if let Some(path) = &args.out {
-        let saved = SavedPlan::of(&plan, &world).to_json(&plan);
-        disk::write_private(path, &format!("{saved:#}\n"), Before::Anything)?;
+        let saved = SavedPlan::of(&plan, &world).to_json();
+        disk::write_private(path, &saved, Before::Anything)?;
     }
     print(&plan, args, printer)?;
     if plan.errors().next().is_some() {

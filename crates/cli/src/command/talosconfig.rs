@@ -8,7 +8,7 @@ use clap::Args;
 use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
 use talmox_talos_api::address::PORT;
-use talmox_talos_api::{Address, Reach};
+use talmox_talos_api::{Reach, node_address};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::client::talosconfig::{self, Request};
 use talmox_talos_config::secret::SecretText;
@@ -89,7 +89,7 @@ impl<'a> Access<'a> {
     /// Names the endpoints as they are found from here.
     fn lead_through(&mut self, reach: &Reach) {
         for endpoint in &mut self.endpoints {
-            let target = reach.target(&Address::new(endpoint.as_str()));
+            let target = reach.target(&node_address(endpoint.as_str()));
             *endpoint = if target.port == PORT { target.host } else { target.to_string() };
         }
     }

@@ -271,7 +271,7 @@ fn check_saved(path: &Path, plan: &Plan, world: &Observed) -> Result<(), Command
     let text = read_input(path)?;
     let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, world));
     saved.map_err(|error| {
-        CommandError::failed(format!("nothing was changed: {} does not hold", path.display()))
+        CommandError::failed(format!("nothing was changed: {} cannot be used", path.display()))
             .because(error)
             .hint("make a new one with `talmox plan --out FILE`")
     })

@@ -20,7 +20,7 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>,
             let mut texts = vec![];
             for path in paths(&path, chosen.boundary())? {
                 let text = chosen.boundary().read_text(&path)?;
-                texts.push(ManifestFile { origin: path.display().to_string(), text });
+                texts.push(ManifestFile { origin: path.display().to_string(), text: text.into() });
             }
             all.insert(file.span, texts);
         }

@@ -429,11 +429,12 @@ fn access(
     let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
         .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
     let mut settings = Settings::new(clock);
-    settings.reach = if let Some(stage) = stage {
-        stage.reach()
-    } else {
-        let own = cluster.file.reach.entries.iter();
-        Reach::new(own.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))))
-    };
+    settings.reach = if let Some(stage) = stage { stage.reach() } else { reach_of(cluster) };
     Ok(TalosAccess { credentials, settings })
+}
+
+/// The reach map of an inventory.
+pub(crate) fn reach_of(cluster: &Cluster) -> Reach {
+    let entries = cluster.file.reach.entries.iter();
+    Reach::new(entries.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))))
 }

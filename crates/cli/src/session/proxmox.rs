@@ -7,15 +7,17 @@ use talmox_plan::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
 use talmox_pve::error::{Distrust, NotSent};
 use talmox_pve::fingerprint::Fingerprint;
-use talmox_pve::{Client, PveError};
+use talmox_pve::{Client, PveError, SecretText};
+use talmox_values::{Address, HttpUrl};
 
+use super::reach_of;
 use crate::choose::Chosen;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::{Name, Reference, Resolver};
 use crate::rehearsal::Stage;
 
-/// Where Proxmox listens unless it was configured otherwise.
+/// The port of Proxmox unless it was configured otherwise.
 const USUAL_PORT: u16 = 8006;
 
 pub(crate) fn client(
@@ -68,14 +70,14 @@ type Way = (Vec<Endpoint>, Trust, Credentials);
 
 fn lab(stage: &Stage) -> Result<Way, CommandError> {
     let pve = &stage.ready.pve;
-    let authority = pve.url.trim_start_matches("https://");
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
-    let port = port.parse().unwrap_or(USUAL_PORT);
-    let endpoint = Endpoint::new(host.trim_matches(['[', ']']), port);
+    let address = HttpUrl::parse(&pve.url).map(|url| url.address()).map_err(|error| {
+        CommandError::failed("the lab has no address of its Proxmox").because(error)
+    })?;
+    let endpoint = Endpoint::new(&address.host, address.port);
     let credentials = if pve.token_id.is_empty() {
         Credentials::Password {
             username: pve.username.clone(),
-            password: talmox_pve::Secret::new(&pve.password),
+            password: SecretText::new(&pve.password),
         }
     } else {
         let token = format!("{}={}", pve.token_id, pve.token_secret);
@@ -92,23 +94,11 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
         return Err(CommandError::failed("the inventory does not say where Proxmox is")
             .hint("add `proxmox: {endpoint: https://HOST:8006}`, or rehearse with --lab"));
     };
-    let reach = &chosen.cluster().file.reach;
+    let reach = reach_of(chosen.cluster());
     let endpoints = named.0.iter().map(|url| {
         let url = &url.value;
-        let mut endpoint = Endpoint::new(&url.host, url.port);
-        let exact = format!("{}:{}", url.host, url.port);
-        let found = [exact.as_str(), url.host.as_str()].iter().find_map(|wanted| {
-            let mut entries = reach.entries.iter();
-            entries.find(|(from, _)| from.value == *wanted).and_then(|(_, to)| to.get())
-        });
-        endpoint.reach = found.map(|to| {
-            let to = to.clone();
-            match to.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
-                Some((host, port)) => (host.to_owned(), port),
-                None => (to, url.port),
-            }
-        });
-        endpoint
+        let target = reach.target(&Address::new(&url.host, url.port));
+        Endpoint { reach: Some(target), ..Endpoint::new(&url.host, url.port) }
     });
     let trust = if proxmox.insecure.get().copied().unwrap_or_default() {
         Trust::Insecure
@@ -132,10 +122,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     if let (Some(username), Some(password)) = (proxmox.username.get(), proxmox.password.spanned()) {
         let reference = Reference { setting: Name::Cluster("proxmox.password"), secret: password };
         let password = resolver.resolve(reference)?;
-        return Ok(Credentials::Password {
-            username: username.clone(),
-            password: talmox_pve::Secret::new(password.expose()),
-        });
+        return Ok(Credentials::Password { username: username.clone(), password });
     }
     let Some(token) = proxmox.token.spanned() else {
         return Err(CommandError::failed("the inventory has no credentials for Proxmox").hint(
@@ -151,7 +138,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     Ok(Credentials::Token(token))
 }
 
-/// Names what stands between us and Proxmox, and what to do about it.
+/// Names the cause why Proxmox cannot be reached, and what to do about it.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
     let failed = CommandError::failed("cannot look at Proxmox");
     let port = error.port().unwrap_or(USUAL_PORT);

@@ -12,7 +12,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::storage;
 use talmox_pve::client as pve;
 use talmox_talos_api::client::ResourceKind;
-use talmox_talos_api::{Address, Client, Credentials, Reach, Settings};
+use talmox_talos_api::{Client, Credentials, Reach, Settings, node_address};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;
@@ -111,7 +111,7 @@ impl Truth {
     }
 
     pub(crate) fn node(&self, address: &str, is_control_plane: bool) -> NodeTruth {
-        let address = Address::new(address.to_owned());
+        let address = node_address(address.to_owned());
         let client = Client::new(address, &self.credentials, &self.settings).unwrap();
         self.runtime.block_on(async {
             let config = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap();

@@ -152,7 +152,7 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     let refused = |saved: &str, why: &str| {
         let run = cluster.run(&format!("up --yes --plan {saved} {IN_FILE}"));
         assert_eq!(run.code, 1, "{}", run.stderr);
-        let said = format!("nothing was changed: {saved} does not hold: {why}");
+        let said = format!("nothing was changed: {saved} cannot be used: {why}");
         assert!(run.stderr.contains(&said), "{}", run.stderr);
         assert!(run.stderr.contains("hint: make a new one with"), "{}", run.stderr);
     };
@@ -161,6 +161,16 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     let next = format!("`talmox up --plan fresh.json {IN_FILE}` carries it out.");
     assert!(saved.stderr.contains(&next), "{}", saved.stderr);
     assert_eq!(cluster.mode("fresh.json"), 0o600);
+    let file: Json = serde_json::from_str(&cluster.folder.read("fresh.json")).unwrap();
+    assert_eq!(file["format"], 2);
+    let steps = file["plan"]["steps"].as_array().unwrap();
+    let upload = steps.iter().find(|step| step["action"]["kind"] == "upload-cidata").unwrap();
+    let digest = upload["action"]["user_data"]["sha256"].as_str().unwrap();
+    assert_eq!(digest.len(), 64, "a hash in place of the machine config");
+
+    // A file of an earlier release.
+    cluster.folder.write("old.json", "{\"format\": 1, \"cluster\": \"dev\"}");
+    refused("old.json", "the file is not a plan that this version of talmox saved");
 
     // Another inventory, and the one that it was made for.
     let text = cluster.folder.read(INVENTORY);
@@ -176,8 +186,8 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     cluster.folder.write(INVENTORY, &more);
     let grown = cluster.run(&format!("plan --detailed-exitcode --out grown.json {IN_FILE}"));
     assert_eq!(grown.code, 2, "{}", grown.stderr);
-    refused("fresh.json", "the world has changed since the plan was saved");
+    refused("fresh.json", "the observed state has changed since the plan was saved");
     fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
-    refused("grown.json", "the world has changed since the plan was saved");
+    refused("grown.json", "the observed state has changed since the plan was saved");
     nothing_is_there();
 }

@@ -120,10 +120,8 @@ impl Face {
     }
 
     fn server(&self) -> ServerConfig {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .unwrap();
+        let provider = talmox_net::tls::provider();
+        let builder = talmox_net::tls::server().unwrap();
         let builder = if self.is_open {
             builder.with_no_client_auth()
         } else {

@@ -53,7 +53,7 @@ impl Rig {
 
     pub(crate) fn client(&self) -> Client {
         let (host, port) = self.ready.pve.url["https://".len()..].rsplit_once(':').unwrap();
-        let reach = Some((host.to_owned(), port.parse().unwrap()));
+        let reach = Some(talmox_talos_api::Address::new(host, port.parse().unwrap()));
         Client::new(client::Settings {
             endpoints: vec![Endpoint { reach, ..Endpoint::new("pve1", 8006) }],
             trust: Trust::Authorities(std::fs::read(&self.ready.pve.ca).unwrap()),

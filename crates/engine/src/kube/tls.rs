@@ -1,13 +1,12 @@
 //! TLS as the cluster's administrator: certificates of its own authority on both sides.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime as TlsTime};
-use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use talmox_clock::Clock;
+use talmox_net::{authorities, tls};
 use talmox_talos_config::client::kubeconfig;
 use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secrets::Bundle;
@@ -42,13 +41,10 @@ pub(super) fn client(
     let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes());
     let key = key.map_err(KubeSetupError::new)?;
     let authority = bundle.certs.k8s.authority().map_err(KubeSetupError::new)?;
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from(authority.certificate.as_der().to_vec());
-    roots.add(authority).map_err(KubeSetupError::new)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let roots =
+        authorities::from_der(authority.certificate.as_der()).map_err(KubeSetupError::new)?;
     let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
-    let mut config = ClientConfig::builder_with_details(provider, Arc::new(OurTime(clock)))
-        .with_safe_default_protocol_versions()
+    let mut config = tls::client_with_clock(clock)
         .map_err(KubeSetupError::new)?
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
@@ -56,14 +52,4 @@ pub(super) fn client(
     // One request at a time on a connection: one that hangs takes nothing else with it.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-/// In a lab whose time runs faster, certificates age faster too.
-#[derive(Debug)]
-struct OurTime(Clock);
-
-impl TimeProvider for OurTime {
-    fn current_time(&self) -> Option<TlsTime> {
-        Some(TlsTime::since_unix_epoch(Duration::from_secs(self.0.unix())))
-    }
 }

@@ -2,18 +2,19 @@
 //! and the add-ons.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use talmox_clock::Deadline;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
     AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
 };
 use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, look};
-use talmox_talos_api::{Address, Client};
+use talmox_talos_api::{Client, node_address};
 use tokio::time::timeout;
 
+use super::addon;
 use super::sources::Sources;
-use super::{addon, left};
 
 /// For the first answer, of a socket, hence in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,7 +24,7 @@ pub(super) async fn observe(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     mut read: BTreeMap<String, AddonRead>,
-    end: Option<Instant>,
+    end: Deadline,
 ) -> (KubernetesSeen, Addons) {
     let (seen, addons) = look_at_all(desired, nodes, sources, &read, end).await;
     read.extend(addons.read);
@@ -35,7 +36,7 @@ async fn look_at_all(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     read: &BTreeMap<String, AddonRead>,
-    end: Option<Instant>,
+    end: Deadline,
 ) -> (KubernetesSeen, Addons) {
     let is_member = |seen: &TalosSeen| match seen {
         TalosSeen::OwnNode(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
@@ -44,7 +45,7 @@ async fn look_at_all(
     if !nodes.values().any(is_member) {
         return (KubernetesSeen::NotAsked, Addons::default());
     }
-    let known = match timeout(PATIENCE.min(left(end)), Box::pin(sources.kube.nodes())).await {
+    let known = match timeout(PATIENCE.min(end.left()), Box::pin(sources.kube.nodes())).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => return (KubernetesSeen::Silent(error.reason()), Addons::default()),
         Err(_) => {
@@ -56,7 +57,7 @@ async fn look_at_all(
     let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
     let both = Box::pin(async { tokio::join!(trouble, addons) });
-    let Ok((trouble, addons)) = timeout(left(end), both).await else {
+    let Ok((trouble, addons)) = timeout(end.left(), both).await else {
         let nodes = known.into_iter().map(|node| node.name).collect();
         let trouble = Some("the health checks got no answer in time".to_owned());
         let registered = Registered { nodes, trouble, ..Registered::default() };
@@ -83,7 +84,7 @@ async fn trouble(
         }
         let at = found.address?;
         let access = sources.talos;
-        let address = Address::new(at.to_string());
+        let address = node_address(at.to_string());
         subjects.push(Subject {
             name: node.name.clone(),
             is_control_plane: node.is_control_plane,

@@ -1,34 +1,34 @@
-//! Who listens at a port: told by the certificate that it shows.
+//! Which server listens at a port, by the certificate that it shows.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::CertificateError;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use talmox_net::{ByLeaf, authorities, tls};
 use talmox_plan::observed::PortSeen;
 use talmox_talos_api::{Address, Reach};
 use talmox_talos_config::pki::{Certificate, Name};
-use talmox_tls::ByLeaf;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// For each step of connecting: an address that nobody has must not hold up a plan. Of a socket,
+/// Timeout of each step of connecting: an address without a machine must not hold up a plan. Of a socket,
 /// hence in real time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The subject of the certificates that API servers of Kubernetes show.
 const API_SERVER: &str = "kube-apiserver";
 
-/// Whether anybody takes a connection.
+/// A connection, if a server accepts one.
 pub(super) async fn knock(address: &Address, reach: &Reach) -> Option<TcpStream> {
     reach.connect(address, PATIENCE).await.ok()
 }
 
-/// Who took it. `authority` is the one whose certificates make somebody ours, in DER form.
+/// The server of a connection. One with a certificate of `authority`, in DER form, belongs to this cluster.
 pub(super) async fn who(
     socket: TcpStream,
     address: &Address,
@@ -55,7 +55,7 @@ pub(super) async fn who(
     })
 }
 
-/// The certificate that is shown to anybody, or what is there instead of it.
+/// The certificate that the server shows without a client certificate, or what it is if it shows none.
 async fn shown(
     socket: TcpStream,
     address: &Address,
@@ -63,12 +63,10 @@ async fn shown(
     const MUTE: &str = "something that takes connections and says nothing";
     const NO_TLS: &str = "something that does not speak TLS";
     const BROKEN: &str = "a TLS server that breaks off the handshake";
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let config = tls::client()
         .map_err(|_| BROKEN)?
         .dangerous()
-        // It is looked at afterwards.
+        // The certificate is judged afterwards.
         .with_custom_certificate_verifier(ByLeaf::anyone())
         .with_no_client_auth();
     let name = ServerName::try_from(address.host.clone()).map_err(|_| BROKEN)?;
@@ -88,12 +86,11 @@ async fn shown(
     leaf.map(|leaf| leaf.clone().into_owned()).ok_or(BROKEN)
 }
 
-/// Whether an authority has made this certificate, for whatever name, and be it over by now.
+/// Whether an authority signed this certificate, for any name, and even if it has expired.
 fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
-    let mut roots = RootCertStore::empty();
-    let Ok(()) = roots.add(CertificateDer::from(authority.to_vec())) else { return false };
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let Ok(roots) = authorities::from_der(authority) else { return false };
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider()).build();
     let (Ok(verifier), Some(read)) = (verifier, Certificate::from_der(leaf.to_vec())) else {
         return false;
     };
@@ -109,7 +106,7 @@ fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     )
 }
 
-/// A stranger chose it: nothing of it may reach a terminal as a command.
+/// A foreign server chose it: nothing of it may reach a terminal as a command.
 fn text(name: &Name) -> String {
     let organization = name.organizations.first().map(String::as_str);
     let text = name.common_name.as_deref().or(organization).unwrap_or("nobody");

@@ -17,8 +17,8 @@ mod vip;
 mod vm_config;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
+use talmox_clock::Clock;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{ImagesSeen, Observed, Pve};
 use talmox_pve::id::VmId;
@@ -70,14 +70,14 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
             BTreeMap::new()
         }
     };
-    let end = Instant::now().checked_add(limit);
+    let end = Clock::real().deadline(limit);
     let read = addon::read(desired, sources.web, limit);
     let ((mut nodes, ports), offers, read) =
         tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
     silent::look_again(desired, &mut pve, &nodes, client).await;
     let elsewhere = talos::look_elsewhere(desired, &pve, client, access, &mut nodes);
     // Without its answer they stay silent.
-    let _late = timeout(left(end), Box::pin(elsewhere)).await;
+    let _late = timeout(end.left(), Box::pin(elsewhere)).await;
     let silent = other_system::look_at_all(desired, &mut pve, client, access).await;
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, end).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
@@ -94,9 +94,4 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
         images,
         are_secrets_new: false,
     })
-}
-
-/// The time until `end`; without one there is no limit.
-fn left(end: Option<Instant>) -> Duration {
-    end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }

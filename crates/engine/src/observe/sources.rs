@@ -45,8 +45,8 @@ impl Purpose {
     /// How long the nodes and Kubernetes may take together, once Proxmox has answered. In real time: it limits sockets.
     pub(super) fn limit(self) -> Duration {
         match self {
-            // Each request has its own deadline.
-            Self::Change | Self::Removal => Duration::MAX,
+            // Longer than any request, each of which has its own deadline.
+            Self::Change | Self::Removal => Duration::from_hours(24),
             Self::Report => Duration::from_secs(4),
         }
     }

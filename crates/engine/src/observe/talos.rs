@@ -13,7 +13,9 @@ use talmox_pve::api::qemu::{self, AgentAddress, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::client::{Resource, ResourceKind, Service};
-use talmox_talos_api::{Address, Client, Expected, Machine, Settings, TalosError, Verdict, probe};
+use talmox_talos_api::{
+    Address, Client, Expected, Machine, Settings, TalosError, Verdict, node_address, probe,
+};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -191,9 +193,9 @@ fn spawn_other(looks: &mut JoinSet<At>, node: &DesiredNode, address: IpAddr, acc
 
 /// The address of a node's first network card, by its guest agent.
 async fn agent_address(client: &PveClient, vm: &Vm, node: &DesiredNode) -> Option<IpAddr> {
-    let mac = node.identity.macs.first()?.0;
+    let mac = *node.identity.macs.first()?;
     let interfaces = client.send(&qemu::agent_interfaces(vm)).await.ok()?.0;
-    let own = interfaces.iter().find(|one| one.mac.is_some_and(|found| found.bytes() == mac))?;
+    let own = interfaces.iter().find(|one| one.mac == Some(mac))?;
     own.addresses
         .iter()
         .find(|address| is_global(address.ip) && !is_shared(address))
@@ -219,7 +221,7 @@ async fn look(
     is_control_plane: bool,
     access: &TalosAccess,
 ) -> TalosSeen {
-    let address = &Address::new(at.to_string());
+    let address = &node_address(at.to_string());
     let mut settings: Settings = access.settings.clone();
     settings.limits.connect = settings.limits.connect.min(PATIENCE);
     let verdict = match probe(address, &access.credentials, None, &settings).await {

@@ -15,7 +15,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_talos_api::client::ResourceKind;
 use talmox_talos_api::etcd_state::ETCD;
 use talmox_talos_api::probe::certificate_end;
-use talmox_talos_api::{Address, Client, Look, TalosError, Verdict};
+use talmox_talos_api::{Client, Look, TalosError, Verdict, node_address};
 use talmox_talos_config::time::UnixTime;
 use tokio::task::JoinSet;
 
@@ -360,7 +360,7 @@ async fn talos(address: IpAddr, sources: &Asking) -> Result<TalosStatus, String>
         let stage = "maintenance".to_owned();
         return Ok(TalosStatus { stage, version, troubles: vec![], certificate_end: None });
     }
-    let node = Address::new(address.to_string());
+    let node = node_address(address.to_string());
     let end = certificate_end(&node, &access.credentials, &access.settings);
     let (stage, troubles, end) = tokio::join!(stage(&client), troubles(&client), end);
     Ok(TalosStatus {

@@ -1,20 +1,21 @@
-//! The steps of a plan: look, done already?, act, look again.
+//! The steps of a plan, one file for each kind: observe, return if there is nothing to do, act, observe again.
 //!
-//! Every step can be run twice and be killed anywhere in it. It makes no choices: what it needs is
-//! in its action. An error says whether running the step again, from its first look, is worth it.
+//! Every step can run twice, and can be killed at any point. It makes no choices: everything that it needs is in its action. An
+//! error says whether another attempt, from the first observation on, can succeed.
 
 mod context;
 mod deadline;
 mod done;
 mod error;
+mod post_schematic;
 mod pve;
-mod schematic;
 mod tag_policy;
 mod talos;
 mod unfinished;
 mod vm_cache;
 
-use talmox_plan::plan::Action;
+use talmox_plan::plan::{Action, PlannedSecret};
+use talmox_talos_config::secret::SecretText;
 
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use deadline::StepDeadline;
@@ -23,31 +24,27 @@ pub use error::{ErrorKind, StepError};
 pub(crate) use unfinished::UnfinishedSteps;
 pub(crate) use vm_cache::VmCache;
 
-/// Runs a step once.
-pub async fn run(action: &Action, context: &StepContext) -> Result<Done, StepError> {
-    match action {
-        Action::PostSchematic(step) => schematic::post(step, context).await,
-        Action::FetchImage(step) => pve::fetch_image(step, context).await,
-        Action::DeleteImage(step) => pve::delete_image(step, context).await,
-        Action::CreateMapping(step) => pve::create_mapping(step, context).await,
-        Action::UploadCidata(step) => pve::upload_cidata(step, context).await,
-        Action::ScrubCidata(step) => pve::scrub_cidata(step, context).await,
-        Action::DetachCidata(step) => pve::detach_cidata(step, context).await,
-        Action::CreateVm(step) => pve::create(step, context).await,
-        Action::CloneVm(step) => pve::clone(step, context).await,
-        Action::ResizeDisk(step) => pve::resize(step, context).await,
-        Action::FinishVm(step) => pve::finish(step, context).await,
-        Action::StartVm(step) => pve::start(step, context).await,
-        Action::StopVm(step) => pve::stop(step, context).await,
-        Action::DestroyVm(step) => pve::destroy(step, context).await,
-        Action::MakeTemplate(step) => pve::make_template(step, context).await,
-        Action::AwaitUbuntu(step) => talos::await_ubuntu(step, context).await,
-        Action::ApplyConfig(step) => talos::apply_config(step, context).await,
-        Action::BootstrapEtcd(step) => talos::bootstrap_etcd(step, context).await,
-        Action::AwaitMember(step) => talos::await_member(step, context).await,
-        Action::AwaitVip(step) => talos::await_vip(step, context).await,
-        Action::AwaitHealth(step) => talos::await_health(step, context).await,
-        Action::WriteClientFiles(step) => talos::write_client_files(step, context).await,
-        Action::ApplyAddon(step) => talos::apply_addon(step, context).await,
-    }
+/// The text of a secret of the plan.
+fn secret_text(secret: &PlannedSecret) -> Result<&SecretText, StepError> {
+    let missing = || StepError::failed("the plan was read from a file, which holds no secrets");
+    secret.text().ok_or_else(missing)
 }
+
+/// How the steps of a kind run. [`StepKind`](talmox_plan::plan::StepKind) has the other half of a kind: its data.
+trait RunStep {
+    /// Runs the step once.
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError>;
+}
+
+/// Generates `run`, which calls the [`RunStep`] of the kind.
+macro_rules! define_run {
+    ($($Kind:ident in $module:ident,)*) => {
+        /// Runs a step once.
+        pub async fn run(action: &Action, context: &StepContext) -> Result<Done, StepError> {
+            match action {
+                $(Action::$Kind(step) => RunStep::run(step, context).await,)*
+            }
+        }
+    };
+}
+talmox_plan::for_each_step_kind!(define_run);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body as _, Bytes, Incoming};
-use talmox_plan::url::shown_url;
+use talmox_values::url::shown_url;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::timeout;
 

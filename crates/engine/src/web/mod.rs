@@ -1,12 +1,12 @@
 //! Files and answers from the web: the Image Factory, cloud images, manifests.
 //!
-//! HTTP/1.1 over TLS, a connection for each request: these are few, and far between. Names lead
-//! where the reach map says; certificates must bear the real ones.
+//! HTTP/1.1 over TLS, with a connection for each request: there are few of them. Names lead where the reach map says;
+//! certificates must be for the real names.
 
 mod body;
 mod error;
+mod redirect;
 mod trace;
-mod url;
 
 use std::fmt;
 use std::future::Future;
@@ -19,32 +19,31 @@ use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderValue, LOCATION, RANGE, USER_AGENT};
 use hyper::{Method, Response};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use talmox_plan::url::shown_url;
-use talmox_talos_api::Reach;
+use rustls::RootCertStore;
+use rustls::pki_types::ServerName;
+use talmox_net::{Reach, authorities, tls};
+use talmox_values::HttpUrl;
+use talmox_values::url::shown_url;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 pub use body::WebFile;
 pub use error::WebError;
-use url::Url;
 
 const MOST_REDIRECTS: usize = 10;
 /// For each step of connecting. Sockets do not scale.
 const CONNECT: Duration = Duration::from_secs(10);
 /// A factory builds an image when it is first asked for it, which takes a minute or two.
 const ANSWER: Duration = Duration::from_mins(5);
-/// An answer that is read as a whole is no bigger than this.
+/// The largest answer that is read as a whole, in bytes.
 const MOST: usize = 32 << 20;
 
-/// Where a client may find things, and whom it believes.
+/// Where names lead, and the authorities that certificates are judged by.
 #[derive(Clone, Debug, Default)]
 pub struct WebSettings {
     pub reach: Reach,
-    /// Authorities in PEM form that are believed beside those of this machine.
+    /// Authorities in PEM form that are trusted beside those of this machine.
     pub authorities: Vec<u8>,
 }
 
@@ -54,7 +53,7 @@ pub struct Web(Arc<Inner>);
 
 struct Inner {
     reach: Reach,
-    tls: TlsConnector,
+    connector: TlsConnector,
 }
 
 impl fmt::Debug for Web {
@@ -72,21 +71,17 @@ struct Ask {
 
 impl Web {
     pub fn new(settings: WebSettings) -> Result<Self, WebError> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for certificate in CertificateDer::pem_slice_iter(&settings.authorities) {
-            let certificate = certificate.map_err(|_| WebError::BadAuthority)?;
-            roots.add(certificate).map_err(|_| WebError::BadAuthority)?;
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+        // A machine without authorities of its own can still use those of the settings.
+        let mut roots = authorities::system().unwrap_or_else(|_| RootCertStore::empty());
+        authorities::add_pem(&mut roots, &settings.authorities)
+            .map_err(|_| WebError::BadAuthority)?;
+        let mut config = tls::client()
             .map_err(|source| WebError::Setup { source: io::Error::other(source) })?
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let tls = TlsConnector::from(Arc::new(config));
-        Ok(Self(Arc::new(Inner { reach: settings.reach, tls })))
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(Self(Arc::new(Inner { reach: settings.reach, connector })))
     }
 
     /// How long a file is, if the server says so.
@@ -101,7 +96,7 @@ impl Web {
         let ask =
             Ask { headers: vec![(RANGE, format!("bytes=0-{last}"))], ..Ask::plain(Method::GET) };
         let response = self.ask(url, ask).await?;
-        // A server that knows no ranges sends everything: then we hang up.
+        // A server without ranges sends the whole file: then the connection is closed.
         body::read(url, response.into_body(), ANSWER, bytes).await
     }
 
@@ -127,19 +122,19 @@ impl Web {
 
     /// Asks, and follows redirects of what only reads.
     async fn ask(&self, url: &str, ask: Ask) -> Result<Response<Incoming>, WebError> {
-        let mut at = Url::parse(url)?;
+        let mut at = redirect::parse(url)?;
         for _ in 0..=MOST_REDIRECTS {
             let response = trace::traced(&ask.method, &at, self.exchange(&at, &ask)).await?;
             let status = response.status().as_u16();
             let target = header(&response, &LOCATION).filter(|_| (301..=308).contains(&status));
             match target {
-                Some(target) if ask.method != Method::POST => at = at.join(&target)?,
+                Some(target) if ask.method != Method::POST => at = redirect::follow(&at, &target)?,
                 _ if (200..300).contains(&status) => return Ok(response),
                 _ => {
-                    let shown = at.to_string();
+                    let shown = at.shown();
                     let text = body::read(&shown, response.into_body(), ANSWER, 500).await;
                     // Servers like to repeat what they were asked for.
-                    let query = at.target.split_once('?').map_or("", |(_, query)| query);
+                    let query = at.query();
                     let mut text = one_line(&text.unwrap_or_default());
                     if !query.is_empty() {
                         text = text.replace(query, "…");
@@ -148,20 +143,21 @@ impl Web {
                 }
             }
         }
-        Err(WebError::TooManyRedirects { url: at.to_string() })
+        Err(WebError::TooManyRedirects { url: at.shown() })
     }
 
-    async fn exchange(&self, url: &Url, ask: &Ask) -> Result<Response<Incoming>, WebError> {
-        let connecting = self.0.reach.connect(&url.address, CONNECT).await;
-        let unreachable = |error| WebError::Connect { url: url.to_string(), source: error };
+    async fn exchange(&self, url: &HttpUrl, ask: &Ask) -> Result<Response<Incoming>, WebError> {
+        let connecting = self.0.reach.connect(&url.address(), CONNECT).await;
+        let unreachable = |error| WebError::Connect { url: url.shown(), source: error };
         let socket = connecting.map_err(io::Error::from).map_err(unreachable)?;
-        if !url.is_secure {
+        if !url.https {
             return talk(socket, url, ask).await;
         }
-        let untrusted = |source| WebError::Tls { url: url.to_string(), source };
-        let name = ServerName::try_from(url.address.host.clone())
+        let untrusted = |source| WebError::Tls { url: url.shown(), source };
+        let name = ServerName::try_from(url.host.clone())
             .map_err(|error| untrusted(io::Error::other(error)))?;
-        let socket = within(CONNECT, self.0.tls.connect(name, socket)).await.map_err(untrusted)?;
+        let socket =
+            within(CONNECT, self.0.connector.connect(name, socket)).await.map_err(untrusted)?;
         talk(socket, url, ask).await
     }
 }
@@ -171,11 +167,11 @@ impl Ask {
         Self { method, headers: vec![], body: String::new() }
     }
 
-    fn http(&self, url: &Url) -> Result<hyper::Request<String>, WebError> {
-        let bad = || WebError::BadUrl { url: url.to_string() };
+    fn http(&self, url: &HttpUrl) -> Result<hyper::Request<String>, WebError> {
+        let bad = || WebError::BadUrl { url: url.shown() };
         let mut request = hyper::Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
-        *request.uri_mut() = url.target.parse().map_err(|_| bad())?;
+        *request.uri_mut() = url.target().parse().map_err(|_| bad())?;
         let headers = request.headers_mut();
         headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| bad())?);
         headers.insert(USER_AGENT, HeaderValue::from_static("talmox"));
@@ -189,20 +185,20 @@ impl Ask {
 
 async fn talk(
     socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    url: &Url,
+    url: &HttpUrl,
     ask: &Ask,
 ) -> Result<Response<Incoming>, WebError> {
     let request = ask.http(url)?;
     let broken = |error: hyper::Error| WebError::Broken {
-        url: url.to_string(),
+        url: url.shown(),
         source: io::Error::other(error),
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(broken)?;
-    // Ends with the answer; what goes wrong the answer tells as well.
+    // Ends with the answer, which has its errors as well.
     let _driver = tokio::spawn(connection);
     match timeout(ANSWER, sender.send_request(request)).await {
         Ok(response) => response.map_err(broken),
-        Err(_) => Err(WebError::Silent { url: url.to_string() }),
+        Err(_) => Err(WebError::Silent { url: url.shown() }),
     }
 }
 
@@ -219,7 +215,7 @@ async fn whole(url: &str, response: Response<Incoming>) -> Result<Vec<u8>, WebEr
     Ok(bytes)
 }
 
-/// What a stranger's server says: nothing of it may reach a terminal as a command or as a line of ours.
+/// The text of a foreign server as one line: it must not reach a terminal as a command, nor look like a line of talmox.
 fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let words = text.split_whitespace().map(|word| word.replace(char::is_control, ""));

@@ -7,18 +7,18 @@ use std::error::Error as _;
 use std::future::Future;
 
 use hyper::{Method, Response};
+use talmox_values::HttpUrl;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span, debug_span, info_span};
 
 use super::WebError;
-use super::url::Url;
 
 const TARGET: &str = "talmox::web";
 
 /// Waits for the head of an answer inside of the span of its request.
 pub(super) fn traced<B>(
     method: &Method,
-    url: &Url,
+    url: &HttpUrl,
     work: impl Future<Output = Result<Response<B>, WebError>>,
 ) -> impl Future<Output = Result<Response<B>, WebError>> {
     let span = span(method, url);
@@ -34,8 +34,8 @@ pub(super) fn traced<B>(
     }
 }
 
-fn span(method: &Method, url: &Url) -> Span {
-    let object = format_args!("{method} {url}");
+fn span(method: &Method, url: &HttpUrl) -> Span {
+    let object = format!("{method} {}", url.shown());
     if *method == Method::POST {
         info_span!(target: TARGET, "call", %object, outcome = Empty, retries = Empty)
     } else {

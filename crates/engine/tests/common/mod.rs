@@ -9,7 +9,7 @@ use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::Lab;
 use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
-use talmox_talos_api::Reach;
+use talmox_talos_api::{Address, Reach};
 
 /// May do everything.
 pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
@@ -23,7 +23,7 @@ pub(crate) fn client(lab: &Lab, token: &str) -> Client {
 pub(crate) fn client_within(lab: &Lab, token: &str, limits: Limits) -> Client {
     let address = lab.address();
     let endpoint = Endpoint {
-        reach: Some((address.ip().to_string(), address.port())),
+        reach: Some(Address::new(address.ip().to_string(), address.port())),
         ..Endpoint::new("pve1", 8006)
     };
     Client::new(client::Settings {

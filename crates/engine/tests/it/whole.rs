@@ -20,7 +20,7 @@ use talmox_plan::plan::{OwnVm, Plan, Severity};
 use talmox_plan::planning::{PlanOptions, plan};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
-use talmox_talos_api::{Credentials, Limits, Reach};
+use talmox_talos_api::{Address, Credentials, Limits, Reach};
 use talmox_talos_config::client::Role as TalosRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime;
@@ -173,7 +173,7 @@ fn context(lab: &Lab, files: &Arc<Mutex<Vec<ClientFiles>>>) -> Context {
     let token = format!("{}={}", ready.pve.token_id, ready.pve.token_secret);
     let pve = pve::Client::new(pve::Settings {
         endpoints: vec![pve::Endpoint {
-            reach: Some((address.ip().to_string(), address.port())),
+            reach: Some(Address::new(address.ip().to_string(), address.port())),
             ..pve::Endpoint::new("pve1", 8006)
         }],
         trust: pve::Trust::Authorities(authority.clone()),

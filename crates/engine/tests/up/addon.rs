@@ -83,7 +83,7 @@ pub(crate) fn manifest(name: &str) -> ManifestFile {
         "vip-elsewhere.yaml" => HOLDER.replace("10.0.0.20", "10.0.0.29"),
         other => panic!("there is no file {other}"),
     };
-    ManifestFile { origin: name.to_owned(), text }
+    ManifestFile { origin: name.to_owned(), text: text.into() }
 }
 
 fn with_shop(file: &str) -> String {

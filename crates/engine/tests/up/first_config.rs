@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ServerConfig};
 use talmox_engine::step::{Cut, Moment};
 use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
+use talmox_net::{ByLeaf, tls};
 use talmox_plan::plan::{StepId, show};
 use talmox_pve::api::storage::{self, Content};
 use talmox_talos_config::pki::{LeafRequest, Name, Usage};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
-use talmox_tls::ByLeaf;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -104,9 +103,7 @@ fn acceptor() -> TlsAcceptor {
     let authority = another_bundle().certs.k8s.authority().unwrap();
     let (certificate, key) = authority.issue(&request, &mut SystemRandomness::new()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let mut config = tls::server()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![CertificateDer::from(certificate.as_der().to_vec())], key)
@@ -116,9 +113,7 @@ fn acceptor() -> TlsAcceptor {
 }
 
 fn connector() -> TlsConnector {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let mut config = tls::client()
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(ByLeaf::anyone())

@@ -13,7 +13,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::storage;
 use talmox_pve::id::Upid;
 use talmox_talos_api::client::ResourceKind;
-use talmox_talos_api::{Address, Client};
+use talmox_talos_api::{Client, node_address};
 
 use super::rig::{ADMIN, Rig};
 
@@ -103,7 +103,7 @@ impl Rig {
 
     pub(crate) fn talos(&self, address: IpAddr) -> Client {
         let access = self.access();
-        let address = Address::new(address.to_string());
+        let address = node_address(address.to_string());
         Client::new(address, &access.credentials, &access.settings).unwrap()
     }
 

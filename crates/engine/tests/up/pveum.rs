@@ -10,9 +10,7 @@ use hyper::StatusCode;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use talmox_pve::api::cluster;
 use tempfile::TempDir;
@@ -117,17 +115,10 @@ impl Rig {
     }
 
     async fn call(&self, (method, path, parameters): &Call) -> (StatusCode, Value) {
-        let mut roots = RootCertStore::empty();
         let authority = std::fs::read(self.lab.ready().pve.ca).unwrap();
-        for certificate in CertificateDer::pem_slice_iter(&authority) {
-            roots.add(certificate.unwrap()).unwrap();
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let roots = talmox_net::authorities::from_pem(&authority).unwrap();
+        let config =
+            talmox_net::tls::client().unwrap().with_root_certificates(roots).with_no_client_auth();
         let socket = TcpStream::connect(self.lab.address()).await.unwrap();
         let name = ServerName::try_from("pve1").unwrap();
         let socket = TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap();

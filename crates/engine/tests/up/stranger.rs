@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use talmox_plan::plan::show;
@@ -54,9 +53,7 @@ fn server(listener: TcpListener, bundle: &Bundle, subject: &str) -> JoinHandle<(
     let authority = bundle.certs.k8s.authority().unwrap();
     let (certificate, key) = authority.issue(&request, &mut SystemRandomness::new()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let config = talmox_net::tls::server()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![CertificateDer::from(certificate.as_der().to_vec())], key)

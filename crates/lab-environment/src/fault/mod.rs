@@ -1,8 +1,8 @@
-//! Faults on order: which calls, tasks, requests and boots go wrong, when, and how.
+//! Injected faults: rules that make calls, tasks, requests and boots fail.
 //!
-//! A rule looks at one kind of thing that happens (see [`When`]) and counts what it fits. From the `nth` on,
-//! `times` times, it acts. The counters are all the state there is, so the same calls meet the same faults
-//! again. What happens to a node as a whole is for whoever plays nodes to carry out.
+//! A rule matches one kind of event (see [`When`]) and counts the matches. It acts on the `nth`
+//! match and on `times` matches in total. Rules have no other state, so the same calls get the same
+//! faults. The simulation of the nodes applies faults that affect a whole node.
 
 mod node;
 mod rules;
@@ -15,56 +15,57 @@ pub use rules::{Faults, Order, Seen};
 use tonic::Code;
 pub use when::{Boot, BootSight, Machine, PathPattern, Place, Sight, When, is_method};
 
-/// One rule.
+/// Rule that injects a fault into a lab.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub when: When,
-    /// The first that fits and that it acts on, counted from 1.
+    /// First match that the rule acts on, counted from 1.
     pub nth: u64,
-    /// How many of them, `None` for all that follow.
+    /// Number of matches that it acts on; `None` for no limit.
     pub times: Option<u64>,
     pub action: Action,
-    /// The file and line that it was read from.
+    /// File and line from which the fault rule was read.
     pub written: Option<String>,
 }
 
-/// What goes wrong.
+/// Effect of an injected fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The call is refused, and nothing is done.
+    /// The call is rejected and has no effect.
     Refuse { status: u16, message: String },
-    /// The same, for calls of the Talos API.
+    /// A call of the Talos API is rejected and has no effect.
     RefuseCall { code: Code, message: String },
     /// The call or task takes this much longer.
     Delay(Duration),
-    /// The connection breaks before anything is done.
+    /// The connection closes before the call has an effect.
     CutBefore,
-    /// The connection breaks after all is done.
+    /// The connection closes after the call took effect.
     CutAfter,
-    /// Nothing is done, and there is never an answer.
+    /// The call has no effect and is never answered.
     Hang,
-    /// All is done, but another host's answer came too late: 596.
+    /// The call takes effect, but the answer of the other host comes too late: 596.
     TimedOut,
-    /// The task fails after so many percent of its first wait; at 100 when all is done.
+    /// The task fails after this percentage of its first wait; with 100, after it took effect.
     Fail { percent: u8, message: String },
-    /// The host cannot start the task's process. What the call did before stays, and there is no task.
+    /// The host cannot start the process of the task. The effects of the call before that remain,
+    /// and there is no task.
     Unstarted,
-    /// Nothing more fits on this storage.
+    /// Fault: the storage has no free space.
     Full { storage: String },
-    /// The lock file of the VM cannot be had.
+    /// The lock file of the VM cannot be acquired.
     LostLock,
-    /// A host is switched off, for some time or for good.
+    /// A host is switched off, for some time or permanently.
     Down { host: String, lasts: Option<Duration> },
-    /// An API token is taken away.
+    /// Fault: an API token of Proxmox is deleted.
     Revoke { token: String },
-    /// The factory's answer breaks off after so many percent of it.
+    /// The answer of the Image Factory ends after this percentage of its length.
     Truncate { percent: u8 },
-    /// Something happens to a node, or between nodes.
+    /// Fault of a whole node, or between nodes.
     Node(NodeAction),
 }
 
 impl Fault {
-    /// Acts once, on the first that fits.
+    /// Rule that acts on the first match only.
     pub fn new(when: When, action: Action) -> Self {
         Self { when, nth: 1, times: Some(1), action, written: None }
     }

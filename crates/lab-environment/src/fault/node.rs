@@ -1,55 +1,57 @@
-//! What can happen to nodes as a whole.
+//! Faults of whole nodes.
 
 use std::time::Duration;
 
-/// Something that happens to a node, or between nodes.
+/// Fault of a node, or between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
-    /// The kernel panics: the machine is silent for a while, then it boots anew.
+    /// The kernel panics: the machine does not answer for a while, then it reboots.
     Crash(Who),
-    /// It loses its power, and stays off.
+    /// The machine loses power and stays off.
     Unplug(Who),
-    /// It stands still: connections are taken, and nothing is said. Only a reset helps.
+    /// The machine hangs: it accepts connections and does not answer. Only a reset ends this.
     Freeze(Who),
-    /// Its disk is full: etcd raises an alarm, images cannot be pulled. Until it boots anew.
+    /// The disk is full: etcd raises an alarm and images cannot be pulled, until the next boot.
     Fill(Who),
-    /// All that its etcd does takes this much longer. Until it boots anew.
+    /// Every operation of etcd takes this much longer, until the next boot.
     Slow(Who, Duration),
-    /// At a boot: its clock is off by so many seconds until it is in sync.
+    /// At a boot: the clock is off by this many seconds until it is synchronized.
     Clock(i64),
-    /// At a boot without a config on its disk: whether the machine stalls. Then its address is up, and no port is opened until
-    /// it is reset. False keeps boots from stalling by chance.
+    /// At a boot without a config on the disk: whether the machine stalls. A stalled machine has
+    /// its address, but opens no port until it is reset. False prevents random stalls.
     Stall(bool),
-    /// At the first boot after an upgrade: what was installed does not come up, and the old one does.
+    /// At the first boot after an upgrade: the new system does not start, and the machine boots the
+    /// old one.
     Revert,
-    /// Nodes of different groups do not hear each other. Those that no group names are one more.
+    /// Nodes in different groups cannot reach each other. Nodes that no group names form a further
+    /// group.
     Partition { groups: Vec<Vec<String>>, lasts: Option<Duration> },
-    /// All nodes hear each other again.
+    /// Ends all network partitions between nodes.
     Heal,
-    /// Something else answers on a node's address.
+    /// Another server answers on a node's address.
     Impostor { at: String, disguise: Disguise, lasts: Option<Duration> },
 }
 
-/// To whom it happens.
+/// Target node of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The node that the rule found.
+    /// Node of the event that the fault rule matched.
     This,
-    /// By the name of the VM, its id, or an address.
+    /// Node by the name of its VM, its vmid, or an address.
     Named(String),
 }
 
-/// What an impostor is.
+/// Server that answers in place of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disguise {
-    /// A machine in maintenance mode, with a UUID of its own.
+    /// Machine in maintenance mode with another UUID.
     Maintenance,
-    /// A node of another cluster.
+    /// Impostor: a Talos node of another cluster.
     Talos,
-    /// A server that speaks TLS, and then not what is expected of it.
+    /// TLS server that does not speak gRPC.
     Tls,
-    /// A server that does not even speak TLS.
+    /// Impostor: a TCP server that does not speak TLS.
     Tcp,
-    /// One that takes connections and says nothing.
+    /// Impostor: a TCP server that sends nothing.
     Silent,
 }

@@ -1,4 +1,4 @@
-//! The rules of a running lab.
+//! Fault rules of a running lab.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Action, Fault, Sight};
 
-/// The rules, and what waits to be carried out.
+/// Fault rules, with the queue of node faults to apply.
 #[derive(Debug)]
 pub struct Faults {
     rules: Mutex<Vec<Rule>>,
     orders: UnboundedSender<Order>,
-    /// Until somebody takes it to carry orders out.
+    /// Receiver of the queue, until [`Self::orders`] takes it.
     ordered: Mutex<Option<UnboundedReceiver<Order>>>,
 }
 
@@ -23,12 +23,12 @@ struct Rule {
     seen: Seen,
 }
 
-/// How many fitted a rule so far.
+/// Number of events that a fault rule has matched.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<AtomicU64>);
 
 impl Seen {
-    /// One more. How many that makes.
+    /// Increments the number of matches and returns it.
     pub fn count(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -38,14 +38,14 @@ impl Seen {
     }
 }
 
-/// Something that is to happen without a call that it could happen to.
+/// Fault that is due without a call to apply it to.
 #[derive(Debug)]
 pub struct Order {
     pub after: Duration,
-    /// Whom it is about, where the action does not say.
+    /// Node to apply it to, if the action does not name one.
     pub node: Option<String>,
     pub action: Action,
-    /// Counted when its time has come.
+    /// Match counter of the rule, incremented when the fault is due.
     pub seen: Seen,
 }
 
@@ -66,7 +66,7 @@ impl Faults {
         locked(&self.rules).push(Rule { fault, seen });
     }
 
-    /// Where the rules are written that nothing has happened by so far.
+    /// File and line of the rules that have not acted yet.
     pub fn idle(&self) -> Vec<String> {
         let rules = locked(&self.rules);
         let idle = rules.iter().filter(|rule| rule.seen.so_far() < rule.fault.nth.max(1));
@@ -77,7 +77,7 @@ impl Faults {
         locked(&self.rules).clear();
     }
 
-    /// What happens to this, in the order of the rules.
+    /// Actions for an event, in the order of the rules.
     pub fn strike(&self, sight: &Sight<'_>) -> Vec<Action> {
         let mut actions = vec![];
         for rule in locked(&self.rules).iter() {
@@ -95,11 +95,11 @@ impl Faults {
     }
 
     pub fn order(&self, order: Order) {
-        // Where nobody plays nodes, nothing can happen to them.
+        // Without a receiver there are no simulated nodes.
         drop(self.orders.send(order));
     }
 
-    /// All orders, for the one who carries them out.
+    /// Queue of node faults, for the simulation that applies them; `None` if it was taken.
     pub fn orders(&self) -> Option<UnboundedReceiver<Order>> {
         locked(&self.ordered).take()
     }

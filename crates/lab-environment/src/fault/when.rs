@@ -1,55 +1,56 @@
-//! What a rule fits.
+//! Conditions of fault rules.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use regex_lite::Regex;
 
-/// What a rule fits. What is not said fits everything; without any of the keys that say otherwise, a rule
-/// is about calls to Proxmox.
+/// Condition of a rule. Missing fields match everything. Without a field that says otherwise, a
+/// rule matches calls to Proxmox.
 #[derive(Clone, Debug, Default)]
 pub struct When {
-    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+    /// HTTP method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: Option<String>,
     pub path: Option<PathPattern>,
-    /// A kind of task, such as `qmcreate`: the rule is about tasks then, and not about calls.
+    /// Task type such as `qmcreate`; the rule matches tasks instead of calls.
     pub task: Option<String>,
     pub vmid: Option<u32>,
     pub host: Option<String>,
-    /// A path of the Image Factory: the rule is about requests there.
+    /// Path of the Image Factory; the rule matches requests to it.
     pub factory: Option<PathPattern>,
-    /// A method of the Talos API, such as `Bootstrap`: the rule is about calls there.
+    /// Method of the Talos API such as `Bootstrap`; the rule matches calls of it.
     pub talos: Option<String>,
-    /// A path of the Kubernetes API: the rule is about requests there.
+    /// Path of the Kubernetes API; the rule matches requests to it.
     pub kube: Option<PathPattern>,
-    /// The rule is about boots of nodes.
+    /// Kind of boot; the rule matches boots of nodes.
     pub boot: Option<Boot>,
-    /// A node, by the name of its VM, its id, or an address.
+    /// Node by the name of its VM, its vmid, or an address.
     pub node: Option<String>,
-    /// The rule is about a moment, this long after it was made.
+    /// Delay after which the rule acts once, without a call.
     pub after: Option<Duration>,
 }
 
-/// Which boots are meant.
+/// Kind of boot that a fault rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     Any,
-    /// Without a config on the disk: the first ones of a machine.
+    /// Boot without a config on the disk.
     Bare,
-    /// The first with what an upgrade installed.
+    /// First boot after an upgrade.
     Upgraded,
 }
 
-/// A path, as the API in question has it.
+/// Pattern that a fault rule compares with the path of a request.
 #[derive(Clone, Debug)]
 pub enum PathPattern {
-    /// `/nodes/{node}/qemu/*/config`: braces and `*` are one part, `**` at the end is all the rest.
+    /// `/nodes/{node}/qemu/*/config`: braces and `*` match one segment, `**` at the end matches the
+    /// rest.
     Parts(Vec<String>),
-    /// What begins with `^` is a regular expression.
+    /// Regular expression, for a pattern that starts with `^`.
     Regex(Regex),
 }
 
-/// Something that happens, as rules see it.
+/// Event that rules are matched against.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sight<'a> {
     pub place: Place<'a>,
@@ -59,18 +60,18 @@ pub struct Sight<'a> {
     pub node: Option<Machine<'a>>,
 }
 
-/// Where it happens.
+/// API and path of an event that fault rules are matched against.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// A path of Proxmox, below `/api2/json`.
+    /// Path of a Proxmox call, below `/api2/json`.
     Proxmox(&'a str),
-    /// A kind of task.
+    /// Type of a Proxmox task, such as `qmcreate`.
     Task(&'a str),
-    /// A path of the Image Factory.
+    /// Path of a request to the Image Factory.
     Factory(&'a str),
-    /// A method with its service: `/machine.MachineService/Bootstrap`.
+    /// Talos method with its service: `/machine.MachineService/Bootstrap`.
     Talos(&'a str),
-    /// A path of the Kubernetes API.
+    /// Path of a request to the Kubernetes API.
     Kube(&'a str),
     Boot(BootSight),
 }
@@ -81,7 +82,7 @@ pub struct BootSight {
     pub is_upgraded: bool,
 }
 
-/// A node, and what it is called.
+/// Simulated node with the names by which fault rules can refer to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     pub vmid: u32,
@@ -96,7 +97,7 @@ impl Default for Place<'_> {
 }
 
 impl Machine<'_> {
-    /// Whether this name is one of its names.
+    /// Whether this is a name, the vmid or an address of the node.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name
             || self.vmid.to_string() == name
@@ -112,7 +113,9 @@ impl PathPattern {
         let parts: Vec<String> =
             text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         match parts.iter().position(|part| part == "**") {
-            Some(at) if at + 1 < parts.len() => Err("`**` is only known at the end".to_owned()),
+            Some(at) if at + 1 < parts.len() => {
+                Err("`**` is valid only at the end of a path".to_owned())
+            }
             _ => Ok(Self::Parts(parts)),
         }
     }
@@ -137,7 +140,8 @@ impl PathPattern {
     }
 }
 
-/// Whether a method is meant by a name: `Bootstrap`, `MachineService/Bootstrap`, the whole of it, or `*`.
+/// Whether a method name matches a path: `Bootstrap`, `MachineService/Bootstrap`, the full path, or
+/// `*`.
 pub fn is_method(wanted: &str, path: &str) -> bool {
     let (wanted, path) = (wanted.trim_start_matches('/'), path.trim_start_matches('/'));
     let ends = path.strip_suffix(wanted).map(|before| before.ends_with(['/', '.']));
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_have_short_names() {
+    fn talos_methods_match_by_short_name() {
         let path = "/machine.MachineService/Bootstrap";
         for name in ["*", "Bootstrap", "MachineService/Bootstrap", path, &path[1..]] {
             assert!(is_method(name, path), "{name}");
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_three_names() {
+    fn nodes_match_by_name_vmid_and_address() {
         let addresses = ["10.0.0.11".parse().unwrap()];
         let node = Machine { vmid: 111, name: "cp-1", addresses: &addresses };
         for name in ["cp-1", "111", "10.0.0.11"] {

@@ -2,7 +2,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use super::Stream;
 
-/// The bytes of an answer. One that ends too early is an error.
+/// Body of a response. A body that ends too early is an error.
 pub struct Body {
     stream: BufReader<Box<dyn Stream>>,
     framing: Framing,
@@ -33,7 +33,7 @@ impl Body {
         Self { stream, framing: Framing::UntilEnd }
     }
 
-    /// How much is to come, where the answer told.
+    /// Remaining length, if the response declared one.
     pub fn length(&self) -> Option<u64> {
         match self.framing {
             Framing::Length { left } => Some(left),
@@ -46,7 +46,7 @@ impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = match &mut self.framing {
             Framing::UntilEnd => {
-                // Many servers just close the connection, TLS or not.
+                // Many servers close the connection without a TLS close notification.
                 return match self.stream.read(buffer) {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                     other => other,
@@ -85,12 +85,12 @@ fn line(stream: &mut impl BufRead) -> io::Result<String> {
     Ok(line)
 }
 
-/// The length of the next chunk. After the last one come headers that nobody wants.
+/// Length of the next chunk. Skips the trailers after the last one.
 fn next_chunk(stream: &mut impl BufRead) -> io::Result<u64> {
     let text = line(stream)?;
     let digits = text.split(';').next().unwrap_or_default().trim();
     let length = u64::from_str_radix(digits, 16)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a chunk"))?;
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "malformed chunk"))?;
     if length == 0 {
         while !line(stream)?.trim_end().is_empty() {}
     }

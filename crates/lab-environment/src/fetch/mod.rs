@@ -1,12 +1,11 @@
-//! What the simulated hosts can reach of the outside: a small HTTP client for downloads.
+//! Blocking HTTP client for downloads by the simulated hosts.
 //!
-//! The lab talks to nobody it was not told of. Names are looked up in the `reach` map, loopback
-//! addresses can be reached as they are, and every other host is as good as not there. Calls block:
-//! they belong on a thread of their own.
+//! The lab connects only to configured addresses. Names are looked up in the `reach` map, loopback
+//! addresses are reachable as they are, and all other hosts are unreachable. Calls block, so they
+//! need their own thread.
 
 mod body;
 mod tls;
-mod url;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,27 +14,29 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustls::RootCertStore;
+use talmox_net::Reach;
+use talmox_values::url::without_user;
+use talmox_values::{Address, HttpUrl};
 
 pub use body::Body;
-use url::Url;
 
-/// Sockets give up on a peer that says nothing for this long, as `wget` does.
-const PATIENCE: Duration = Duration::from_mins(15);
-const MOST_REDIRECTS: usize = 20;
-const LONGEST_HEAD: u64 = 64 << 10;
+/// Timeout of sockets, as of `wget`.
+const READ_TIMEOUT: Duration = Duration::from_mins(15);
+const MAX_REDIRECTS: usize = 20;
+const MAX_HEAD: u64 = 64 << 10;
 
-/// The world outside the simulation, as far as it can be reached.
+/// Servers outside of the simulation that it can reach.
 #[derive(Clone, Debug)]
 pub struct Outside {
-    /// `host:port`, and the loopback address that stands for it.
-    pub reach: BTreeMap<String, SocketAddr>,
-    /// Whom certificates are believed.
-    pub roots: RootCertStore,
+    /// Closed: what it does not name is not connected to.
+    reach: Reach,
+    /// The authorities that certificates are judged by.
+    roots: RootCertStore,
 }
 
 impl Default for Outside {
     fn default() -> Self {
-        Self { reach: BTreeMap::new(), roots: RootCertStore::empty() }
+        Self::new(BTreeMap::new())
     }
 }
 
@@ -45,7 +46,7 @@ pub enum Method {
     Get,
 }
 
-/// An answer whose body was not read yet.
+/// Response whose body is not read yet.
 pub struct Response {
     pub status: u16,
     pub reason: String,
@@ -65,13 +66,13 @@ pub enum FetchError {
     Certificate {
         host: String,
     },
-    /// The connection, or what came over it.
+    /// Error of the connection or of the received data.
     Broken(io::Error),
     TooManyRedirects,
 }
 
 impl FetchError {
-    /// What is left of it when `wget` met it: its last line, or its exit code if that is empty.
+    /// Message of `wget` for this error: its last line, or its exit code if that is empty.
     pub fn in_wgets_words(&self) -> String {
         match self {
             Self::NotAUrl => "exit code 1".to_owned(),
@@ -87,11 +88,11 @@ impl FetchError {
                 format!("To connect to {host} insecurely, use `--no-check-certificate'.")
             }
             Self::Broken(_) => "exit code 4".to_owned(),
-            Self::TooManyRedirects => format!("{MOST_REDIRECTS} redirections exceeded."),
+            Self::TooManyRedirects => format!("{MAX_REDIRECTS} redirections exceeded."),
         }
     }
 
-    /// As the status line of an answer that the client made up itself.
+    /// Status line of the response that the client generates for this error.
     pub fn as_status_line(&self) -> String {
         let why = match self {
             Self::NotAUrl => return "400 URL must be absolute".to_owned(),
@@ -134,15 +135,31 @@ impl Response {
 }
 
 impl Outside {
+    /// `servers` has the address of each `host:port`.
+    pub fn new(servers: BTreeMap<String, SocketAddr>) -> Self {
+        let servers = servers.into_iter().map(|(name, address)| (name, address.to_string()));
+        Self { reach: Reach::closed(servers), roots: RootCertStore::empty() }
+    }
+
+    #[must_use]
+    pub fn with_roots(self, roots: RootCertStore) -> Self {
+        Self { roots, ..self }
+    }
+
+    /// Whether a server of this name can be reached.
+    pub fn has_server(&self, host: &str, port: u16) -> bool {
+        self.reach.has_entry(&Address::new(host, port))
+    }
+
     /// Sends a request and reads the head of the answer, wherever redirects lead.
     pub fn fetch(&self, method: Method, url: &str, verify: bool) -> Result<Response, FetchError> {
-        let mut url = Url::parse(url).ok_or(FetchError::NotAUrl)?;
-        for _ in 0..=MOST_REDIRECTS {
+        let mut url = parse(url)?;
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.send(method, &url, verify)?;
             let location = response.header("location");
             match (response.status, location) {
                 (301 | 302 | 303 | 307 | 308, Some(location)) => {
-                    url = url.join(location).ok_or(FetchError::NotAUrl)?;
+                    url = url.join(location).map_err(|_| FetchError::NotAUrl)?;
                 }
                 _ => return Ok(response),
             }
@@ -150,13 +167,13 @@ impl Outside {
         Err(FetchError::TooManyRedirects)
     }
 
-    fn send(&self, method: Method, url: &Url, verify: bool) -> Result<Response, FetchError> {
+    fn send(&self, method: Method, url: &HttpUrl, verify: bool) -> Result<Response, FetchError> {
         let mut stream = self.connect(url, verify)?;
         let verb = if method == Method::Head { "HEAD" } else { "GET" };
         let request = format!(
             "{verb} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Wget/1.24.5\r\nAccept: */*\r\n\
              Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
-            url.path,
+            url.target(),
             url.authority()
         );
         stream.write_all(request.as_bytes())?;
@@ -164,26 +181,33 @@ impl Outside {
         read_head(BufReader::new(stream), method)
     }
 
-    fn connect(&self, url: &Url, verify: bool) -> Result<Box<dyn Stream>, FetchError> {
-        let Url { host, port, .. } = url;
-        let address = self.look_up(host, *port).ok_or(FetchError::UnknownHost(host.clone()))?;
+    fn connect(&self, url: &HttpUrl, verify: bool) -> Result<Box<dyn Stream>, FetchError> {
+        let address = Address { host: url.host.to_ascii_lowercase(), ..url.address() };
+        let Address { host, port } = &address;
+        let socket = self.look_up(&address).ok_or(FetchError::UnknownHost(host.clone()))?;
         let failed = |source| FetchError::Connect { host: host.clone(), port: *port, source };
-        let socket = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        if url.tls { tls::connect(socket, host, &self.roots, verify) } else { Ok(Box::new(socket)) }
+        let socket = TcpStream::connect_timeout(&socket, READ_TIMEOUT).map_err(failed)?;
+        socket.set_read_timeout(Some(READ_TIMEOUT))?;
+        socket.set_write_timeout(Some(READ_TIMEOUT))?;
+        if url.https {
+            tls::connect(socket, host, &self.roots, verify)
+        } else {
+            Ok(Box::new(socket))
+        }
     }
 
-    fn look_up(&self, host: &str, port: u16) -> Option<SocketAddr> {
-        if let Some(address) = self.reach.get(&format!("{host}:{port}")) {
-            return Some(*address);
-        }
-        if host == "localhost" {
-            return Some(SocketAddr::from(([127, 0, 0, 1], port)));
-        }
-        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().ok()?;
-        address.is_loopback().then(|| SocketAddr::new(address, port))
+    fn look_up(&self, address: &Address) -> Option<SocketAddr> {
+        let Address { host, port } = self.reach.route(address).ok()?;
+        Some(SocketAddr::new(host.parse().ok()?, port))
     }
+}
+
+/// Reads a URL as `wget` does: the scheme in any case, and user and password are ignored.
+fn parse(url: &str) -> Result<HttpUrl, FetchError> {
+    let url = without_user(url);
+    let (scheme, rest) = url.split_once("://").ok_or(FetchError::NotAUrl)?;
+    let url = format!("{}://{rest}", scheme.to_ascii_lowercase());
+    HttpUrl::parse(&url).map_err(|_| FetchError::NotAUrl)
 }
 
 /// A connection, with or without TLS.
@@ -195,7 +219,7 @@ fn read_head(
     method: Method,
 ) -> Result<Response, FetchError> {
     let broken = |text: &str| FetchError::Broken(io::Error::new(io::ErrorKind::InvalidData, text));
-    let mut head = stream.by_ref().take(LONGEST_HEAD);
+    let mut head = stream.by_ref().take(MAX_HEAD);
     let mut line = String::new();
     head.read_line(&mut line)?;
     let mut words = line.trim_end().splitn(3, ' ');
@@ -209,12 +233,12 @@ fn read_head(
     loop {
         line.clear();
         if head.read_line(&mut line)? == 0 {
-            return Err(broken("the head does not end"));
+            return Err(broken("the head of the response is too long or incomplete"));
         }
         match line.trim_end_matches(['\r', '\n']).split_once(':') {
             Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
             None if line.trim_end().is_empty() => break,
-            None => return Err(broken("not a header")),
+            None => return Err(broken("malformed header")),
         }
     }
     let value = |name: &str| {
@@ -226,7 +250,7 @@ fn read_head(
         (Method::Head, ..) => Body::of_length(stream, 0),
         (_, true, _) => Body::chunked(stream),
         (_, false, Some(Ok(length))) => Body::of_length(stream, length),
-        (_, false, Some(Err(_))) => return Err(broken("not a length")),
+        (_, false, Some(Err(_))) => return Err(broken("malformed content length")),
         (_, false, None) => Body::until_end(stream),
     };
     Ok(Response { status, reason, headers, body })

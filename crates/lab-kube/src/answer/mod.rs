@@ -1,10 +1,10 @@
-//! From a request to its answer.
+//! Dispatch of an API request to the code that answers it.
 
 mod modify;
 mod options;
 mod read;
 mod review;
-mod special;
+mod subresource;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::auth::Wish;
+use super::auth::AccessRequest;
 use super::discovery;
 use super::failure::Failure;
 use super::printer;
@@ -21,13 +21,13 @@ use super::request::{Form, Request, Target};
 use super::store::State;
 use super::watch::Watch;
 
-/// What is sent back.
+/// Answer to a Kubernetes API request.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Json(u16, Bytes),
-    /// Discovery in the form that holds everything at once.
+    /// Aggregated discovery document, which lists all groups and resources.
     Aggregated(Bytes),
-    /// The older OpenAPI document, in the only form that older clients read.
+    /// OpenAPI v2 document as a protocol buffer, the only form that older clients read.
     OldOpenApi(Bytes),
     Text(u16, String),
     Watch(Box<Watch>),
@@ -35,12 +35,12 @@ pub(crate) enum Answer {
 
 impl Answer {
     fn json(code: u16, value: &impl Serialize) -> Self {
-        // Values and lists of them always have a JSON form.
+        // Serializing a `Value` or a list of them cannot fail.
         Self::Json(code, serde_json::to_vec(value).unwrap_or_default().into())
     }
 }
 
-/// The answer, and what the asker is warned of.
+/// Returns the answer to a request and the warnings for its `Warning` headers.
 pub(crate) fn answer(state: &mut State, request: &Request) -> (Answer, Vec<String>) {
     state.warnings.clear();
     let answer = match find_answer(state, request) {
@@ -50,7 +50,7 @@ pub(crate) fn answer(state: &mut State, request: &Request) -> (Answer, Vec<Strin
     (answer, std::mem::take(&mut state.warnings))
 }
 
-/// What an administrator is answered, without a connection.
+/// Answers a request with administrator rights, without a network connection.
 pub fn ask(
     store: &super::KubeStore,
     method: &str,
@@ -88,21 +88,28 @@ pub fn ask(
 fn find_answer(state: &mut State, request: &Request) -> Result<Answer, Failure> {
     if let Some(target) = Target::find(&state.kinds, &request.path) {
         authorize(state, request, &target)?;
-        return about_objects(state, request, &target);
+        return object_request(state, request, &target);
     }
     let path = format!("/{}", request.path.join("/"));
     if let Some(review) = review::answer(state, request, &path)? {
         return Ok(review);
     }
     let verb = request.method.to_lowercase();
-    let wish = Wish { verb: &verb, path: &path, group: "", resource: "", namespace: "", name: "" };
-    if !request.user.may(state, &wish) {
+    let access = AccessRequest {
+        verb: &verb,
+        path: &path,
+        group: "",
+        resource: "",
+        namespace: "",
+        name: "",
+    };
+    if !request.user.may(state, &access) {
         return Err(Failure::forbidden_path(&request.user.name, &verb, &path));
     }
-    about_itself(state, request).ok_or_else(Failure::no_such_resource)
+    server_info(state, request).ok_or_else(Failure::no_such_resource)
 }
 
-fn about_itself(state: &State, request: &Request) -> Option<Answer> {
+fn server_info(state: &State, request: &Request) -> Option<Answer> {
     let kinds = &state.kinds;
     let steps: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let wants_all =
@@ -159,7 +166,7 @@ fn authorize(state: &State, request: &Request, target: &Target) -> Result<(), Fa
         "" => Cow::Borrowed(target.kind.plural.as_str()),
         part => Cow::Owned(format!("{}/{part}", target.kind.plural)),
     };
-    let wish = Wish {
+    let access = AccessRequest {
         verb,
         group: &target.kind.group,
         resource: &resource,
@@ -167,13 +174,17 @@ fn authorize(state: &State, request: &Request, target: &Target) -> Result<(), Fa
         name: &target.name,
         path: "",
     };
-    if request.user.may(state, &wish) {
+    if request.user.may(state, &access) {
         return Ok(());
     }
-    Err(Failure::forbidden(&target.kind, &target.name, &wish.refusal(&request.user.name)))
+    Err(Failure::forbidden(&target.kind, &target.name, &access.rejection(&request.user.name)))
 }
 
-fn about_objects(state: &mut State, request: &Request, target: &Target) -> Result<Answer, Failure> {
+fn object_request(
+    state: &mut State,
+    request: &Request,
+    target: &Target,
+) -> Result<Answer, Failure> {
     let is_list = target.name.is_empty();
     let method = request.method.as_str();
     let is_there = match target.subresource.as_str() {
@@ -193,15 +204,15 @@ fn about_objects(state: &mut State, request: &Request, target: &Target) -> Resul
         ("PUT", "" | "status" | "approval") if !is_list => modify::update(state, request, target),
         ("PATCH", "" | "status" | "approval") if !is_list => modify::patch(state, request, target),
         ("DELETE", "") if !is_list => modify::delete(state, request, target),
-        ("DELETE", "") if target.kind.goes_by_the_list() => {
+        ("DELETE", "") if target.kind.supports_delete_collection() => {
             modify::delete_all(state, request, target)
         }
         (_, "") => Err(Failure::method_not_allowed()),
-        (_, _) => special::answer(state, request, target),
+        (_, _) => subresource::answer(state, request, target),
     }
 }
 
-/// An object in the version and form that is wanted.
+/// Converts an object to the API version and the form (object, table, metadata only) of a request.
 pub(super) fn show<'o>(
     target: &Target,
     object: &'o Value,
@@ -230,7 +241,7 @@ pub(super) fn show<'o>(
     }
 }
 
-/// The answer that shows one object.
+/// Builds the answer that shows one object.
 fn shown(state: &State, request: &Request, target: &Target, code: u16, object: &Value) -> Answer {
     Answer::json(code, &*show(target, object, request.form(), state.now))
 }

@@ -21,7 +21,7 @@ fn part(target: &Target) -> Part {
     if target.subresource == "status" && target.kind.status { Part::Status } else { Part::Main }
 }
 
-/// Whoever sends a request, as `managedFields` has it.
+/// Runs a function with the field manager of a request.
 fn with_manager<T>(
     state: &State,
     request: &Request,
@@ -50,7 +50,7 @@ fn body(state: &mut State, request: &Request, target: &Target) -> Result<Value, 
     }
     let mut body = request.json()?;
     if !body.is_object() {
-        return Err(Failure::bad_request("the body of the request is no object"));
+        return Err(Failure::bad_request("the body of the request is not an object"));
     }
     let (kind, api_version) = (text(&body, "/kind"), text(&body, "/apiVersion"));
     let expected = target.kind.api_version(&target.version);
@@ -104,7 +104,7 @@ fn finish_create(
     Ok(made)
 }
 
-/// What is taken, but ought to be different.
+/// Adds the PodSecurity warnings about a written object to the answer.
 fn warn(state: &mut State, target: &Target, old: Option<&Value>, new: &Value) {
     let warnings = security::warnings(state, &target.kind, old, new);
     state.warnings.extend(warnings);
@@ -211,7 +211,7 @@ fn apply(state: &mut State, request: &Request, target: &Target) -> Result<Answer
     Ok(finish_update(state, request, target, &old, new))
 }
 
-/// The options of a deletion: in the body, or in the query.
+/// Reads the options of a deletion from the body or the query.
 fn deletion(request: &Request) -> Result<Deletion, Failure> {
     let body = if request.body.is_empty() { Value::Null } else { request.json()? };
     let given = |key: &str| {
@@ -271,9 +271,9 @@ pub(super) fn delete_all(
     target: &Target,
 ) -> Result<Answer, Failure> {
     let how = deletion(request)?;
-    let objects = read::meant(state, target, &read::selector(request, target)?);
+    let objects = read::selected_objects(state, target, &read::selector(request, target)?);
     for object in &objects {
-        // One that went in the meantime is gone all the same.
+        // The object may have been deleted in the meantime, which is the desired result.
         state.delete(&target.kind, object::namespace(object), object::name(object), &how).ok();
     }
     let items: Vec<&Value> = objects.iter().map(AsRef::as_ref).collect();

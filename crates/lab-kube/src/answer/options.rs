@@ -1,4 +1,5 @@
-//! Options that mean nothing are refused: whoever misspells a dry run wants nothing to happen.
+//! Validation of request options. Invalid options are rejected, because a misspelled `dryRun` must
+//! not change anything.
 
 use serde_json::Value;
 
@@ -7,10 +8,10 @@ use crate::object::list;
 use crate::patch::PatchType;
 use crate::request::Request;
 
-/// How long the name of who writes a field may be.
-const LONGEST_MANAGER: usize = 128;
+/// Maximum length of a field manager's name.
+const MAX_MANAGER_LENGTH: usize = 128;
 
-/// Looks at what the query of a request says beside what it is about.
+/// Validates the query options of a request.
 pub(super) fn check(request: &Request, is_list: bool) -> Result<(), Failure> {
     match request.method.as_str() {
         "POST" => check_writing(request, "CreateOptions"),
@@ -38,8 +39,8 @@ fn check_dry_run(request: &Request, options: &str) -> Result<(), Failure> {
 
 fn check_writing(request: &Request, options: &str) -> Result<(), Failure> {
     check_dry_run(request, options)?;
-    if request.parameter("fieldManager").len() > LONGEST_MANAGER {
-        let problem = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
+    if request.parameter("fieldManager").len() > MAX_MANAGER_LENGTH {
+        let problem = format!("Too long: may not be more than {MAX_MANAGER_LENGTH} bytes");
         return Err(Failure::invalid_options(options, "fieldManager", &problem));
     }
     match request.parameter("fieldValidation") {
@@ -104,7 +105,7 @@ fn check_listing(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a deletion is to go on with what hangs on the object.
+/// Validates the `propagationPolicy` of a deletion.
 pub(super) fn check_deletion(body: &Value, propagation: Option<&str>) -> Result<(), Failure> {
     const OPTIONS: &str = "DeleteOptions";
     if let Some(other) = list(body, "/dryRun").iter().find(|how| *how != "All") {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, show, shown};
 use crate::failure::Failure;
-use crate::heartbeat::as_heard;
+use crate::heartbeat::with_heartbeat;
 use crate::object;
 use crate::printer;
 use crate::request::{Form, Request, Target};
@@ -18,8 +18,8 @@ use crate::selector::Selector;
 use crate::store::State;
 use crate::watch::Watch;
 
-/// How long a watch lasts whose client does not say.
-const LONGEST_WATCH: u64 = 1800;
+/// Seconds after which a watch without `timeoutSeconds` ends.
+const DEFAULT_WATCH_SECONDS: u64 = 1800;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,7 +33,7 @@ struct List<'l> {
 pub(super) fn get(state: &State, request: &Request, target: &Target) -> Result<Answer, Failure> {
     let found = state.get(&target.kind.id, &target.namespace, &target.name);
     let found = found.ok_or_else(|| Failure::not_found(&target.kind, &target.name))?;
-    let found = as_heard(state, &target.kind.id, found);
+    let found = with_heartbeat(state, &target.kind.id, found);
     Ok(shown(state, request, target, 200, &found))
 }
 
@@ -45,26 +45,31 @@ pub(super) fn selector(request: &Request, target: &Target) -> Result<Selector, F
     Ok(selector)
 }
 
-/// The objects that a list or a deletion of many is about.
-pub(super) fn meant(state: &State, target: &Target, selector: &Selector) -> Vec<Arc<Value>> {
-    let is_meant = |object: &&Arc<Value>| selector.matches(object);
+/// Objects that a list or a `deletecollection` request selects.
+pub(super) fn selected_objects(
+    state: &State,
+    target: &Target,
+    selector: &Selector,
+) -> Vec<Arc<Value>> {
+    let is_selected = |object: &&Arc<Value>| selector.matches(object);
     if target.namespace.is_empty() {
-        state.iter(&target.kind.id).filter(is_meant).cloned().collect()
+        state.iter(&target.kind.id).filter(is_selected).cloned().collect()
     } else {
         let inside = state.in_namespace(&target.kind.id, &target.namespace);
-        inside.filter(is_meant).cloned().collect()
+        inside.filter(is_selected).cloned().collect()
     }
 }
 
 pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<Answer, Failure> {
-    let mut objects = meant(state, target, &selector(request, target)?);
+    let mut objects = selected_objects(state, target, &selector(request, target)?);
     let key = |object: &Value| format!("{}/{}", object::namespace(object), object::name(object));
     let mut revision = state.revision;
     let token = request.parameter("continue");
     if !token.is_empty() {
         let (seen, after) =
             read_token(token).ok_or_else(|| Failure::bad_request("continue key is not valid"))?;
-        let forgotten = state.shelf(&target.kind.id).map_or(0, |shelf| shelf.forgotten);
+        let forgotten =
+            state.kind_store(&target.kind.id).map_or(0, |kind_store| kind_store.forgotten);
         if seen < forgotten {
             return Err(Failure::expired(
                 "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
@@ -89,7 +94,8 @@ pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<
         let table = printer::table(kind, &target.version, rows, include, &metadata, state.now);
         return Ok(Answer::json(200, &table));
     }
-    let objects: Vec<_> = objects.iter().map(|object| as_heard(state, &kind.id, object)).collect();
+    let objects: Vec<_> =
+        objects.iter().map(|object| with_heartbeat(state, &kind.id, object)).collect();
     let items: Vec<_> =
         objects.iter().map(|object| show(target, object, form, state.now)).collect();
     let (kind_name, api_version) = match form {
@@ -125,13 +131,13 @@ pub(super) fn watch(state: &State, request: &Request, target: &Target) -> Result
         ),
     };
     let initial_events = request.is_set("sendInitialEvents");
-    let oldest = state.shelf(&target.kind.id).map_or(0, |shelf| shelf.forgotten);
+    let oldest = state.kind_store(&target.kind.id).map_or(0, |kind_store| kind_store.forgotten);
     if !initial_events && since.is_some_and(|since| since < oldest) {
         let since = since.unwrap_or_default();
         let message = format!("too old resource version: {since} ({oldest})");
         return Err(Failure::expired(message));
     }
-    let timeout = request.parameter("timeoutSeconds").parse().unwrap_or(LONGEST_WATCH);
+    let timeout = request.parameter("timeoutSeconds").parse().unwrap_or(DEFAULT_WATCH_SECONDS);
     Ok(Answer::Watch(Box::new(Watch {
         target: target.clone(),
         selector: selector(request, target)?,

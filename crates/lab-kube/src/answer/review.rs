@@ -1,15 +1,15 @@
-//! Questions about the asker: who they are, and what they may.
+//! Access reviews about the calling user: `SelfSubjectReview` and `SelfSubjectAccessReview`.
 
 use serde_json::json;
 
 use super::Answer;
-use crate::auth::Wish;
+use crate::auth::AccessRequest;
 use crate::failure::Failure;
 use crate::object::text;
 use crate::request::Request;
 use crate::store::State;
 
-/// None for a path that is no such question.
+/// Answers an access review; `None` if the path is not one.
 pub(super) fn answer(
     state: &State,
     request: &Request,
@@ -40,7 +40,7 @@ pub(super) fn answer(
             } else {
                 text(&review, "/spec/nonResourceAttributes/verb").to_owned()
             };
-            let wish = Wish {
+            let access = AccessRequest {
                 verb: &verb,
                 group: &attribute("group"),
                 resource: &resource,
@@ -48,7 +48,7 @@ pub(super) fn answer(
                 name: &attribute("name"),
                 path: &path,
             };
-            let allowed = user.may(state, &wish);
+            let allowed = user.may(state, &access);
             review["status"] = json!({"allowed": allowed});
             Ok(Some(Answer::json(201, &review)))
         }

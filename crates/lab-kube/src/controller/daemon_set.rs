@@ -1,4 +1,4 @@
-//! DaemonSets: a pod on every node that takes it.
+//! DaemonSet controller: runs one pod on every node that its template allows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(super) fn pass(state: &mut State) {
     }
 }
 
-/// What every pod of a DaemonSet puts up with.
+/// Tolerations of the pods of a DaemonSet: those of the template and those that the controller
+/// adds.
 fn tolerations(spec: &Value) -> Vec<Value> {
     let tolerate = |key: &str, effect: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect});
     let mut all = list(spec, "/tolerations").to_vec();
@@ -42,7 +43,7 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
     let tolerations = tolerations(spec);
     let mut pods = pod::owned(state, set);
     let is_wanted =
-        |node: &&Arc<Value>| pod::wants_node(spec, node) && !pod::is_kept_away(node, &tolerations);
+        |node: &&Arc<Value>| pod::matches_node(spec, node) && !pod::is_repelled(node, &tolerations);
     let wanted: Vec<&str> = nodes.iter().filter(is_wanted).map(|node| name(node)).collect();
     if !object::is_going(set) {
         let is_there = |pods: &[Arc<Value>], node: &str| {
@@ -59,7 +60,9 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
                 new["spec"]["tolerations"] = json!(tolerations);
                 match state.create_inside("pods", new) {
                     Ok(made) => pods.push(made),
-                    Err(failure) => event::refused(state, set, "daemonset-controller", &failure),
+                    Err(failure) => {
+                        event::record_rejection(state, set, "daemonset-controller", &failure);
+                    }
                 }
             }
         }
@@ -92,7 +95,7 @@ fn generation(set: &Value) -> String {
     object::number(set, "/metadata/generation").unwrap_or(1).to_string()
 }
 
-/// Pods of an older template go, a few at a time.
+/// Deletes pods of an older template, at most `maxUnavailable` at a time.
 fn replace_old(state: &mut State, set: &Value, pods: &[Arc<Value>], hash: &str) {
     let strategy = &set["spec"]["updateStrategy"];
     if strategy["type"] == "OnDelete" {

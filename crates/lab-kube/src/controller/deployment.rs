@@ -1,4 +1,4 @@
-//! Deployments: one ReplicaSet for each template, and the way from one to the next.
+//! Deployment controller: keeps one ReplicaSet for each template and rolls from one to the next.
 
 use std::sync::Arc;
 
@@ -70,7 +70,8 @@ fn roll(state: &mut State, deployment: &Value) {
     };
     let current = if new.is_some_and(|set| revision(set) == newest) { newest } else { newest + 1 };
     mark(state, ID, deployment, current);
-    // Old pods that are not there yet are no loss; of the others only so many may go.
+    // Deleting old pods that are not ready does not reduce availability; of the ready ones only
+    // `maxUnavailable` may go.
     let old_ready: u64 =
         old.iter().filter_map(|set| number(set, "/status/availableReplicas")).sum();
     let least = wanted.saturating_sub(missing);
@@ -84,8 +85,8 @@ fn roll(state: &mut State, deployment: &Value) {
     forget(state, deployment, &old);
 }
 
-/// The set of the deployment's template. Templates are compared as they are: whoever goes back to one may write its
-/// fields in another order.
+/// Finds the ReplicaSet of the deployment's template. The comparison ignores the order of fields,
+/// because a rollback may write them in another order.
 fn set_of_template<'s>(deployment: &Value, sets: &'s [Arc<Value>]) -> Option<&'s Arc<Value>> {
     let wanted = &deployment["spec"]["template"];
     sets.iter().find(|set| {
@@ -112,7 +113,7 @@ fn make_set(state: &mut State, deployment: &Value, replicas: u64, revision: u64)
         },
         "spec": {"replicas": replicas, "selector": selector, "template": template},
     });
-    // A namespace on its way out takes nothing; the deployment goes with it.
+    // Creation fails in a terminating namespace; the deployment is deleted with it.
     state.create_inside(SETS, set).ok();
 }
 
@@ -129,7 +130,7 @@ fn mark(state: &mut State, id: &str, object: &Value, revision: u64) {
     });
 }
 
-/// Deletes empty sets beyond those that are kept for a way back.
+/// Deletes empty ReplicaSets beyond `revisionHistoryLimit`.
 fn forget(state: &mut State, deployment: &Value, old: &[&Arc<Value>]) {
     let limit = number(deployment, "/spec/revisionHistoryLimit").unwrap_or(10);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

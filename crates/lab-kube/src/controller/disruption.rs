@@ -1,4 +1,4 @@
-//! Disruption budgets: how many pods may be evicted.
+//! PodDisruptionBudget controller: computes how many pods may be evicted.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ impl Budget {
     fn of(state: &State, budget: &Value) -> Self {
         let selector = Selector::of_object(&budget["spec"]["selector"]);
         let pods = state.in_namespace("pods", namespace(budget));
-        let meant: Vec<_> =
+        let selected: Vec<_> =
             pods.filter(|pod| selector.matches(pod) && pod::is_active(pod)).collect();
-        let expected = meant.len() as u64;
-        let healthy = meant.iter().filter(|pod| pod::is_ready(pod)).count() as u64;
+        let expected = selected.len() as u64;
+        let healthy = selected.iter().filter(|pod| pod::is_ready(pod)).count() as u64;
         let spec = &budget["spec"];
         let wanted = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
             (Some(least), _) => pod::share(least, expected, true),
@@ -40,15 +40,15 @@ impl Budget {
     }
 }
 
-/// Whether the pod may be evicted now.
+/// Rejects the eviction of a pod that a disruption budget does not allow.
 pub(crate) fn check(state: &State, pod: &Arc<Value>) -> Result<(), Failure> {
     if !pod::is_active(pod) || !pod::is_ready(pod) {
         return Ok(());
     }
     for budget in state.in_namespace(ID, namespace(pod)) {
         let now = Budget::of(state, budget);
-        let is_meant = Selector::of_object(&budget["spec"]["selector"]).matches(pod);
-        if is_meant && now.allowed() == 0 {
+        let is_selected = Selector::of_object(&budget["spec"]["selector"]).matches(pod);
+        if is_selected && now.allowed() == 0 {
             return Err(Failure::disruption_budget(name(budget), now.healthy, now.wanted));
         }
     }

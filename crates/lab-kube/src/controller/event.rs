@@ -1,4 +1,4 @@
-//! Events: what controllers say about objects that they could not care for as they should.
+//! Events that controllers record about objects.
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ use crate::store::State;
 
 const ID: &str = "events";
 
-/// Says it once. What is said again for the same reason counts as news only if it is another story: names that are
-/// drawn anew at each attempt do not make one.
+/// Records an event once. A repeated event for the same object and reason is recorded only if its
+/// message differs by more than a generated pod name, which is different at each attempt.
 pub(super) fn record(
     state: &mut State,
     about: &Value,
@@ -30,7 +30,7 @@ pub(super) fn record(
     let known = state.in_namespace(ID, space).find(is_same).cloned();
     let now = state.timestamp();
     if let Some(known) = known {
-        if story(text(&known, "/message")) != story(message) {
+        if without_pod_name(text(&known, "/message")) != without_pod_name(message) {
             state.change(ID, space, name(&known), |event| {
                 event["message"] = message.into();
                 event["lastTimestamp"] = now.as_str().into();
@@ -61,16 +61,21 @@ pub(super) fn record(
         "reportingComponent": component,
         "reportingInstance": "",
     });
-    // A name that is too long for an event is bad luck, and no harm.
+    // The name of an event can become too long; losing this event has no consequence.
     state.create_inside(ID, event).ok();
 }
 
-fn story(message: &str) -> &str {
+fn without_pod_name(message: &str) -> &str {
     message.split_once("is forbidden: ").map_or(message, |(_, cause)| cause)
 }
 
-/// A pod that the API server did not take.
-pub(super) fn refused(state: &mut State, owner: &Value, component: &str, failure: &Failure) {
+/// Records that the API server rejected a pod.
+pub(super) fn record_rejection(
+    state: &mut State,
+    owner: &Value,
+    component: &str,
+    failure: &Failure,
+) {
     let message = match text(owner, "/kind") {
         "StatefulSet" => {
             let pod = failure.details.get("name").and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Jobs: pods until enough of them have ended well.
+//! Job controller: runs pods until enough of them have succeeded.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn reconcile(state: &mut State, job: &Value) {
         });
         match state.create_inside("pods", pod::from_template(job, &metadata)) {
             Ok(_) => made += 1,
-            Err(failure) => event::refused(state, job, "job-controller", &failure),
+            Err(failure) => event::record_rejection(state, job, "job-controller", &failure),
         }
     }
     let now = state.timestamp();

@@ -1,4 +1,4 @@
-//! The kubelets: they start pods and stop them, and say how they and their nodes are.
+//! Kubelets: start and stop pods, and report the status of pods and nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use super::{network, pod};
+use crate::mirror::HELD;
 use crate::object::{self, flag, list, name, namespace, number, text, uid};
-use crate::shadow::HELD;
 use crate::store::State;
 
-/// How long a pod takes to stop that does not need all of its time.
+/// Time that a pod takes to stop; less than its grace period.
 const STOP: Duration = Duration::from_secs(1);
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// When something is to be done though nothing changes.
+/// Runs one pass of all kubelets. Returns the time of the next pass if no object changes before.
 pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let mut by_node: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
     for pod in state.iter("pods") {
@@ -36,7 +36,7 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
         let pods = by_node.remove(&node).unwrap_or_default();
         mirror(state, &node, &pods);
         for pod in &pods {
-            care(state, &node, pod);
+            sync_pod(state, &node, pod);
         }
         report(state, &node);
     }
@@ -46,7 +46,7 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
     state.machines.due.values().min().copied()
 }
 
-/// Whether what is under way with the pod is done; it is begun if it was not.
+/// Whether the timed operation on the pod has finished. Starts its timer at the first call.
 fn is_done(state: &mut State, key: &str, time: Duration) -> bool {
     let now = state.now;
     match state.machines.due.get(key) {
@@ -64,7 +64,7 @@ fn is_done(state: &mut State, key: &str, time: Duration) -> bool {
     }
 }
 
-fn care(state: &mut State, node: &str, pod: &Value) {
+fn sync_pod(state: &mut State, node: &str, pod: &Value) {
     if object::annotation(pod, HELD).is_some() {
         return;
     }
@@ -80,17 +80,17 @@ fn care(state: &mut State, node: &str, pod: &Value) {
         "Pending" => {
             let network = state.machines.all.get(node).is_some_and(|known| known.has_network);
             if !network && !flag(pod, "/spec/hostNetwork") {
-                say_creating(state, pod);
+                report_creating(state, pod);
             } else if is_done(state, uid(pod), state.settings.pod_start) {
                 run(state, node, pod);
             } else {
-                say_creating(state, pod);
+                report_creating(state, pod);
             }
         }
         "Running" if ends_by_itself(pod) && is_done(state, uid(pod), state.settings.pod_start) => {
             succeed(state, pod);
         }
-        // The machine was away: its pods run again.
+        // The machine was down: its pods run again.
         "Running" if !pod::is_ready(pod) => run(state, node, pod),
         _ => {}
     }
@@ -111,7 +111,7 @@ fn stop(state: &mut State, pod: &Value) {
     }
 }
 
-fn say_creating(state: &mut State, pod: &Value) {
+fn report_creating(state: &mut State, pod: &Value) {
     if pod["status"].get("containerStatuses").is_some() {
         return;
     }
@@ -154,7 +154,7 @@ fn statuses(pod: &Value, is_running: bool, container_state: &Value) -> Value {
     all.collect()
 }
 
-/// As a runtime would number it: the same for as long as the pod is.
+/// Container id, stable for the lifetime of the pod.
 fn container_id(pod: &Value, name: &str) -> String {
     let number = digest(&SHA256, format!("{}/{name}", uid(pod)).as_bytes());
     let number: String = number.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -174,7 +174,7 @@ fn run(state: &mut State, node: &str, pod: &Value) {
         let start = network.and_then(|network| network.rsplit_once('.'));
         start.map(|(start, _)| format!("{start}.{last}")).unwrap_or_default()
     };
-    if network::is_brought_by(pod)
+    if network::installs_network(pod)
         && let Some(kubelet) = state.machines.all.get_mut(node)
     {
         kubelet.has_network = true;
@@ -210,7 +210,7 @@ fn succeed(state: &mut State, pod: &Value) {
     });
 }
 
-/// Shows the static pods of a machine in the API, each as it is now.
+/// Creates, replaces and deletes the mirror pods of a machine's static pods.
 fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
     let Some(kubelet) = state.machines.all.get(node) else { return };
     let manifests = kubelet.machine.static_pods.clone();
@@ -231,7 +231,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
             continue;
         }
         if old.iter().any(is_this) {
-            // The old one goes first; the new one is shown on the next pass.
+            // The old mirror pod is deleted first; the next pass creates the new one.
             continue;
         }
         let mut new = manifest.clone();
@@ -247,7 +247,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
         }
         annotations.insert("kubernetes.io/config.source".to_owned(), "file".into());
         new["spec"]["nodeName"] = node.into();
-        // A manifest that no pod can have is logged by the kubelet, and nobody hears of it.
+        // The kubelet only logs a static pod manifest that the API server rejects.
         state.create_inside("pods", new).ok();
     }
     let kind = state.kind("pods");
@@ -256,7 +256,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
     }
 }
 
-/// The conditions of a node.
+/// Writes the conditions of a node.
 fn report(state: &mut State, node: &str) {
     let now = state.timestamp();
     let has_network = state.machines.all.get(node).is_some_and(|known| known.has_network);

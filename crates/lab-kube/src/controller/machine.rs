@@ -1,4 +1,4 @@
-//! The machines of a cluster, as their kubelets see them.
+//! Machines of a cluster, as their kubelets register them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::heartbeat::micro_time;
 use crate::object;
 use crate::store::{KubeStore, State};
 
-/// What a kubelet knows of its machine when it starts.
+/// Properties of a machine with which its kubelet registers a node.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     pub name: String,
     pub address: String,
-    /// `v1.34.1`.
+    /// Kubelet version, such as `v1.34.1`.
     pub kubelet_version: String,
-    /// `Talos (v1.11.3)`.
+    /// Operating system as shown by `kubectl get nodes`, such as `Talos (v1.11.3)`.
     pub os_image: String,
     pub kernel_version: String,
     pub container_runtime: String,
@@ -24,37 +24,37 @@ pub struct Machine {
     pub cpus: u64,
     pub memory_bytes: u64,
     pub system_uuid: String,
-    /// What tells machines of one name apart.
+    /// Id that distinguishes machines with the same name.
     pub boot_id: String,
-    /// Beside those that every node has.
+    /// Node labels in addition to those that every node has.
     pub labels: BTreeMap<String, String>,
-    /// As `spec.taints` has them.
+    /// Taints in the form of `spec.taints`.
     pub taints: Vec<Value>,
-    /// Manifests of pods that the kubelet runs by itself.
+    /// Manifests of the static pods of the machine.
     pub static_pods: Vec<Value>,
 }
 
-/// All machines whose kubelets have ever started.
+/// All machines whose kubelets have started at least once.
 #[derive(Debug, Default)]
 pub(crate) struct Machines {
     pub(super) all: BTreeMap<String, Kubelet>,
-    /// When what is under way with a pod is done, by the pod's uid.
+    /// Time at which the running operation on a pod finishes, by the pod's uid.
     pub(super) due: BTreeMap<String, Duration>,
-    /// Since when a pod is to leave its node, by the pod's uid.
+    /// Time since which a pod does not tolerate the taints of its node, by the pod's uid.
     pub(super) leaving: BTreeMap<String, Duration>,
 }
 
 #[derive(Debug)]
 pub(super) struct Kubelet {
-    /// The one that registered last.
+    /// Machine that registered last under the name of the node.
     pub(super) machine: Machine,
-    /// Further machines that run under this name.
-    namesakes: Vec<Machine>,
-    /// Since when it does not run; none while it does.
+    /// Other running machines with the same name.
+    same_name: Vec<Machine>,
+    /// Time since which the kubelet is stopped; `None` while it runs.
     pub(super) stopped: Option<Duration>,
-    /// A network plugin has been there. It stays on the disk.
+    /// Whether a CNI plugin was installed. It stays on the disk.
     pub(super) has_network: bool,
-    /// How many addresses of the machine's pod network were given out.
+    /// Number of pod addresses allocated on this machine.
     pub(super) addresses: u8,
 }
 
@@ -64,24 +64,24 @@ impl Machines {
         with.map(|(name, _)| name.clone()).collect()
     }
 
-    /// When a kubelet was last heard; none for one that never was.
-    pub(crate) fn heard(&self, name: &str, now: Duration) -> Option<Duration> {
+    /// Time of the last report of a kubelet; `None` for an unknown node.
+    pub(crate) fn last_heartbeat(&self, name: &str, now: Duration) -> Option<Duration> {
         self.all.get(name).map(|kubelet| kubelet.stopped.unwrap_or(now))
     }
 
-    /// A machine whose kubelet has said nothing since this time.
+    /// Adds a machine whose kubelet has not reported since this time.
     pub(crate) fn add_silent(&mut self, name: &str, since: Duration, has_network: bool) {
         let machine = Machine { name: name.to_owned(), ..Machine::default() };
         let kubelet =
-            Kubelet { machine, namesakes: vec![], stopped: Some(since), has_network, addresses: 1 };
+            Kubelet { machine, same_name: vec![], stopped: Some(since), has_network, addresses: 1 };
         self.all.insert(name.to_owned(), kubelet);
     }
 }
 
 impl Kubelet {
-    /// All machines that run under the name.
+    /// All running machines with this name.
     fn running(self) -> Vec<Machine> {
-        let mut all = self.namesakes;
+        let mut all = self.same_name;
         if self.stopped.is_none() {
             all.push(self.machine);
         }
@@ -90,7 +90,7 @@ impl Kubelet {
 }
 
 impl KubeStore {
-    /// A kubelet starts, or starts anew with other settings: its node registers.
+    /// Starts a kubelet, or restarts it with other settings, and registers its node.
     pub fn start_kubelet(&self, machine: Machine) {
         self.with(|state| {
             register(state, &machine);
@@ -98,29 +98,30 @@ impl KubeStore {
             let known = state.machines.all.remove(&name);
             let has_network = known.as_ref().is_some_and(|known| known.has_network);
             let addresses = known.as_ref().map_or(1, |known| known.addresses);
-            let mut namesakes = known.map(Kubelet::running).unwrap_or_default();
-            namesakes.retain(|other| other.boot_id != machine.boot_id);
-            let kubelet = Kubelet { machine, namesakes, stopped: None, has_network, addresses };
+            let mut same_name = known.map(Kubelet::running).unwrap_or_default();
+            same_name.retain(|other| other.boot_id != machine.boot_id);
+            let kubelet = Kubelet { machine, same_name, stopped: None, has_network, addresses };
             state.machines.all.insert(name, kubelet);
-            // The kubelet looks at its pods even though no object changed.
+            // A new revision wakes the kubelet controller, although no object changed.
             state.revision += 1;
         });
     }
 
-    /// The kubelet of this boot stops: nothing on the node changes until somebody notices. Where
-    /// another machine runs under the same name, the node is that one's from now on.
+    /// Stops the kubelet of this boot. The node becomes not ready after the node controller's grace
+    /// period. If another machine runs under the same name, the node belongs to that machine
+    /// afterwards.
     pub fn stop_kubelet(&self, node: &str, boot_id: &str) {
         self.with(|state| {
             let now = state.now;
             let Some(kubelet) = state.machines.all.get_mut(node) else { return };
-            kubelet.namesakes.retain(|other| other.boot_id != boot_id);
+            kubelet.same_name.retain(|other| other.boot_id != boot_id);
             if kubelet.machine.boot_id != boot_id {
                 return;
             }
-            match kubelet.namesakes.pop() {
+            match kubelet.same_name.pop() {
                 Some(next) => {
                     kubelet.machine = next.clone();
-                    // What somebody deleted does not come back by this.
+                    // A deleted node must not be registered again by this.
                     if state.get("nodes", "", node).is_some() {
                         register(state, &next);
                     }
@@ -133,11 +134,11 @@ impl KubeStore {
         });
     }
 
-    /// Other static pods of a machine from now on, as after an upgrade of the control plane.
+    /// Replaces the static pods of a machine, as an upgrade of the control plane does.
     pub fn set_static_pods(&self, node: &str, boot_id: &str, pods: Vec<Value>) {
         self.with(|state| {
             let Some(kubelet) = state.machines.all.get_mut(node) else { return };
-            let mut all = std::iter::once(&mut kubelet.machine).chain(&mut kubelet.namesakes);
+            let mut all = std::iter::once(&mut kubelet.machine).chain(&mut kubelet.same_name);
             if let Some(machine) = all.find(|machine| machine.boot_id == boot_id) {
                 machine.static_pods = pods;
                 state.revision += 1;
@@ -182,7 +183,7 @@ fn register(state: &mut State, machine: &Machine) {
     }
     let uid = match state.create_inside("nodes", node) {
         Ok(node) => object::uid(&node).to_owned(),
-        // A name that no node can have: the kubelet keeps trying, and nobody hears of it.
+        // The API server rejected the node name; a real kubelet retries forever.
         Err(_) => return,
     };
     state.change("nodes", "", &machine.name, |node| node["status"] = status);
@@ -196,7 +197,7 @@ fn register(state: &mut State, machine: &Machine) {
         },
         "spec": {"holderIdentity": machine.name, "leaseDurationSeconds": 40, "renewTime": now},
     });
-    // One that is left from a node of the same name goes with its owner.
+    // A lease of an earlier node with the same name is garbage collected with its owner.
     state.create_inside("leases.coordination.k8s.io", lease).ok();
 }
 
@@ -229,7 +230,7 @@ fn status(machine: &Machine) -> Value {
     })
 }
 
-/// The first /24 that no node has.
+/// First free /24 of the pod network.
 fn pod_network(state: &State) -> String {
     let [a, b] = state.settings.pod_network;
     let used: Vec<&str> =

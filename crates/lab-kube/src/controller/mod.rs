@@ -1,11 +1,11 @@
-//! What the controller manager, the scheduler and the kubelets do: all passes over the store, one
-//! after the other, until nothing changes and nothing is due.
+//! Controller manager, scheduler and kubelets. All controllers run one after the other over the
+//! store, until no object changes and no timer is due.
 
 mod daemon_set;
 mod deployment;
 pub(crate) mod disruption;
 mod event;
-mod garbage;
+mod garbage_collector;
 mod job;
 mod kubelet;
 mod machine;
@@ -31,28 +31,28 @@ use crate::server::stopped;
 pub use machine::Machine;
 pub(crate) use machine::Machines;
 
-/// In lab time: what happens together is looked at together.
-const GATHER: Duration = Duration::from_millis(100);
-/// In real time: however fast the lab's time passes, passes take some.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// Delay before a pass, in lab time, so that one pass handles simultaneous changes.
+const PASS_DELAY: Duration = Duration::from_millis(100);
+/// Minimum delay before a pass, in real time, because lab time can run much faster than the passes.
+const MIN_REAL_DELAY: Duration = Duration::from_millis(10);
 
-/// The controllers of a cluster, until they are stopped or dropped.
+/// Handle of the running controllers of a cluster. Dropping it stops them.
 #[derive(Debug)]
 pub struct KubeControllers {
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,
 }
 
-/// Starts the controllers. A cluster has them once, however many servers it has.
+/// Starts the controllers. A cluster runs them once, independent of the number of API servers.
 pub fn control(store: Arc<KubeStore>) -> KubeControllers {
-    let (stop, told) = watch::channel(false);
-    KubeControllers { stop, running: tokio::spawn(run(store, told)) }
+    let (stop, stop_signal) = watch::channel(false);
+    KubeControllers { stop, running: tokio::spawn(run(store, stop_signal)) }
 }
 
 impl KubeControllers {
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        // It ends by itself; if it panicked, it is gone as well.
+        // An error means that the task panicked, so it has ended too.
         self.running.await.ok();
     }
 }
@@ -70,14 +70,14 @@ async fn run(store: Arc<KubeStore>, mut stop: watch::Receiver<bool>) {
             () = clock.sleep(wait), if due.is_some() => {}
             () = stopped(&mut stop) => return,
         }
-        tokio::join!(clock.sleep(GATHER), real.sleep(SHORTEST));
+        tokio::join!(clock.sleep(PASS_DELAY), real.sleep(MIN_REAL_DELAY));
     }
 }
 
-/// Everything once; when there is something to do again though nothing changes.
+/// Runs every controller once. Returns the time of the next pass if no object changes before.
 pub(crate) fn pass(state: &mut State) -> Option<Duration> {
     namespace::pass(state);
-    garbage::pass(state);
+    garbage_collector::pass(state);
     deployment::pass(state);
     replica_set::pass(state);
     stateful_set::pass(state);

@@ -1,4 +1,5 @@
-//! Namespaces: what every one has, and how they end.
+//! Namespace controller: creates the default objects of a namespace and deletes its content when it
+//! terminates.
 
 use serde_json::json;
 
@@ -10,15 +11,15 @@ pub(super) fn pass(state: &mut State) {
         if object::is_going(&space) {
             empty(state, name(&space));
         } else {
-            furnish(state, name(&space));
+            add_default_objects(state, name(&space));
         }
     }
 }
 
-fn furnish(state: &mut State, space: &str) {
+fn add_default_objects(state: &mut State, space: &str) {
     let metadata = |name: &str| json!({"name": name, "namespace": space});
     if state.get("serviceaccounts", space, "default").is_none() {
-        // The namespace was there a moment ago, under the same lock.
+        // The namespace exists: it was listed under the same lock.
         state.create_inside("serviceaccounts", json!({"metadata": metadata("default")})).ok();
     }
     if state.get("configmaps", space, "kube-root-ca.crt").is_none() {

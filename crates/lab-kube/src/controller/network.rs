@@ -1,4 +1,4 @@
-//! Which pods bring a node the network that all others wait for.
+//! Detection of pods that install a CNI plugin on their node.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::object::{self, flag, list, text};
 
-/// Where the container runtime looks for a network: whoever brings one writes its settings there.
+/// Directory in which the container runtime looks for CNI configuration.
 const SETTINGS: &str = "/etc/cni/net.d";
 
-/// DaemonSets that bring one whatever their pods mount, by how their names begin.
+/// Name prefixes of DaemonSets that install a CNI plugin, whatever their pods mount.
 const NAMES: [&str; 9] = [
     "antrea-agent",
     "calico-node",
@@ -22,8 +22,8 @@ const NAMES: [&str; 9] = [
     "weave-net",
 ];
 
-/// Whether the node of this pod has a network once it runs.
-pub(super) fn is_brought_by(pod: &Value) -> bool {
+/// Whether this pod installs a CNI plugin on its node.
+pub(super) fn installs_network(pod: &Value) -> bool {
     let owner = object::controller(pod).filter(|owner| text(owner, "/kind") == "DaemonSet");
     owner.is_some_and(|owner| is_known(text(owner, "/name")) || writes_settings(pod))
 }

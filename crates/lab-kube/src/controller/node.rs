@@ -1,5 +1,5 @@
-//! The life of nodes: what is noticed of those that say nothing any more, and the taints of those
-//! that are not ready.
+//! Node controller: marks nodes without heartbeats as unreachable, taints nodes that are not ready,
+//! and deletes pods of deleted nodes.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use super::pod;
 use crate::object::{self, annotation, flag, list, name, namespace, text};
 use crate::store::State;
 
-/// How long a silent node counts as well.
-const SILENCE: Duration = Duration::from_secs(40);
+/// Time without heartbeat after which a node becomes unreachable (`node-monitor-grace-period`).
+const GRACE_PERIOD: Duration = Duration::from_secs(40);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// When the next silent node is noticed.
+/// Runs the controller once. Returns the time at which the next node becomes unreachable.
 pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let mut due = vec![];
     for node in state.all("nodes") {
         let since = state.machines.all.get(name(&node)).and_then(|kubelet| kubelet.stopped);
         if let Some(since) = since {
-            if state.now < since + SILENCE {
-                due.push(since + SILENCE);
+            if state.now < since + GRACE_PERIOD {
+                due.push(since + GRACE_PERIOD);
             } else {
-                lose(state, &node);
+                mark_unreachable(state, &node);
             }
         }
         taint(state, name(&node));
@@ -34,7 +34,7 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
     due.into_iter().min()
 }
 
-fn lose(state: &mut State, node: &Value) {
+fn mark_unreachable(state: &mut State, node: &Value) {
     let now = state.timestamp();
     let lost = name(node).to_owned();
     state.change("nodes", "", &lost, |node| {
@@ -85,7 +85,7 @@ fn taint(state: &mut State, node: &str) {
     });
 }
 
-/// Pods of nodes that are no more.
+/// Deletes the pods of nodes that no longer exist.
 fn remove_orphans(state: &mut State) {
     let kind = state.kind("pods");
     for pod in state.all("pods") {

@@ -1,4 +1,4 @@
-//! Pods, as controllers see and make them.
+//! Functions about pods that several controllers use.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     object::has_condition(pod, "Ready")
 }
 
-/// Neither over nor on its way out.
+/// Whether the pod is neither finished nor terminating.
 pub(super) fn is_active(pod: &Value) -> bool {
     !object::is_going(pod) && !is_over(pod)
 }
@@ -20,13 +20,13 @@ pub(super) fn is_over(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// The pods that the object made.
+/// Pods that the object controls.
 pub(super) fn owned(state: &State, owner: &Value) -> Vec<Arc<Value>> {
     let pods = state.in_namespace("pods", object::namespace(owner));
     pods.filter(|pod| object::is_controlled_by(pod, owner)).cloned().collect()
 }
 
-/// A pod as the template of its owner has it; `metadata` goes over the template's.
+/// Pod from the template of its owner; `metadata` overrides that of the template.
 pub(super) fn from_template(owner: &Value, metadata: &Value) -> Value {
     let template = &owner["spec"]["template"];
     let mut pod = json!({"metadata": {}, "spec": template["spec"]});
@@ -49,7 +49,8 @@ pub(super) fn from_template(owner: &Value, metadata: &Value) -> Value {
     pod
 }
 
-/// What tells one template from another, in letters that names may have. The order of keys is none of it.
+/// Hash of a pod template in letters that are valid in names. It does not depend on the order of
+/// keys.
 pub(super) fn template_hash(template: &Value) -> String {
     const LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
     let mut sorted = template.clone();
@@ -65,7 +66,7 @@ pub(super) fn template_hash(template: &Value) -> String {
         .collect()
 }
 
-/// A number or a share of `whole`, as `maxSurge` and its like have it.
+/// Number from an absolute value or a percentage of `whole`, as in `maxSurge` and `maxUnavailable`.
 pub(super) fn share(value: &Value, whole: u64, round_up: bool) -> u64 {
     match value {
         Value::String(text) => {
@@ -77,7 +78,7 @@ pub(super) fn share(value: &Value, whole: u64, round_up: bool) -> u64 {
     }
 }
 
-/// Whether a pod with these tolerations may be where this taint is.
+/// Whether any of the tolerations matches the taint.
 fn tolerates(tolerations: &[Value], taint: &Value) -> bool {
     tolerations.iter().any(|toleration| tolerates_by(toleration, taint))
 }
@@ -91,15 +92,15 @@ pub(super) fn tolerates_by(toleration: &Value, taint: &Value) -> bool {
     fits_effect && fits_key && fits_value
 }
 
-/// Whether taints of the node keep a pod away that is not there yet.
-pub(super) fn is_kept_away(node: &Value, tolerations: &[Value]) -> bool {
+/// Whether taints of the node prevent a pod with these tolerations from being scheduled there.
+pub(super) fn is_repelled(node: &Value, tolerations: &[Value]) -> bool {
     let taints = list(node, "/spec/taints").iter();
     let mut strict = taints.filter(|taint| text(taint, "/effect") != "PreferNoSchedule");
     strict.any(|taint| !tolerates(tolerations, taint))
 }
 
-/// Whether the pod's node selector and node affinity want the node.
-pub(super) fn wants_node(spec: &Value, node: &Value) -> bool {
+/// Whether the node matches the pod's node selector and node affinity.
+pub(super) fn matches_node(spec: &Value, node: &Value) -> bool {
     use crate::selector::Selector;
     let required =
         "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as are wanted.
+//! ReplicaSet controller: keeps the desired number of pods.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ fn reconcile(state: &mut State, set: &Value) {
             let new = pod::from_template(set, &json!({"generateName": prefix}));
             match state.create_inside("pods", new) {
                 Ok(made) => pods.push(made),
-                Err(refusal) => {
-                    event::refused(state, set, "replicaset-controller", &refusal);
-                    failure = Some(refusal);
-                    // The next ones would fare no better.
+                Err(rejection) => {
+                    event::record_rejection(state, set, "replicaset-controller", &rejection);
+                    failure = Some(rejection);
+                    // The API server would reject the other pods for the same reason.
                     break;
                 }
             }
         }
-        // Those that are not ready go first, then the newest.
+        // Pods that are not ready are deleted first, then the newest.
         pods.sort_by_key(|pod| {
             (!pod::is_ready(pod), object::text(pod, "/metadata/creationTimestamp").to_owned())
         });
@@ -61,7 +61,7 @@ fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>], failure: Op
             "observedGeneration": observed,
         });
         if let Some(failure) = failure {
-            // The name of the pod is another one with each attempt.
+            // The message contains a generated pod name, which is different at each attempt.
             if let Some(known) = known {
                 set["status"]["conditions"] = json!([known]);
             } else {

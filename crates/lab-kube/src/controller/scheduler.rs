@@ -1,4 +1,4 @@
-//! The scheduler: a node for every pod.
+//! Scheduler: assigns a node to every pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::pod;
 use crate::object::{self, flag, list, name, namespace, text};
 use crate::store::State;
 
-/// The most pods that a kubelet runs.
-const MOST: usize = 110;
+/// Maximum number of pods on a node.
+const MAX_PODS: usize = 110;
 
 pub(super) fn pass(state: &mut State) {
     let pods = state.all("pods");
@@ -24,7 +24,7 @@ pub(super) fn pass(state: &mut State) {
         return;
     }
     let nodes = state.all("nodes");
-    // How many pods a node has, and how many of them have the same owner.
+    // Number of pods on each node, and number of pods with the same owner on it.
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     let mut kin: BTreeMap<(String, String), usize> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty()) {
@@ -35,7 +35,7 @@ pub(super) fn pass(state: &mut State) {
     for pod in waiting {
         let family = owner(pod);
         let fits = |node: &&Arc<Value>| {
-            fits(pod, node) && load.get(name(node)).is_none_or(|count| *count < MOST)
+            fits(pod, node) && load.get(name(node)).is_none_or(|count| *count < MAX_PODS)
         };
         let best = nodes.iter().filter(fits).min_by_key(|node| {
             let key = (name(node).to_owned(), family.clone());
@@ -73,6 +73,6 @@ fn fits(pod: &Value, node: &Value) -> bool {
     let cordon = json!({
         "spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]},
     });
-    let is_cordoned = flag(node, "/spec/unschedulable") && pod::is_kept_away(&cordon, tolerations);
-    !is_cordoned && !pod::is_kept_away(node, tolerations) && pod::wants_node(spec, node)
+    let is_cordoned = flag(node, "/spec/unschedulable") && pod::is_repelled(&cordon, tolerations);
+    !is_cordoned && !pod::is_repelled(node, tolerations) && pod::matches_node(spec, node)
 }

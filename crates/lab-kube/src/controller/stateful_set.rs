@@ -1,4 +1,4 @@
-//! StatefulSets: pods with names that stay, one after the other.
+//! StatefulSet controller: creates and replaces pods with stable names one after the other.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn revision(set: &Value) -> String {
     format!("{}-{}", name(set), pod::template_hash(&set["spec"]["template"]))
 }
 
-/// The next thing that may happen: one pod more, one less, or one replaced.
+/// Performs the next change, if any: creates, deletes or replaces one pod.
 fn step(state: &mut State, set: &Value) {
     let wanted = number(set, "/spec/replicas").unwrap_or(1);
     let is_parallel = set["spec"]["podManagementPolicy"] == "Parallel";
@@ -43,7 +43,7 @@ fn step(state: &mut State, set: &Value) {
             let mut new = pod::from_template(set, &metadata);
             new["spec"]["hostname"] = pod_name.as_str().into();
             if let Err(failure) = state.create_inside("pods", new) {
-                event::refused(state, set, "statefulset-controller", &failure);
+                event::record_rejection(state, set, "statefulset-controller", &failure);
             }
         }
         if !is_parallel && !existing.is_some_and(|pod| pod::is_ready(&pod) && pod::is_active(&pod))

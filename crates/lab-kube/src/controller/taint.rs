@@ -1,4 +1,5 @@
-//! Pods leave nodes whose taints they do not put up with, at once or after a while.
+//! Taint eviction: deletes pods that do not tolerate the `NoExecute` taints of their node,
+//! immediately or after `tolerationSeconds`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,15 +8,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{event, pod};
-use crate::admit;
+use crate::admission;
 use crate::object::{self, list, name, namespace, text, uid};
 use crate::store::State;
 
-/// When the next pod has to leave.
+/// Runs the controller once. Returns the time of the next eviction.
 pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let nodes: BTreeMap<String, Vec<Value>> = state
         .iter("nodes")
-        .map(|node| (name(node).to_owned(), driving_out(node)))
+        .map(|node| (name(node).to_owned(), no_execute_taints(node)))
         .filter(|(_, taints)| !taints.is_empty())
         .collect();
     let pods = if nodes.is_empty() { vec![] } else { state.all("pods") };
@@ -23,11 +24,11 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let mut due = vec![];
     for pod in pods {
         let Some(taints) = nodes.get(text(&pod, "/spec/nodeName")) else { continue };
-        let Some(patience) = patience(&pod, taints) else { continue };
+        let Some(toleration_time) = toleration_time(&pod, taints) else { continue };
         let since = state.machines.leaving.get(uid(&pod)).copied().unwrap_or(state.now);
-        if state.now < since + patience {
+        if state.now < since + toleration_time {
             waiting.insert(uid(&pod).to_owned(), since);
-            due.push(since + patience);
+            due.push(since + toleration_time);
         } else {
             evict(state, &pod);
         }
@@ -36,19 +37,19 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
     due.into_iter().min()
 }
 
-fn driving_out(node: &Value) -> Vec<Value> {
+fn no_execute_taints(node: &Value) -> Vec<Value> {
     let taints = list(node, "/spec/taints").iter();
     taints.filter(|taint| text(taint, "/effect") == "NoExecute").cloned().collect()
 }
 
-/// How long a pod stays where these taints are; none for as long as it likes.
-fn patience(pod: &Arc<Value>, taints: &[Value]) -> Option<Duration> {
+/// Time that the pod tolerates these taints; `None` for no limit.
+fn toleration_time(pod: &Arc<Value>, taints: &[Value]) -> Option<Duration> {
     let is_mirror = object::controller(pod).is_some_and(|owner| text(owner, "/kind") == "Node");
     if is_mirror || !pod::is_active(pod) {
         return None;
     }
     let mut careful = Value::clone(pod);
-    admit::tolerate_troubles(&mut careful);
+    admission::add_default_tolerations(&mut careful);
     let tolerations = list(&careful, "/spec/tolerations");
     let mut shortest = None;
     for taint in taints {
@@ -66,6 +67,6 @@ fn evict(state: &mut State, pod: &Value) {
     let message = format!("Marking for deletion Pod {}/{}", namespace(pod), name(pod));
     let who = ("taint-eviction-controller", "Normal");
     event::record(state, pod, who, "TaintManagerEviction", &message);
-    // It was there a moment ago, under the same lock.
+    // The pod exists: it was listed under the same lock.
     state.delete_inside("pods", namespace(pod), name(pod)).ok();
 }

@@ -1,4 +1,5 @@
-//! Fields that no type has, and fields that are there twice: `fieldValidation` says what becomes of them.
+//! Detection of unknown and duplicate fields. The request option `fieldValidation` selects between
+//! ignoring them, a warning and an error.
 
 mod shape;
 mod table;
@@ -13,38 +14,39 @@ use super::kind::Kind;
 use super::patch::item_key;
 use super::request::{Request, Target};
 use super::store::State;
-use shape::Shape;
+use shape::FieldShape;
 use tree::Tree;
 
-/// The most that is told of one object.
-const MOST: usize = 100;
+/// Maximum number of messages about one object.
+const MAX_MESSAGES: usize = 100;
 
-/// How places are written.
+/// Notation of field paths.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
-    /// `spec.ports[0].name`
+    /// Plain notation of field paths, such as `spec.ports[0].name`.
     Plain,
-    /// `.spec.ports[port=80,protocol="TCP"].name`, as server-side apply does it.
+    /// Notation of server-side apply, such as `.spec.ports[port=80,protocol="TCP"].name`.
     Typed,
 }
 
 #[derive(Debug, Default)]
 struct Findings {
-    /// All of them, as they are told.
-    told: Vec<String>,
-    /// The places of fields that there are not.
+    /// Messages about unknown and duplicate fields.
+    messages: Vec<String>,
+    /// Paths of unknown fields in an object.
     unknown: Vec<String>,
 }
 
 impl Findings {
-    fn look(tree: &Tree, shape: Shape<'_>, style: Style) -> Self {
+    fn find(tree: &Tree, shape: FieldShape<'_>, style: Style) -> Self {
         let mut findings = Self::default();
         findings.walk(tree, shape, ("", "", ""), style);
         findings
     }
 
-    /// `at`: the place, the name of the field that this is or is in, and of the field around that.
-    fn walk(&mut self, tree: &Tree, shape: Shape<'_>, at: (&str, &str, &str), style: Style) {
+    /// Searches a subtree. `at` is its path, the name of the field that it is or is in, and the
+    /// name of the field around that.
+    fn walk(&mut self, tree: &Tree, shape: FieldShape<'_>, at: (&str, &str, &str), style: Style) {
         let (path, field, parent) = at;
         match tree {
             Tree::Leaf => {}
@@ -65,12 +67,12 @@ impl Findings {
                     let dot = if path.is_empty() && style == Style::Plain { "" } else { "." };
                     let place = format!("{path}{dot}{key}");
                     if !seen.insert(key) {
-                        self.told.push(format!("duplicate field \"{place}\""));
+                        self.messages.push(format!("duplicate field \"{place}\""));
                     }
                     if let Some(inner) = shape.field(key) {
                         self.walk(value, inner, (&place, key, field), style);
                     } else {
-                        self.told.push(format!("unknown field \"{place}\""));
+                        self.messages.push(format!("unknown field \"{place}\""));
                         self.unknown.push(place);
                     }
                 }
@@ -79,8 +81,8 @@ impl Findings {
     }
 }
 
-/// Takes away what no type has.
-fn prune(value: &mut Value, shape: Shape<'_>) {
+/// Removes unknown fields from an object.
+fn prune(value: &mut Value, shape: FieldShape<'_>) {
     match value {
         Value::Object(map) => map.retain(|key, value| match shape.field(key) {
             Some(inner) => {
@@ -94,42 +96,42 @@ fn prune(value: &mut Value, shape: Shape<'_>) {
     }
 }
 
-/// Custom objects are told of in the order of the alphabet, after what is there twice.
-fn ordered(kind: &Kind, mut told: Vec<String>) -> Vec<String> {
+/// Sorts the messages about custom objects by name, after those about duplicate fields.
+fn ordered(kind: &Kind, mut messages: Vec<String>) -> Vec<String> {
     if kind.custom.is_some() {
-        told.sort_by_key(|text| (text.starts_with("unknown"), text.clone()));
+        messages.sort_by_key(|text| (text.starts_with("unknown"), text.clone()));
     }
-    told.truncate(MOST);
-    told
+    messages.truncate(MAX_MESSAGES);
+    messages
 }
 
-/// Looks at a whole object that was sent, and leaves what its type has.
+/// Checks an object that was sent, and removes unknown fields from it.
 pub(super) fn check(
     state: &mut State,
     request: &Request,
     target: &Target,
     body: &mut Value,
 ) -> Result<(), Failure> {
-    let (kind, shape) = (&target.kind, Shape::of(&target.kind, &target.version));
+    let (kind, shape) = (&target.kind, FieldShape::of(&target.kind, &target.version));
     let how = request.parameter("fieldValidation");
     if how != "Ignore" {
         let tree = Tree::read(&request.body).unwrap_or_else(|| Tree::of(body));
-        let told = ordered(kind, Findings::look(&tree, shape, Style::Plain).told);
-        if how == "Strict" && !told.is_empty() {
+        let messages = ordered(kind, Findings::find(&tree, shape, Style::Plain).messages);
+        if how == "Strict" && !messages.is_empty() {
             let (name, version) = (&kind.name, &target.version);
             return Err(Failure::bad_request(format!(
                 "{name} in version \"{version}\" cannot be handled as a {name}: strict decoding error: {}",
-                told.join(", ")
+                messages.join(", ")
             )));
         }
-        state.warnings.extend(told);
+        state.warnings.extend(messages);
     }
     prune(body, shape);
     Ok(())
 }
 
-/// Looks at what a patch made of an object, and leaves what its type has. What was there before is not held against
-/// whoever patches.
+/// Checks an object that a patch changed, and removes unknown fields. Unknown fields that the
+/// object had before the patch are not reported.
 pub(super) fn check_patched(
     state: &mut State,
     request: &Request,
@@ -137,41 +139,42 @@ pub(super) fn check_patched(
     old: &Value,
     new: &mut Value,
 ) -> Result<(), Failure> {
-    let (kind, shape) = (&target.kind, Shape::of(&target.kind, &target.version));
+    let (kind, shape) = (&target.kind, FieldShape::of(&target.kind, &target.version));
     let how = request.parameter("fieldValidation");
     if how != "Ignore" {
         let patch = Tree::read(&request.body).unwrap_or(Tree::Leaf);
-        let mut told = Findings::look(&patch, Shape::Anything, Style::Plain).told;
-        let before = Findings::look(&Tree::of(old), shape, Style::Plain).told;
+        let mut messages = Findings::find(&patch, FieldShape::Anything, Style::Plain).messages;
+        let before = Findings::find(&Tree::of(old), shape, Style::Plain).messages;
         let mut sorted = new.clone();
         sorted.sort_all_objects();
-        let after = Findings::look(&Tree::of(&sorted), shape, Style::Plain).told;
-        told.extend(after.into_iter().filter(|text| !before.contains(text)));
-        let told = ordered(kind, told);
-        if how == "Strict" && !told.is_empty() {
+        let after = Findings::find(&Tree::of(&sorted), shape, Style::Plain).messages;
+        messages.extend(after.into_iter().filter(|text| !before.contains(text)));
+        let messages = ordered(kind, messages);
+        if how == "Strict" && !messages.is_empty() {
             let is_strategic = request.content_type.contains("strategic-merge");
             let shown = if is_strategic { go_text(&request.json()?) } else { new.to_string() };
-            return Err(Failure::strict_patch(&shown, &told.join(", ")));
+            return Err(Failure::strict_patch(&shown, &messages.join(", ")));
         }
-        state.warnings.extend(told);
+        state.warnings.extend(messages);
     }
     prune(new, shape);
     Ok(())
 }
 
-/// Server-side apply knows no lenience, and names one field. A real API server leaves it to chance which of several.
+/// Rejects a server-side apply with an unknown field, and names one of them. Which one is random in
+/// a real API server.
 pub(super) fn check_applied(target: &Target, config: &Value) -> Result<(), Failure> {
-    let shape = Shape::of(&target.kind, &target.version);
+    let shape = FieldShape::of(&target.kind, &target.version);
     let mut sorted = config.clone();
     sorted.sort_all_objects();
-    let findings = Findings::look(&Tree::of(&sorted), shape, Style::Typed);
+    let findings = Findings::find(&Tree::of(&sorted), shape, Style::Typed);
     match findings.unknown.first() {
         None => Ok(()),
         Some(place) => Err(Failure::not_in_schema(target, config, place)),
     }
 }
 
-/// A value as Go prints it.
+/// Formats a JSON value like Go's `%v`.
 fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,44 +1,45 @@
-//! What may be where in an object: by the table of built-in kinds, or by the schema of a definition.
+//! Fields that an object may have: by the table of built-in kinds, or by the schema of a
+//! CustomResourceDefinition.
 
 use serde_json::Value;
 
-use super::table::{self, Content, Fields};
+use super::table::{self, Content, TypeFields};
 use crate::kind::Kind;
 use crate::object::{flag, text};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape<'s> {
+pub(super) enum FieldShape<'s> {
     Anything,
-    Fields(&'static Fields),
-    ListOf(&'static Fields),
-    MapOf(&'static Fields),
-    /// A whole custom object.
+    TypeFields(&'static TypeFields),
+    ListOf(&'static TypeFields),
+    MapOf(&'static TypeFields),
+    /// Schema of a complete custom object.
     Custom(&'s Value),
-    /// A part of one.
+    /// Schema of a part of a custom object.
     Schema(&'s Value),
 }
 
-impl<'s> Shape<'s> {
+impl<'s> FieldShape<'s> {
     pub(super) fn of(kind: &'s Kind, version: &str) -> Self {
         match (&kind.custom, kind.schemas.get(version)) {
-            (None, _) => table::fields(&kind.name).map_or(Self::Anything, Self::Fields),
+            (None, _) => table::fields(&kind.name).map_or(Self::Anything, Self::TypeFields),
             (Some(_), Some(schema)) => Self::Custom(schema),
             (Some(_), None) => Self::Anything,
         }
     }
 
-    fn named(name: &str, wrap: impl Fn(&'static Fields) -> Self) -> Self {
+    fn named(name: &str, wrap: impl Fn(&'static TypeFields) -> Self) -> Self {
         table::fields(name).map_or(Self::Anything, wrap)
     }
 
-    /// What a field may hold; none if there is no such field.
+    /// Shape of a field's value; `None` for an unknown field.
     pub(super) fn field(self, key: &str) -> Option<Self> {
         match self {
             Self::Anything | Self::ListOf(_) => Some(Self::Anything),
-            Self::MapOf(fields) => Some(Self::Fields(fields)),
-            Self::Fields(fields) => fields.get(key).map(|content| match content {
+            Self::MapOf(fields) => Some(Self::TypeFields(fields)),
+            Self::TypeFields(fields) => fields.get(key).map(|content| match content {
                 Content::Anything => Self::Anything,
-                Content::One(name) => Self::named(name, Self::Fields),
+                Content::One(name) => Self::named(name, Self::TypeFields),
                 Content::List(name) => Self::named(name, Self::ListOf),
                 Content::Map(name) => Self::named(name, Self::MapOf),
             }),
@@ -50,35 +51,35 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// What an item of a list may hold.
+    /// Allowed content of the items of a list.
     pub(super) fn item(self) -> Self {
         match self {
-            Self::ListOf(fields) => Self::Fields(fields),
+            Self::ListOf(fields) => Self::TypeFields(fields),
             Self::Schema(schema) => schema.get("items").map_or(Self::Anything, Self::Schema),
             _ => Self::Anything,
         }
     }
 }
 
-/// What every object has.
-fn of_resource<'s>(key: &str) -> Option<Shape<'s>> {
+/// Fields that every object has: `apiVersion`, `kind` and `metadata`.
+fn of_resource<'s>(key: &str) -> Option<FieldShape<'s>> {
     match key {
-        "apiVersion" | "kind" => Some(Shape::Anything),
-        "metadata" => Some(Shape::named("ObjectMeta", Shape::Fields)),
+        "apiVersion" | "kind" => Some(FieldShape::Anything),
+        "metadata" => Some(FieldShape::named("ObjectMeta", FieldShape::TypeFields)),
         _ => None,
     }
 }
 
-fn of_schema<'s>(schema: &'s Value, key: &str) -> Option<Shape<'s>> {
+fn of_schema<'s>(schema: &'s Value, key: &str) -> Option<FieldShape<'s>> {
     if let Some(known) = schema.get("properties").and_then(|all| all.get(key)) {
-        return Some(Shape::Schema(known));
+        return Some(FieldShape::Schema(known));
     }
     match schema.get("additionalProperties") {
         Some(Value::Bool(false)) | None => {}
-        Some(Value::Bool(true)) => return Some(Shape::Anything),
-        Some(all) => return Some(Shape::Schema(all)),
+        Some(Value::Bool(true)) => return Some(FieldShape::Anything),
+        Some(all) => return Some(FieldShape::Schema(all)),
     }
     let is_open =
         flag(schema, "/x-kubernetes-preserve-unknown-fields") || text(schema, "/type") != "object";
-    is_open.then_some(Shape::Anything)
+    is_open.then_some(FieldShape::Anything)
 }

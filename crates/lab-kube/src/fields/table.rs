@@ -1,9 +1,9 @@
-//! The types of the built-in kinds.
+//! Table of the types of the built-in kinds and their fields.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What a field holds.
+/// Type of the value of a field in a built-in Kubernetes type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content {
     Anything,
@@ -12,18 +12,18 @@ pub(super) enum Content {
     Map(&'static str),
 }
 
-/// The fields of a type.
-pub(super) type Fields = BTreeMap<&'static str, Content>;
+/// Names and types of the fields of a built-in Kubernetes type.
+pub(super) type TypeFields = BTreeMap<&'static str, Content>;
 
-static TABLE: LazyLock<BTreeMap<&'static str, Fields>> =
+static TABLE: LazyLock<BTreeMap<&'static str, TypeFields>> =
     LazyLock::new(|| read(include_str!("builtin.txt")));
 
-pub(super) fn fields(name: &str) -> Option<&'static Fields> {
+pub(super) fn fields(name: &str) -> Option<&'static TypeFields> {
     TABLE.get(name)
 }
 
-fn read(text: &'static str) -> BTreeMap<&'static str, Fields> {
-    let mut table: BTreeMap<&'static str, Fields> = BTreeMap::new();
+fn read(text: &'static str) -> BTreeMap<&'static str, TypeFields> {
+    let mut table: BTreeMap<&'static str, TypeFields> = BTreeMap::new();
     let mut current = "";
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split_whitespace();
@@ -51,7 +51,7 @@ mod tests {
     use crate::kind::Kinds;
 
     #[test]
-    fn every_built_in_kind_and_every_type_of_a_field_is_there() {
+    fn every_built_in_kind_and_field_type_is_in_the_table() {
         for kind in Kinds::default().iter() {
             let fields = fields(&kind.name);
             let fields = fields.unwrap_or_else(|| panic!("{} has no fields", kind.name));

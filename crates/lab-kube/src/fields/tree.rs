@@ -1,4 +1,4 @@
-//! JSON with its mistakes: fields that are there twice.
+//! JSON tree that keeps duplicate fields.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) enum Tree {
     Leaf,
-    /// Each with what it is, where that is known.
+    /// Items, each with its value where that is known.
     List(Vec<(Self, Value)>),
     Map(Vec<(String, Self)>),
 }
 
 impl Tree {
-    /// None for what is no JSON.
+    /// Parses JSON; `None` if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
@@ -32,13 +32,13 @@ impl Tree {
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(TreeVisitor)
     }
 }
 
-struct Reader;
+struct TreeVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

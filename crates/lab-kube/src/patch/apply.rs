@@ -1,14 +1,14 @@
-//! Server-side apply, and who manages which fields.
+//! Server-side apply and `managedFields`.
 
 use serde_json::{Value, json};
 
-use super::fields::{self, Fields, ShapeOf};
-use super::shape::{self, Shape};
+use super::fields::{self, FieldSet, StrategyOf};
+use super::merge_strategy::{self, MergeStrategy};
 use crate::failure::Failure;
 use crate::kind::Kind;
 use crate::object;
 
-/// Who writes, and how.
+/// Field manager of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager<'m> {
     pub(crate) name: &'m str,
@@ -17,11 +17,12 @@ pub(crate) struct Manager<'m> {
     pub(crate) api_version: &'m str,
 }
 
-fn shapes(kind: &Kind) -> ShapeOf {
-    if kind.custom.is_some() { shape::of_custom } else { shape::of }
+fn strategies(kind: &Kind) -> StrategyOf {
+    if kind.custom.is_some() { merge_strategy::of_custom } else { merge_strategy::of }
 }
 
-/// The object after `config` was applied by `manager`; `force` takes fields from others.
+/// Returns the object after `config` was applied by `manager`; `force` takes fields from other
+/// managers.
 pub(crate) fn apply(
     kind: &Kind,
     live: &Value,
@@ -29,8 +30,8 @@ pub(crate) fn apply(
     manager: &Manager<'_>,
     force: bool,
 ) -> Result<Value, Failure> {
-    let shape_of = shapes(kind);
-    let wanted = fields::of(config, shape_of);
+    let strategy_of = strategies(kind);
+    let wanted = fields::of(config, strategy_of);
     let mut entries = entries(live);
     let is_mine = |entry: &Value| is_entry(entry, manager, "Apply");
     let mut conflicts = vec![];
@@ -44,17 +45,17 @@ pub(crate) fn apply(
         return Err(Failure::apply_conflict(&conflicts));
     }
     let mut merged = live.clone();
-    merge(&mut merged, config, "", shape_of);
+    merge(&mut merged, config, "", strategy_of);
     if let Some(mine) = entries.iter().find(|entry| is_mine(entry)) {
         let mut dropped = fields_of(mine);
         fields::subtract(&mut dropped, &wanted);
         let others = entries.iter().filter(|entry| !is_mine(entry)).map(fields_of);
-        // A mapping that is wanted stays, whether it was empty before or becomes so.
-        let others: Vec<Fields> = others.chain([wanted.clone()]).collect();
+        // A mapping that the config contains stays, even if it is or becomes empty.
+        let others: Vec<FieldSet> = others.chain([wanted.clone()]).collect();
         fields::prune(&mut merged, &dropped, &others.iter().collect::<Vec<_>>());
     }
     if !conflicts.is_empty() {
-        let taken = fields::changed(live, config, shape_of);
+        let taken = fields::changed(live, config, strategy_of);
         for entry in entries.iter_mut().filter(|entry| !is_mine(entry)) {
             let mut theirs = fields_of(entry);
             fields::subtract(&mut theirs, &taken);
@@ -66,9 +67,9 @@ pub(crate) fn apply(
     Ok(merged)
 }
 
-/// Notes who made the difference between `old` and `new`.
+/// Records in `managedFields` that the manager made the difference between `old` and `new`.
 pub(crate) fn track(kind: &Kind, old: &Value, new: &mut Value, manager: &Manager<'_>) {
-    let changed = fields::changed(old, new, shapes(kind));
+    let changed = fields::changed(old, new, strategies(kind));
     let mut entries = entries(old);
     for entry in &mut entries {
         let mut theirs = fields_of(entry);
@@ -91,7 +92,7 @@ fn entries(object: &Value) -> Vec<Value> {
     object::list(object, "/metadata/managedFields").to_vec()
 }
 
-/// Who an entry is of, as messages say it.
+/// Manager of an entry, in the form used in conflict messages.
 fn shown(entry: &Value) -> String {
     let mut text = format!("{:?}", object::text(entry, "/manager"));
     if let Some(subresource) = entry["subresource"].as_str() {
@@ -103,7 +104,7 @@ fn shown(entry: &Value) -> String {
     text
 }
 
-fn fields_of(entry: &Value) -> Fields {
+fn fields_of(entry: &Value) -> FieldSet {
     entry["fieldsV1"].as_object().cloned().unwrap_or_default()
 }
 
@@ -113,7 +114,7 @@ fn is_entry(entry: &Value, manager: &Manager<'_>, operation: &str) -> bool {
         && object::text(entry, "/subresource") == manager.subresource
 }
 
-fn put_entry(entries: &mut Vec<Value>, manager: &Manager<'_>, operation: &str, fields: &Fields) {
+fn put_entry(entries: &mut Vec<Value>, manager: &Manager<'_>, operation: &str, fields: &FieldSet) {
     let old = entries.iter().find(|entry| is_entry(entry, manager, operation));
     let is_same = old.is_some_and(|entry| entry["fieldsV1"].as_object() == Some(fields));
     if is_same {
@@ -144,7 +145,7 @@ fn store_entries(object: &mut Value, mut entries: Vec<Value>) {
     }
 }
 
-fn merge(target: &mut Value, config: &Value, parent: &str, shape_of: ShapeOf) {
+fn merge(target: &mut Value, config: &Value, parent: &str, strategy_of: StrategyOf) {
     let Some(config) = config.as_object() else {
         *target = config.clone();
         return;
@@ -155,18 +156,18 @@ fn merge(target: &mut Value, config: &Value, parent: &str, shape_of: ShapeOf) {
     let Some(map) = target.as_object_mut() else { return };
     for (key, value) in config {
         let slot = map.entry(key.clone()).or_insert(Value::Null);
-        match (value, shape_of(parent, key)) {
-            (Value::Array(items), Shape::Keyed(keys)) if slot.is_array() => {
+        match (value, strategy_of(parent, key)) {
+            (Value::Array(items), MergeStrategy::Keyed(keys)) if slot.is_array() => {
                 let Some(list) = slot.as_array_mut() else { continue };
                 for item in items {
-                    let wanted = shape::key(item, keys);
-                    match list.iter_mut().find(|other| shape::key(other, keys) == wanted) {
-                        Some(old) => merge(old, item, key, shape_of),
+                    let wanted = merge_strategy::key(item, keys);
+                    match list.iter_mut().find(|other| merge_strategy::key(other, keys) == wanted) {
+                        Some(old) => merge(old, item, key, strategy_of),
                         None => list.push(item.clone()),
                     }
                 }
             }
-            (Value::Array(items), Shape::Set) if slot.is_array() => {
+            (Value::Array(items), MergeStrategy::Set) if slot.is_array() => {
                 let Some(list) = slot.as_array_mut() else { continue };
                 for item in items {
                     if !list.contains(item) {
@@ -174,7 +175,7 @@ fn merge(target: &mut Value, config: &Value, parent: &str, shape_of: ShapeOf) {
                     }
                 }
             }
-            _ => merge(slot, value, key, shape_of),
+            _ => merge(slot, value, key, strategy_of),
         }
     }
 }
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_manager_no_longer_wants_goes_and_what_others_have_stays() {
+    fn fields_removed_from_an_applied_config_are_deleted_unless_another_manager_owns_them() {
         let kinds = Kinds::default();
         let kind = kinds.get("deployments.apps").unwrap();
         let first = deployment(&[("a", "1"), ("b", "1")], &json!({"x": "1", "y": "1"}));
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_updated_is_named_with_a_version() {
+    fn conflict_messages_name_update_managers_with_their_api_version() {
         let kinds = Kinds::default();
         let kind = kinds.get("deployments.apps").unwrap();
         let mut live =
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn two_managers_who_differ_are_in_conflict_until_one_uses_force() {
+    fn managers_with_different_values_conflict_unless_forced() {
         let kinds = Kinds::default();
         let kind = kinds.get("deployments.apps").unwrap();
         let live = deployment(&[("a", "1")], &json!({"x": "1"}));

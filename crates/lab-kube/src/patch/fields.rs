@@ -4,12 +4,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{self, Shape};
+use super::merge_strategy::{self, MergeStrategy};
 
-pub(super) type Fields = Map<String, Value>;
-pub(super) type ShapeOf = fn(&str, &str) -> Shape;
+pub(super) type FieldSet = Map<String, Value>;
+pub(super) type StrategyOf = fn(&str, &str) -> MergeStrategy;
 
-/// What belongs to the system and not to whoever writes the object.
+/// Fields that the system sets and that have no manager.
 const SYSTEM: [&str; 11] = [
     "name",
     "namespace",
@@ -24,14 +24,14 @@ const SYSTEM: [&str; 11] = [
     "generateName",
 ];
 
-/// All fields that an object has.
-pub(super) fn of(object: &Value, shape_of: ShapeOf) -> Fields {
-    changed(&Value::Null, object, shape_of)
+/// Set of all fields of an object.
+pub(super) fn of(object: &Value, strategy_of: StrategyOf) -> FieldSet {
+    changed(&Value::Null, object, strategy_of)
 }
 
-/// The fields of `new` that `old` has not, or has otherwise.
-pub(super) fn changed(old: &Value, new: &Value, shape_of: ShapeOf) -> Fields {
-    let mut all = changed_map(old, new, "", shape_of);
+/// Fields of `new` that are missing or different in `old`.
+pub(super) fn changed(old: &Value, new: &Value, strategy_of: StrategyOf) -> FieldSet {
+    let mut all = changed_map(old, new, "", strategy_of);
     all.shift_remove("f:apiVersion");
     all.shift_remove("f:kind");
     if let Some(metadata) = all.get_mut("f:metadata").and_then(Value::as_object_mut) {
@@ -43,28 +43,28 @@ pub(super) fn changed(old: &Value, new: &Value, shape_of: ShapeOf) -> Fields {
     all
 }
 
-fn changed_map(old: &Value, new: &Value, parent: &str, shape_of: ShapeOf) -> Fields {
-    let mut fields = Fields::new();
+fn changed_map(old: &Value, new: &Value, parent: &str, strategy_of: StrategyOf) -> FieldSet {
+    let mut fields = FieldSet::new();
     for (key, value) in new.as_object().into_iter().flatten() {
         let before = old.get(key).unwrap_or(&Value::Null);
         if before == value && !value.is_null() {
             continue;
         }
-        let inner = match (value, shape_of(parent, key)) {
-            // Nothing but the mapping itself.
+        let inner = match (value, strategy_of(parent, key)) {
+            // An empty mapping is recorded as the mapping itself.
             (Value::Object(map), _) if map.is_empty() => {
-                Fields::from_iter([(".".to_owned(), json!({}))])
+                FieldSet::from_iter([(".".to_owned(), json!({}))])
             }
-            (Value::Object(_), _) => changed_map(before, value, key, shape_of),
-            (Value::Array(items), Shape::Keyed(keys)) => {
-                changed_items(before, items, keys, key, shape_of)
+            (Value::Object(_), _) => changed_map(before, value, key, strategy_of),
+            (Value::Array(items), MergeStrategy::Keyed(keys)) => {
+                changed_items(before, items, keys, key, strategy_of)
             }
-            (Value::Array(items), Shape::Set) => {
+            (Value::Array(items), MergeStrategy::Set) => {
                 let known = before.as_array();
                 let is_new = |item: &&Value| known.is_none_or(|known| !known.contains(item));
                 items.iter().filter(is_new).map(|item| (format!("v:{item}"), json!({}))).collect()
             }
-            _ => Fields::new(),
+            _ => FieldSet::new(),
         };
         fields.insert(format!("f:{key}"), Value::Object(inner));
     }
@@ -76,17 +76,17 @@ fn changed_items(
     items: &[Value],
     keys: &[&str],
     field: &str,
-    shape_of: ShapeOf,
-) -> Fields {
-    let mut fields = Fields::new();
+    strategy_of: StrategyOf,
+) -> FieldSet {
+    let mut fields = FieldSet::new();
     for item in items {
-        let key = shape::key(item, keys);
+        let key = merge_strategy::key(item, keys);
         let step = format!("k:{}", Value::Object(key));
         let before = child(old, &step);
         if before == Some(item) {
             continue;
         }
-        let mut inner = changed_map(before.unwrap_or(&Value::Null), item, field, shape_of);
+        let mut inner = changed_map(before.unwrap_or(&Value::Null), item, field, strategy_of);
         if before.is_none() {
             inner.insert(".".to_owned(), json!({}));
         }
@@ -95,31 +95,31 @@ fn changed_items(
     fields
 }
 
-/// What a step of a field set leads to.
+/// Value that a key of a field set refers to.
 pub(super) fn child<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     match step.split_at_checked(2)? {
         ("f:", name) => value.get(name),
-        _ => value.as_array()?.iter().find(|item| is_meant(item, step)),
+        _ => value.as_array()?.iter().find(|item| is_selected(item, step)),
     }
 }
 
-/// Whether an item of a list is the one that a step means.
-fn is_meant(item: &Value, step: &str) -> bool {
+/// Whether a key of a field set refers to this list item.
+fn is_selected(item: &Value, step: &str) -> bool {
     match step.split_at_checked(2) {
-        Some(("k:", text)) => serde_json::from_str::<Fields>(text).is_ok_and(|wanted| {
+        Some(("k:", text)) => serde_json::from_str::<FieldSet>(text).is_ok_and(|wanted| {
             let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
-            shape::key(item, &names) == wanted
+            merge_strategy::key(item, &names) == wanted
         }),
         Some(("v:", text)) => serde_json::from_str::<Value>(text).is_ok_and(|value| *item == value),
         _ => false,
     }
 }
 
-fn inner<'f>(fields: &'f Fields, step: &str) -> Option<&'f Fields> {
+fn inner<'f>(fields: &'f FieldSet, step: &str) -> Option<&'f FieldSet> {
     fields.get(step).and_then(Value::as_object)
 }
 
-pub(super) fn union(into: &mut Fields, more: &Fields) {
+pub(super) fn union(into: &mut FieldSet, more: &FieldSet) {
     for (step, value) in more {
         match (into.get_mut(step).and_then(Value::as_object_mut), value.as_object()) {
             (Some(into), Some(more)) => union(into, more),
@@ -128,8 +128,8 @@ pub(super) fn union(into: &mut Fields, more: &Fields) {
     }
 }
 
-/// Takes away every leaf that is also in `less`.
-pub(super) fn subtract(from: &mut Fields, less: &Fields) {
+/// Removes every leaf that is also in `less`.
+pub(super) fn subtract(from: &mut FieldSet, less: &FieldSet) {
     from.retain(|step, value| {
         let (Some(value), Some(less)) = (value.as_object_mut(), inner(less, step)) else {
             return true;
@@ -142,8 +142,8 @@ pub(super) fn subtract(from: &mut Fields, less: &Fields) {
     });
 }
 
-/// Takes away what is not in the object any more.
-pub(super) fn retain_existing(fields: &mut Fields, object: &Value) {
+/// Removes fields that the object no longer has.
+pub(super) fn retain_existing(fields: &mut FieldSet, object: &Value) {
     fields.retain(|step, value| {
         if step == "." {
             return true;
@@ -156,10 +156,10 @@ pub(super) fn retain_existing(fields: &mut Fields, object: &Value) {
     });
 }
 
-/// The paths in both sets whose values differ between the two objects.
+/// Paths in both sets whose values differ between the two objects.
 pub(super) fn clashes(
-    fields: &Fields,
-    others: &Fields,
+    fields: &FieldSet,
+    others: &FieldSet,
     live: &Value,
     wanted: &Value,
     path: &str,
@@ -183,7 +183,7 @@ fn shown(step: &str) -> String {
     match step.split_at_checked(2) {
         Some(("f:", name)) => format!(".{name}"),
         Some(("k:", text)) => {
-            let keys: Fields = serde_json::from_str(text).unwrap_or_default();
+            let keys: FieldSet = serde_json::from_str(text).unwrap_or_default();
             let parts: Vec<String> =
                 keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
             format!("[{}]", parts.join(","))
@@ -193,10 +193,10 @@ fn shown(step: &str) -> String {
     }
 }
 
-/// Takes out of the object what is in `fields` and in none of the `others`.
-pub(super) fn prune(object: &mut Value, fields: &Fields, others: &[&Fields]) {
+/// Removes from the object the fields that are in `fields` and in none of the `others`.
+pub(super) fn prune(object: &mut Value, fields: &FieldSet, others: &[&FieldSet]) {
     for (step, mine) in fields.iter().filter(|(step, _)| *step != ".") {
-        let kept: Vec<&Fields> = others.iter().filter_map(|other| inner(other, step)).collect();
+        let kept: Vec<&FieldSet> = others.iter().filter_map(|other| inner(other, step)).collect();
         if kept.iter().any(|other| other.is_empty()) {
             continue;
         }
@@ -212,7 +212,7 @@ pub(super) fn prune(object: &mut Value, fields: &Fields, others: &[&Fields]) {
         if goes && kept.is_empty() {
             match object {
                 Value::Object(map) => drop(map.shift_remove(step.trim_start_matches("f:"))),
-                Value::Array(list) => list.retain(|item| !is_meant(item, step)),
+                Value::Array(list) => list.retain(|item| !is_selected(item, step)),
                 _ => {}
             }
         }
@@ -222,6 +222,6 @@ pub(super) fn prune(object: &mut Value, fields: &Fields, others: &[&Fields]) {
 fn child_mut<'v>(value: &'v mut Value, step: &str) -> Option<&'v mut Value> {
     match step.split_at_checked(2)? {
         ("f:", name) => value.get_mut(name),
-        _ => value.as_array_mut()?.iter_mut().find(|item| is_meant(item, step)),
+        _ => value.as_array_mut()?.iter_mut().find(|item| is_selected(item, step)),
     }
 }

@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-/// None for a patch that does not fit.
+/// Applies a JSON patch; `None` if it does not fit the target.
 pub(super) fn apply(target: &mut Value, operations: &[Value]) -> Option<()> {
     operations.iter().try_for_each(|operation| one(target, operation))
 }
 
 fn one(target: &mut Value, operation: &Value) -> Option<()> {
     let part = |key: &str| operation[key].as_str();
-    // What is not given is null.
+    // A missing value counts as null.
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = part("path")?;
     match part("op")? {
         "add" => add(target, path, value()),
         "remove" => remove(target, path).map(drop),
-        // In a mapping it need not be there.
+        // A key of a mapping may be replaced even if it does not exist.
         "replace" => match target.pointer_mut(path) {
             Some(slot) => {
                 *slot = value();
@@ -31,7 +31,7 @@ fn one(target: &mut Value, operation: &Value) -> Option<()> {
             let from = part("from")?;
             let copy = match target.pointer(from) {
                 Some(found) => found.clone(),
-                // Nothing of a mapping is null.
+                // Moving or copying a missing key of a mapping yields null.
                 None => parent(target, from)?.0.is_object().then_some(Value::Null)?,
             };
             add(target, path, copy)
@@ -41,7 +41,7 @@ fn one(target: &mut Value, operation: &Value) -> Option<()> {
     }
 }
 
-/// The place that holds the last step of a path, and that step.
+/// Container that holds the last key of a path, and that key.
 fn parent<'t>(target: &'t mut Value, path: &str) -> Option<(&'t mut Value, String)> {
     let (parent, last) = path.rsplit_once('/')?;
     Some((target.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~")))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_apply_in_order_or_fail() {
+    fn json_patch_operations_apply_in_order_or_fail() {
         let mut target = json!({"a": [1, 2], "m": {"x/y": 1}});
         let patch = json!([
             {"op": "test", "path": "/a/0", "value": 1},

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_removes_and_the_rest_merges() {
+    fn merge_patch_removes_null_fields_and_merges_the_rest() {
         let mut target = json!({"a": {"b": 1, "c": 2}, "l": [1, 2]});
         apply(&mut target, &json!({"a": {"b": null, "d": 3}, "l": [3], "n": {"x": null, "y": 1}}));
         assert_eq!(target, json!({"a": {"c": 2, "d": 3}, "l": [3], "n": {"y": 1}}));

@@ -1,10 +1,10 @@
-//! The four ways to change a part of an object.
+//! The four patch types.
 
 mod apply;
 mod fields;
 mod json_patch;
 mod merge;
-mod shape;
+mod merge_strategy;
 mod strategic;
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::object::type_name;
 
 pub(crate) use apply::{Manager, apply, track};
 
-/// What the content type of a PATCH says.
+/// Patch type, from the content type of a PATCH request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     Json,
@@ -36,14 +36,18 @@ impl PatchType {
     }
 }
 
-/// What tells an item of a list apart, as server-side apply writes it; none where only its place does.
+/// Key of a list item in the form of server-side apply; `None` if items are identified by position
+/// only.
 pub(crate) fn item_key(parent: &str, field: &str, item: &Value) -> Option<String> {
-    let shape::Shape::Keyed(keys) = shape::of(parent, field) else { return None };
-    let parts = shape::key(item, keys).into_iter().map(|(key, value)| format!("{key}={value}"));
+    let merge_strategy::MergeStrategy::Keyed(keys) = merge_strategy::of(parent, field) else {
+        return None;
+    };
+    let parts =
+        merge_strategy::key(item, keys).into_iter().map(|(key, value)| format!("{key}={value}"));
     Some(parts.collect::<Vec<_>>().join(","))
 }
 
-/// The object after a patch that is no apply.
+/// Returns the object after a JSON patch, a merge patch or a strategic merge patch.
 pub(crate) fn patched(
     kind: &Kind,
     how: PatchType,
@@ -62,9 +66,9 @@ pub(crate) fn patched(
             json_patch::apply(&mut new, operations).ok_or_else(Failure::patch_failed)?;
         }
         PatchType::Merge | PatchType::Strategic if !patch.is_object() => {
-            let begin = if how == PatchType::Merge { "error decoding patch: " } else { "" };
+            let prefix = if how == PatchType::Merge { "error decoding patch: " } else { "" };
             return Err(Failure::bad_request(format!(
-                "{begin}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                "{prefix}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
                 type_name(patch)
             )));
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{self, Shape};
+use super::merge_strategy::{self, MergeStrategy};
 
 pub(super) fn apply(target: &mut Value, patch: &Value) {
     merge(target, patch, "");
@@ -27,9 +27,11 @@ fn merge(target: &mut Value, patch: &Value, parent: &str) {
             continue;
         }
         let slot = map.entry(key.clone()).or_insert(Value::Null);
-        match (value, shape::of(parent, key)) {
-            (Value::Array(items), Shape::Keyed(keys)) => merge_list(slot, items, keys[0], key),
-            (Value::Array(items), Shape::Set) => merge_set(slot, items),
+        match (value, merge_strategy::of(parent, key)) {
+            (Value::Array(items), MergeStrategy::Keyed(keys)) => {
+                merge_list(slot, items, keys[0], key);
+            }
+            (Value::Array(items), MergeStrategy::Set) => merge_set(slot, items),
             _ => merge(slot, value, key),
         }
     }
@@ -70,7 +72,7 @@ fn merge_set(target: &mut Value, items: &[Value]) {
     }
 }
 
-/// `$deleteFromPrimitiveList/x` and `$setElementOrder/x`.
+/// Applies the directives `$deleteFromPrimitiveList/x` and `$setElementOrder/x`.
 fn directives(map: &mut Map<String, Value>, patch: &Map<String, Value>, parent: &str) {
     for (directive, value) in patch.iter().filter(|(key, _)| key.starts_with('$')) {
         let Some((name, field)) = directive.split_once('/') else { continue };
@@ -82,8 +84,8 @@ fn directives(map: &mut Map<String, Value>, patch: &Map<String, Value>, parent: 
         match name {
             "$deleteFromPrimitiveList" => list.retain(|item| !items.contains(item)),
             "$setElementOrder" => {
-                let key = match shape::of(parent, field) {
-                    Shape::Keyed(keys) => keys[0],
+                let key = match merge_strategy::of(parent, field) {
+                    MergeStrategy::Keyed(keys) => keys[0],
                     _ => "",
                 };
                 let place = |item: &Value| {
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_lists_merge_by_their_key() {
+    fn strategic_patch_merges_lists_by_key() {
         let mut pod = json!({
             "metadata": {"finalizers": ["a"], "labels": {"x": "1", "y": "2"}},
             "spec": {

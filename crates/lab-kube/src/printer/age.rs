@@ -1,10 +1,10 @@
-//! How long ago, as kubectl says it.
+//! Formatting of ages like kubectl.
 
 use std::time::Duration;
 
 use talmox_talos_config::time::UnixTime;
 
-/// The time since a timestamp; `<unknown>` without one.
+/// Time since a timestamp; `<unknown>` without one.
 pub(super) fn since(timestamp: &str, now: Duration) -> String {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     match UnixTime::parse(timestamp) {
@@ -13,7 +13,7 @@ pub(super) fn since(timestamp: &str, now: Duration) -> String {
     }
 }
 
-/// The fewer digits the longer it is.
+/// Formats a duration; longer durations have less precision.
 pub(super) fn human(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_short() {
+    fn ages_are_formatted_like_kubectl() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),

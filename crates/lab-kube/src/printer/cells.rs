@@ -1,14 +1,14 @@
-//! What stands in the columns of the built-in kinds.
+//! Table cells of the built-in kinds.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::age;
-use super::{age_of, rare};
+use super::{age_of, less_common};
 use crate::object::{self, flag, list, name, number, text};
 
-/// The cells of an object's row, in the order of the columns.
+/// Cells of an object's row, in the order of the columns.
 pub(super) fn of(id: &str, object: &Value, now: Duration) -> Vec<Value> {
     let age = || Value::from(age_of(object, now));
     let first = Value::from(name(object));
@@ -102,7 +102,7 @@ pub(super) fn of(id: &str, object: &Value, now: Duration) -> Vec<Value> {
             flag(object, "/allowVolumeExpansion").into(),
             age(),
         ],
-        _ => rare::cells(id, object, now).unwrap_or_else(|| vec![first, age()]),
+        _ => less_common::cells(id, object, now).unwrap_or_else(|| vec![first, age()]),
     }
 }
 
@@ -125,7 +125,7 @@ fn pairs(labels: &Value) -> String {
     or_none(&all.join(",")).to_owned()
 }
 
-/// Containers, images and selector of a workload.
+/// Cells with containers, images and selector of a workload.
 fn template(object: &Value) -> Vec<Value> {
     let containers = list(object, "/spec/template/spec/containers");
     let joined = |key: &str| {

@@ -1,10 +1,10 @@
-//! The columns of the built-in kinds.
+//! Table columns of the built-in kinds.
 
 use serde_json::{Value, json};
 
-use super::rare;
+use super::less_common;
 
-/// The columns of a kind, as a table has them.
+/// Column definitions of a kind.
 pub(super) fn definitions(id: &str) -> Vec<Value> {
     of(id).split('|').map(definition).collect()
 }
@@ -22,7 +22,7 @@ fn definition(column: &str) -> Value {
     })
 }
 
-/// Names of columns; `+` is shown by `-o wide` only, `#` is a number.
+/// Names of columns; a column with `+` is shown only by `-o wide`, one with `#` is a number.
 fn of(id: &str) -> &'static str {
     match id {
         "pods" => "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates",
@@ -58,6 +58,6 @@ fn of(id: &str) -> &'static str {
         "storageclasses.storage.k8s.io" => {
             "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"
         }
-        _ => rare::columns(id).unwrap_or("Name|Age"),
+        _ => less_common::columns(id).unwrap_or("Name|Age"),
     }
 }

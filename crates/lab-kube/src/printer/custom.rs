@@ -1,4 +1,4 @@
-//! The columns that a definition asks for.
+//! Printer columns of CustomResourceDefinitions.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{age, age_of};
 use crate::object::{self, text};
 
-/// One of `additionalPrinterColumns`.
+/// Printer column of a CustomResourceDefinition (`additionalPrinterColumns`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CustomColumn {
     definition: Value,
@@ -59,7 +59,7 @@ pub(super) fn cells(columns: &[CustomColumn], object: &Value, now: Duration) -> 
     all
 }
 
-/// The JSON paths that definitions use: fields, indices, and `[?(@.field=="value")]`.
+/// Evaluates a JSON path with fields, indices, and `[?(@.field=="value")]`.
 fn find<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {
     let mut at = object;
     let mut rest = path;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_values() {
+    fn json_paths_select_values() {
         let object = json!({
             "metadata": {"annotations": {"a.b/c": "note"}},
             "spec": {"list": [{"x": 1}, {"x": 2}]},

@@ -1,10 +1,10 @@
-//! Objects as the tables that `kubectl get` shows.
+//! Conversion of objects to the tables that `kubectl get` shows.
 
 mod age;
 mod cells;
 mod columns;
 mod custom;
-mod rare;
+mod less_common;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::object;
 
 pub(crate) use custom::CustomColumn;
 
-/// How much of an object goes with its row.
+/// Part of an object that is included in its table row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -23,7 +23,7 @@ pub(crate) enum Include {
     Object,
 }
 
-/// A table of the objects; `metadata` is that of the list.
+/// Table of objects; `metadata` is that of the list.
 pub(crate) fn table<'o>(
     kind: &Kind,
     version: &str,

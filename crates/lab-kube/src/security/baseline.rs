@@ -1,10 +1,10 @@
-//! What the level `baseline` forbids.
+//! Checks of the PodSecurity level `baseline`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::look::{Look, Problem, added, containers, of_container, plural, quoted};
+use super::pod_check::{PodCheck, Problem, added, containers, of_container, plural, quoted};
 use crate::object::{flag, list, text};
 
 const CAPABILITIES: [&str; 13] = [
@@ -38,24 +38,25 @@ const SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
 ];
-/// The first version that looks at hosts of probes.
+/// First minor version that checks the hosts of probes.
 const PROBES: u64 = 34;
 
-/// Without what `restricted` says more strictly, if that is asked as well.
-pub(super) fn problems(look: &Look<'_>, also_restricted: bool) -> Vec<Problem> {
+/// Violations of `baseline`. With `also_restricted`, checks that `restricted` repeats more strictly
+/// are left out.
+pub(super) fn problems(pod_check: &PodCheck<'_>, also_restricted: bool) -> Vec<Problem> {
     let all = [
-        (app_armor(look), true),
-        (capabilities(look), false),
-        (host_namespaces(look), true),
-        (host_paths(look), false),
-        (host_ports(look), true),
-        (probes(look), true),
-        (privileged(look), true),
-        (proc_mount(look), true),
-        (se_linux(look), true),
-        (seccomp(look), false),
-        (sysctls(look), true),
-        (windows(look), true),
+        (app_armor(pod_check), true),
+        (capabilities(pod_check), false),
+        (host_namespaces(pod_check), true),
+        (host_paths(pod_check), false),
+        (host_ports(pod_check), true),
+        (probes(pod_check), true),
+        (privileged(pod_check), true),
+        (proc_mount(pod_check), true),
+        (se_linux(pod_check), true),
+        (seccomp(pod_check), false),
+        (sysctls(pod_check), true),
+        (windows(pod_check), true),
     ];
     let counted = all.into_iter().filter(|(_, is_unique)| *is_unique || !also_restricted);
     counted.filter_map(|(problem, _)| problem).collect()
@@ -65,14 +66,14 @@ fn is_unconfined(value: &Value) -> bool {
     value == "Unconfined"
 }
 
-fn app_armor(look: &Look<'_>) -> Option<Problem> {
-    let who = look.culprits("/appArmorProfile/type", is_unconfined)?;
+fn app_armor(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let who = pod_check.violators("/appArmorProfile/type", is_unconfined)?;
     let detail = format!("{who} must not set AppArmor profile type to \"Unconfined\"");
     Some(Problem::new("forbidden AppArmor profile", detail))
 }
 
-fn capabilities(look: &Look<'_>) -> Option<Problem> {
-    let (names, found) = added(look, &CAPABILITIES);
+fn capabilities(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let (names, found) = added(pod_check, &CAPABILITIES);
     (!found.is_empty()).then(|| {
         let (who, what) = (containers(&names), quoted(&found));
         let detail = format!("{who} must not include {what} in securityContext.capabilities.add");
@@ -80,15 +81,15 @@ fn capabilities(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn host_namespaces(look: &Look<'_>) -> Option<Problem> {
+fn host_namespaces(pod_check: &PodCheck<'_>) -> Option<Problem> {
     let shared = ["hostNetwork", "hostPID", "hostIPC"].into_iter();
-    let shared = shared.filter(|key| flag(look.spec, &format!("/{key}")));
-    let told: Vec<String> = shared.map(|key| format!("{key}=true")).collect();
-    (!told.is_empty()).then(|| Problem::new("host namespaces", told.join(", ")))
+    let shared = shared.filter(|key| flag(pod_check.spec, &format!("/{key}")));
+    let messages: Vec<String> = shared.map(|key| format!("{key}=true")).collect();
+    (!messages.is_empty()).then(|| Problem::new("host namespaces", messages.join(", ")))
 }
 
-fn host_paths(look: &Look<'_>) -> Option<Problem> {
-    let volumes = list(look.spec, "/volumes").iter();
+fn host_paths(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let volumes = list(pod_check.spec, "/volumes").iter();
     let volumes = volumes.filter(|volume| volume.get("hostPath").is_some());
     let names: Vec<&str> = volumes.map(|volume| text(volume, "/name")).collect();
     (!names.is_empty()).then(|| {
@@ -97,13 +98,13 @@ fn host_paths(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn host_ports(look: &Look<'_>) -> Option<Problem> {
+fn host_ports(pod_check: &PodCheck<'_>) -> Option<Problem> {
     let ports_of = |container: &Value| -> Vec<String> {
         let ports = list(container, "/ports").iter().filter_map(|port| port["hostPort"].as_u64());
         ports.filter(|port| *port > 0).map(|port| port.to_string()).collect()
     };
-    let names = look.names(|container| !ports_of(container).is_empty());
-    let ports: BTreeSet<String> = look.containers().flat_map(ports_of).collect();
+    let names = pod_check.names(|container| !ports_of(container).is_empty());
+    let ports: BTreeSet<String> = pod_check.containers().flat_map(ports_of).collect();
     (!ports.is_empty()).then(|| {
         let verb = if names.len() == 1 { "uses" } else { "use" };
         let all = ports.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -112,7 +113,7 @@ fn host_ports(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn probes(look: &Look<'_>) -> Option<Problem> {
+fn probes(pod_check: &PodCheck<'_>) -> Option<Problem> {
     fn hosts(container: &Value) -> impl Iterator<Item = &str> {
         let places = [
             "/livenessProbe",
@@ -126,11 +127,11 @@ fn probes(look: &Look<'_>) -> Option<Problem> {
         });
         hosts.filter(|host| !host.is_empty())
     }
-    if look.minor < PROBES {
+    if pod_check.minor < PROBES {
         return None;
     }
-    let names = look.names(|container| hosts(container).next().is_some());
-    let found: BTreeSet<&str> = look.containers().flat_map(hosts).collect();
+    let names = pod_check.names(|container| hosts(container).next().is_some());
+    let found: BTreeSet<&str> = pod_check.containers().flat_map(hosts).collect();
     (!found.is_empty()).then(|| {
         let verb = if names.len() == 1 { "uses" } else { "use" };
         let (who, many, what) = (containers(&names), plural(found.len()), quoted(&found));
@@ -139,20 +140,20 @@ fn probes(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn privileged(look: &Look<'_>) -> Option<Problem> {
-    let names = look.names(|container| flag(container, "/securityContext/privileged"));
+fn privileged(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let names = pod_check.names(|container| flag(container, "/securityContext/privileged"));
     (!names.is_empty()).then(|| {
         let detail = format!("{} must not set securityContext.privileged=true", containers(&names));
         Problem::new("privileged", detail)
     })
 }
 
-fn proc_mount(look: &Look<'_>) -> Option<Problem> {
+fn proc_mount(pod_check: &PodCheck<'_>) -> Option<Problem> {
     let is_bad = |container: &Value| {
         of_container(container, "/procMount").is_some_and(|mount| mount != "Default")
     };
-    let names = look.names(is_bad);
-    let kinds: BTreeSet<&str> = look
+    let names = pod_check.names(is_bad);
+    let kinds: BTreeSet<&str> = pod_check
         .containers()
         .filter(|container| is_bad(container))
         .map(|container| text(container, "/securityContext/procMount"))
@@ -164,50 +165,51 @@ fn proc_mount(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn se_linux(look: &Look<'_>) -> Option<Problem> {
+fn se_linux(pod_check: &PodCheck<'_>) -> Option<Problem> {
     const OPTIONS: &str = "/seLinuxOptions";
     let is_type_bad = |options: &Value| !LABELS.contains(&text(options, "/type"));
     let has = |key: &'static str| move |options: &Value| !text(options, key).is_empty();
     let is_bad =
         |options: &Value| is_type_bad(options) || has("/user")(options) || has("/role")(options);
-    let who = look.culprits(OPTIONS, is_bad)?;
+    let who = pod_check.violators(OPTIONS, is_bad)?;
     let all = || {
-        let own = look.containers().filter_map(|container| of_container(container, OPTIONS));
-        look.of_pod(OPTIONS).into_iter().chain(own)
+        let own = pod_check.containers().filter_map(|container| of_container(container, OPTIONS));
+        pod_check.of_pod(OPTIONS).into_iter().chain(own)
     };
     let types: BTreeSet<&str> = all()
         .filter(|options| is_type_bad(options))
         .map(|options| text(options, "/type"))
         .collect();
-    let mut told = vec![];
+    let mut messages = vec![];
     if !types.is_empty() {
-        told.push(format!("type{} {}", plural(types.len()), quoted(&types)));
+        messages.push(format!("type{} {}", plural(types.len()), quoted(&types)));
     }
     for (key, pointer) in [("user", "/user"), ("role", "/role")] {
         if all().any(has(pointer)) {
-            told.push(format!("{key} may not be set"));
+            messages.push(format!("{key} may not be set"));
         }
     }
-    let detail = format!("{who} set forbidden securityContext.seLinuxOptions: {}", told.join("; "));
+    let detail =
+        format!("{who} set forbidden securityContext.seLinuxOptions: {}", messages.join("; "));
     Some(Problem::new("seLinuxOptions", detail))
 }
 
-fn seccomp(look: &Look<'_>) -> Option<Problem> {
-    let who = look.culprits("/seccompProfile/type", is_unconfined)?;
+fn seccomp(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let who = pod_check.violators("/seccompProfile/type", is_unconfined)?;
     let detail =
         format!("{who} must not set securityContext.seccompProfile.type to \"Unconfined\"");
     Some(Problem::new("seccompProfile", detail))
 }
 
-fn sysctls(look: &Look<'_>) -> Option<Problem> {
-    let set = list(look.spec, "/securityContext/sysctls").iter();
+fn sysctls(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let set = list(pod_check.spec, "/securityContext/sysctls").iter();
     let names: Vec<&str> = set.map(|one| text(one, "/name")).collect();
     let bad: Vec<&str> = names.into_iter().filter(|name| !SYSCTLS.contains(name)).collect();
     (!bad.is_empty()).then(|| Problem::new("forbidden sysctls", bad.join(", ")))
 }
 
-fn windows(look: &Look<'_>) -> Option<Problem> {
-    let who = look.culprits("/windowsOptions/hostProcess", |value| value == true)?;
+fn windows(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let who = pod_check.violators("/windowsOptions/hostProcess", |value| value == true)?;
     let detail = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");
     Some(Problem::new("hostProcess", detail))
 }

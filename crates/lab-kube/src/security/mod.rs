@@ -1,8 +1,8 @@
-//! Pod Security: which pods may be in which namespace, by levels that the API server's config and labels of the
-//! namespace set. Older versions of a level are taken as the newest one.
+//! PodSecurity admission. The config of the API server and labels of the namespace set the levels.
+//! Older versions of a level are treated as the newest one.
 
 mod baseline;
-mod look;
+mod pod_check;
 mod restricted;
 
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kind::Kind;
 use super::object::{self, list, text};
 use super::store::State;
-use look::{Look, Problem};
+use pod_check::{PodCheck, Problem};
 
 const LABEL: &str = "pod-security.kubernetes.io/";
 
@@ -34,7 +34,7 @@ impl Level {
     }
 }
 
-/// A level, and the version of Kubernetes whose idea of it counts.
+/// PodSecurity level with the Kubernetes version that defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Standard {
     level: Level,
@@ -52,19 +52,20 @@ impl fmt::Display for Standard {
     }
 }
 
-/// What the config of the API servers says.
+/// PodSecurity config of the API servers.
 #[derive(Clone, Debug)]
 pub(crate) struct PodSecurity {
     enforce: Standard,
     warn: Standard,
     exempt_namespaces: Vec<String>,
     exempt_runtimes: Vec<String>,
-    /// Kubernetes 1.this.
+    /// Minor version of the Kubernetes API server.
     minor: u64,
 }
 
 impl PodSecurity {
-    /// By the plugins that are configured. Without any, only labels of namespaces set levels.
+    /// Reads the config from the admission plugins. Without the plugin config, only namespace
+    /// labels set levels.
     pub(crate) fn of_plugins(plugins: &[Value], server_version: &str) -> Self {
         let plugin = plugins.iter().find(|plugin| plugin["name"] == "PodSecurity");
         let config = plugin.map_or(&Value::Null, |plugin| &plugin["configuration"]);
@@ -96,7 +97,7 @@ impl PodSecurity {
             || self.exempt_runtimes.iter().any(|name| name == runtime)
     }
 
-    /// What holds in a namespace: its labels go over what the config says.
+    /// Level in a namespace: its labels override the config.
     fn standard(&self, namespace: &Value, mode: &str) -> Standard {
         let mut standard = if mode == "enforce" { &self.enforce } else { &self.warn }.clone();
         let label = |key: &str| object::label(namespace, &format!("{LABEL}{key}"));
@@ -110,29 +111,30 @@ impl PodSecurity {
     }
 
     fn problems(&self, level: Level, spec: &Value) -> Vec<Problem> {
-        let look = Look { spec, minor: self.minor };
+        let pod_check = PodCheck { spec, minor: self.minor };
         match level {
             Level::Privileged => vec![],
-            Level::Baseline => baseline::problems(&look, false),
+            Level::Baseline => baseline::problems(&pod_check, false),
             Level::Restricted => {
-                let mut all = baseline::problems(&look, true);
-                all.extend(restricted::problems(&look));
+                let mut all = baseline::problems(&pod_check, true);
+                all.extend(restricted::problems(&pod_check));
                 all
             }
         }
     }
 
-    /// What is wrong with a pod, by what holds in its namespace.
+    /// Violations of a pod by the level of its namespace, as a message.
     fn verdict(&self, namespace: &Value, mode: &str, spec: &Value) -> Option<String> {
         let standard = self.standard(namespace, mode);
         let problems = self.problems(standard.level, spec);
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        (!told.is_empty()).then(|| format!("PodSecurity \"{standard}\": {}", told.join(", ")))
+        let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        (!messages.is_empty())
+            .then(|| format!("PodSecurity \"{standard}\": {}", messages.join(", ")))
     }
 }
 
-/// Why a pod may not be in its namespace; none if it may.
-pub(super) fn refusal(state: &State, pod: &Value) -> Option<String> {
+/// Reason why PodSecurity rejects a pod; `None` if it is allowed.
+pub(super) fn rejection(state: &State, pod: &Value) -> Option<String> {
     let (security, spec) = (state.pod_security.as_ref()?, &pod["spec"]);
     let namespace = state.get("namespaces", "", object::namespace(pod))?;
     if security.is_exempt(object::name(namespace), spec) {
@@ -141,7 +143,7 @@ pub(super) fn refusal(state: &State, pod: &Value) -> Option<String> {
     security.verdict(namespace, "enforce", spec).map(|problem| format!("violates {problem}"))
 }
 
-/// What whoever writes an object is warned of.
+/// PodSecurity warnings for a written object.
 pub(super) fn warnings(
     state: &State,
     kind: &Kind,
@@ -151,7 +153,7 @@ pub(super) fn warnings(
     let Some(security) = &state.pod_security else { return vec![] };
     let pointer = match kind.id.as_str() {
         "namespaces" => return of_namespace(state, security, old, new),
-        // Next to nothing of a pod can change that matters here.
+        // The mutable fields of a pod do not affect PodSecurity.
         "pods" if old.is_some() => return vec![],
         "pods" => "/spec",
         "cronjobs.batch" => "/spec/jobTemplate/spec/template/spec",
@@ -173,7 +175,7 @@ pub(super) fn warnings(
     problem.map(|problem| format!("would violate {problem}")).into_iter().collect()
 }
 
-/// Who tightens a namespace is told which pods would not come in any more.
+/// Warnings about existing pods that violate the new level of a namespace.
 fn of_namespace(
     state: &State,
     security: &PodSecurity,
@@ -190,7 +192,7 @@ fn of_namespace(
     if before == after || after.level == Level::Privileged || is_laxer {
         return vec![];
     }
-    // Pods with the same problems are told of in one line, by the first of them.
+    // Pods with the same violations share one line, which names the first of them.
     let mut lines: Vec<(String, &str, usize)> = vec![];
     for pod in state.in_namespace("pods", name) {
         let problems = security.problems(after.level, &pod["spec"]);
@@ -205,7 +207,7 @@ fn of_namespace(
     if lines.is_empty() {
         return vec![];
     }
-    let mut told: Vec<String> = lines
+    let mut messages: Vec<String> = lines
         .into_iter()
         .map(|(reasons, first, others)| match others {
             0 => format!("{first}: {reasons}"),
@@ -213,15 +215,15 @@ fn of_namespace(
             _ => format!("{first} (and {others} other pods): {reasons}"),
         })
         .collect();
-    told.sort();
+    messages.sort();
     let head = format!(
         "existing pods in namespace \"{name}\" violate the new PodSecurity enforce level \"{after}\""
     );
-    told.insert(0, head);
-    told
+    messages.insert(0, head);
+    messages
 }
 
-/// Levels of a namespace to which none apply.
+/// Warning about a level set on an exempt namespace.
 fn exempt_namespace(security: &PodSecurity, old: Option<&Value>, new: &Value) -> Option<String> {
     let asked = |object: &Value| -> Vec<String> {
         let modes = ["enforce", "warn"].into_iter();

@@ -1,10 +1,10 @@
-//! What the level `restricted` forbids beyond `baseline`, or more strictly.
+//! Checks of the PodSecurity level `restricted` that are not in `baseline` or are stricter.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::look::{Look, Problem, added, containers, of_container, plural, quoted};
+use super::pod_check::{PodCheck, Problem, added, containers, of_container, plural, quoted};
 use crate::object::{list, text};
 
 const VOLUMES: [&str; 9] = [
@@ -19,23 +19,23 @@ const VOLUMES: [&str; 9] = [
     "secret",
 ];
 
-pub(super) fn problems(look: &Look<'_>) -> Vec<Problem> {
+pub(super) fn problems(pod_check: &PodCheck<'_>) -> Vec<Problem> {
     let all = [
-        escalation(look),
-        capabilities(look),
-        volumes(look),
-        non_root(look),
-        root_user(look),
-        seccomp(look),
+        escalation(pod_check),
+        capabilities(pod_check),
+        volumes(pod_check),
+        non_root(pod_check),
+        root_user(pod_check),
+        seccomp(pod_check),
     ];
     all.into_iter().flatten().collect()
 }
 
-fn escalation(look: &Look<'_>) -> Option<Problem> {
-    let names = look.names(|container| {
+fn escalation(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let names = pod_check.names(|container| {
         of_container(container, "/allowPrivilegeEscalation") != Some(&Value::Bool(false))
     });
-    (!names.is_empty() && !look.is_windows()).then(|| {
+    (!names.is_empty() && !pod_check.is_windows()).then(|| {
         let detail = format!(
             "{} must set securityContext.allowPrivilegeEscalation=false",
             containers(&names)
@@ -44,31 +44,31 @@ fn escalation(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn capabilities(look: &Look<'_>) -> Option<Problem> {
+fn capabilities(pod_check: &PodCheck<'_>) -> Option<Problem> {
     let drops_all = |container: &Value| {
         list(container, "/securityContext/capabilities/drop").iter().any(|one| one == "ALL")
     };
-    let keeping = look.names(|container| !drops_all(container));
-    let (adding, found) = added(look, &["NET_BIND_SERVICE"]);
-    let mut told = vec![];
+    let keeping = pod_check.names(|container| !drops_all(container));
+    let (adding, found) = added(pod_check, &["NET_BIND_SERVICE"]);
+    let mut messages = vec![];
     if !keeping.is_empty() {
         let who = containers(&keeping);
-        told.push(format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]"));
+        messages.push(format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]"));
     }
     if !found.is_empty() {
         let (who, what) = (containers(&adding), quoted(&found));
-        told.push(format!("{who} must not include {what} in securityContext.capabilities.add"));
+        messages.push(format!("{who} must not include {what} in securityContext.capabilities.add"));
     }
-    let is_bad = !told.is_empty() && !look.is_windows();
-    is_bad.then(|| Problem::new("unrestricted capabilities", told.join("; ")))
+    let is_bad = !messages.is_empty() && !pod_check.is_windows();
+    is_bad.then(|| Problem::new("unrestricted capabilities", messages.join("; ")))
 }
 
-fn volumes(look: &Look<'_>) -> Option<Problem> {
+fn volumes(pod_check: &PodCheck<'_>) -> Option<Problem> {
     let (mut names, mut kinds) = (vec![], BTreeSet::new());
-    for volume in list(look.spec, "/volumes") {
+    for volume in list(pod_check.spec, "/volumes") {
         let keys = volume.as_object().into_iter().flat_map(|map| map.keys());
         let source = keys.map(String::as_str).find(|key| *key != "name");
-        // One without a source is an empty folder.
+        // A volume without a source is an `emptyDir`.
         if let Some(kind) = source.filter(|kind| !VOLUMES.contains(kind)) {
             names.push(text(volume, "/name"));
             kinds.insert(kind);
@@ -87,17 +87,17 @@ fn volumes(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-/// What is wrong where it has to be said by the pod, or by each container: first what is said wrongly, then what
-/// nobody says.
-fn non_root(look: &Look<'_>) -> Option<Problem> {
+/// Violation of `runAsNonRoot`, which the pod or each container must set: first wrong values, then
+/// missing ones.
+fn non_root(pod_check: &PodCheck<'_>) -> Option<Problem> {
     const KEY: &str = "/runAsNonRoot";
     let reason = "runAsNonRoot != true";
-    if let Some(who) = look.culprits(KEY, |value| value == false) {
+    if let Some(who) = pod_check.violators(KEY, |value| value == false) {
         let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
         return Some(Problem::new(reason, detail));
     }
-    let silent = look.names(|container| of_container(container, KEY).is_none());
-    let is_said = look.of_pod(KEY).is_some() || silent.is_empty();
+    let silent = pod_check.names(|container| of_container(container, KEY).is_none());
+    let is_said = pod_check.of_pod(KEY).is_some() || silent.is_empty();
     (!is_said).then(|| {
         let who = containers(&silent);
         let detail = format!("pod or {who} must set securityContext.runAsNonRoot=true");
@@ -105,22 +105,22 @@ fn non_root(look: &Look<'_>) -> Option<Problem> {
     })
 }
 
-fn root_user(look: &Look<'_>) -> Option<Problem> {
-    let who = look.culprits("/runAsUser", |user| user == 0)?;
+fn root_user(pod_check: &PodCheck<'_>) -> Option<Problem> {
+    let who = pod_check.violators("/runAsUser", |user| user == 0)?;
     Some(Problem::new("runAsUser=0", format!("{who} must not set runAsUser=0")))
 }
 
-fn seccomp(look: &Look<'_>) -> Option<Problem> {
+fn seccomp(pod_check: &PodCheck<'_>) -> Option<Problem> {
     const KEY: &str = "/seccompProfile/type";
     let (reason, field) = ("seccompProfile", "securityContext.seccompProfile.type");
-    if look.is_windows() {
+    if pod_check.is_windows() {
         return None;
     }
-    if let Some(who) = look.culprits(KEY, |kind| kind == "Unconfined") {
+    if let Some(who) = pod_check.violators(KEY, |kind| kind == "Unconfined") {
         return Some(Problem::new(reason, format!("{who} must not set {field} to \"Unconfined\"")));
     }
-    let silent = look.names(|container| of_container(container, KEY).is_none());
-    let is_said = look.of_pod(KEY).is_some() || silent.is_empty();
+    let silent = pod_check.names(|container| of_container(container, KEY).is_none());
+    let is_said = pod_check.of_pod(KEY).is_some() || silent.is_empty();
     (!is_said).then(|| {
         let who = containers(&silent);
         let detail =

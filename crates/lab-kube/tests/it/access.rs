@@ -1,15 +1,15 @@
-//! Who gets in, and what the API says about itself.
+//! Tests of authentication, authorization and discovery.
 
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_in_without_a_certificate_of_the_cluster() {
+async fn requests_without_a_client_certificate_of_the_cluster_are_rejected() {
     let cluster = Cluster::start(&[]).await;
-    let mut nobody = cluster.connect(None).await;
+    let mut anonymous = cluster.connect(None).await;
     for path in ["/healthz", "/version", "/api/v1/nodes"] {
-        let answer = nobody.get(path).await;
+        let answer = anonymous.get(path).await;
         assert_eq!(
             (answer.status, &answer.body["reason"]),
             (401, &json!("Unauthorized")),
@@ -17,21 +17,21 @@ async fn nobody_gets_in_without_a_certificate_of_the_cluster() {
         );
     }
     let other = Cluster::start(&[]).await;
-    let stranger = other.certificate("admin", &["system:masters"]);
-    let answer = cluster.connect(Some(stranger)).await.get("/api/v1/nodes").await;
+    let foreign_certificate = other.certificate("admin", &["system:masters"]);
+    let answer = cluster.connect(Some(foreign_certificate)).await.get("/api/v1/nodes").await;
     assert_eq!(answer.status, 401);
     assert_eq!(cluster.admin().await.get("/api/v1/nodes").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn roles_say_what_others_may() {
+async fn rbac_roles_grant_access() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let mut jane = cluster.connect(Some(cluster.certificate("jane", &["dev"]))).await;
-    let refused = jane.get("/api/v1/namespaces/default/pods").await;
-    assert_eq!(refused.status, 403);
+    let rejected = jane.get("/api/v1/namespaces/default/pods").await;
+    assert_eq!(rejected.status, 403);
     assert_eq!(
-        refused.body["message"],
+        rejected.body["message"],
         "pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\""
     );
     assert_eq!(jane.get("/version").await.status, 200);
@@ -55,21 +55,21 @@ async fn roles_say_what_others_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_in_the_name_of_another_needs_leave_and_gets_what_that_one_may() {
+async fn impersonation_needs_permission_and_uses_the_rights_of_the_impersonated_user() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let mut jane = cluster.connect(Some(cluster.certificate("jane", &["dev"]))).await;
-    let as_nobody = [("Impersonate-User", "nobody")];
-    let refused = jane.ask("GET", "/api/v1/nodes", &as_nobody, &Value::Null).await;
-    assert_eq!(refused.status, 403);
+    let as_other_user = [("Impersonate-User", "nobody")];
+    let rejected = jane.ask("GET", "/api/v1/nodes", &as_other_user, &Value::Null).await;
+    assert_eq!(rejected.status, 403);
     assert_eq!(
-        refused.body["message"],
+        rejected.body["message"],
         "users \"nobody\" is forbidden: User \"jane\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
     );
-    assert_eq!(refused.body["details"], json!({"name": "nobody", "kind": "users"}));
-    let refused = admin.ask("GET", "/api/v1/nodes", &as_nobody, &Value::Null).await;
-    assert_eq!(refused.status, 403);
-    let message = refused.body["message"].as_str().unwrap();
+    assert_eq!(rejected.body["details"], json!({"name": "nobody", "kind": "users"}));
+    let rejected = admin.ask("GET", "/api/v1/nodes", &as_other_user, &Value::Null).await;
+    assert_eq!(rejected.status, 403);
+    let message = rejected.body["message"].as_str().unwrap();
     assert!(message.starts_with("nodes is forbidden: User \"nobody\" cannot list"), "{message}");
     let with_group = [("Impersonate-User", "nobody"), ("Impersonate-Group", "system:masters")];
     let listed = admin.ask("GET", "/api/v1/nodes", &with_group, &Value::Null).await;
@@ -80,7 +80,7 @@ async fn who_asks_in_the_name_of_another_needs_leave_and_gets_what_that_one_may(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bootstrap_token_lets_a_kubelet_ask_for_its_certificate() {
+async fn a_bootstrap_token_can_request_a_kubelet_certificate() {
     let cluster = Cluster::start(&[]).await;
     let secret = json!({
         "metadata": {"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
@@ -98,7 +98,7 @@ async fn a_bootstrap_token_lets_a_kubelet_ask_for_its_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_says_what_it_has_in_both_forms() {
+async fn discovery_works_in_aggregated_and_legacy_form() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     assert_eq!(admin.get("/version").await.body["gitVersion"], "v1.32.4");
@@ -124,7 +124,7 @@ async fn the_api_says_what_it_has_in_both_forms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_listeners_serve_one_cluster_and_stop_alone() {
+async fn several_listeners_serve_one_cluster_and_stop_independently() {
     let cluster = Cluster::start(&[]).await;
     let (address, server) = cluster.listen().await;
     let identity = cluster.certificate("admin", &["system:masters"]);

@@ -1,4 +1,4 @@
-//! Which pods come in, and what is said of those that do not.
+//! Tests of pod admission.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LEVEL: &str = "pod-security.kubernetes.io/enforce";
 
-/// As Talos has it.
+/// Admission plugins with the defaults of Talos.
 pub(super) fn talos() -> Vec<Value> {
     vec![json!({
         "name": "PodSecurity",
@@ -36,24 +36,25 @@ fn pod(name: &str, more: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_their_namespace_does_not_allow_are_refused() {
+async fn pods_that_violate_the_pod_security_level_are_rejected() {
     let cluster = Cluster::start(&[]).await;
     cluster.store.admit_pods_by(&talos(), "v1.34.1");
     let mut admin = cluster.admin().await;
     let shared = pod("shared", &json!({"hostNetwork": true}));
-    let refused = admin.post(PODS, &shared).await;
-    assert_eq!((refused.status, &refused.body["reason"]), (403, &json!("Forbidden")));
+    let rejected = admin.post(PODS, &shared).await;
+    assert_eq!((rejected.status, &rejected.body["reason"]), (403, &json!("Forbidden")));
     assert_eq!(
-        refused.body["message"],
+        rejected.body["message"],
         "pods \"shared\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)"
     );
-    assert_eq!(refused.warnings, Vec::<String>::new());
+    assert_eq!(rejected.warnings, Vec::<String>::new());
     assert_eq!(admin.post("/api/v1/namespaces/kube-system/pods", &shared).await.status, 201);
     let plain = admin.post(PODS, &pod("plain", &json!({}))).await;
     assert_eq!((plain.status, plain.warnings.len()), (201, 1));
-    let begin = "299 - \"would violate PodSecurity \\\"restricted:latest\\\": allowPrivilegeEscalation != false (";
-    assert!(plain.warnings[0].starts_with(begin), "{:?}", plain.warnings);
-    // Who asks for less is told what would not come in any more; who asks for more gets it.
+    let prefix = "299 - \"would violate PodSecurity \\\"restricted:latest\\\": allowPrivilegeEscalation != false (";
+    assert!(plain.warnings[0].starts_with(prefix), "{:?}", plain.warnings);
+    // A stricter level produces warnings about existing pods; a looser level is accepted without
+    // any.
     let level = |level: &str| json!({"metadata": {"labels": {LEVEL: level}}});
     let space = "/api/v1/namespaces/default";
     let strict = admin.patch(space, "merge-patch+json", &level("restricted")).await;
@@ -67,7 +68,7 @@ async fn pods_that_their_namespace_does_not_allow_are_refused() {
     assert_eq!(admin.post(PODS, &pod("late", &json!({}))).await.status, 403);
     admin.patch(space, "merge-patch+json", &level("privileged")).await;
     assert_eq!(admin.post(PODS, &shared).await.status, 201);
-    // Without the plugin only namespaces that ask for a level have one.
+    // Without plugin config, only namespace labels set a level.
     cluster.store.admit_pods_by(&[], "v1.34.1");
     admin.patch(space, "merge-patch+json", &json!({"metadata": {"labels": {LEVEL: null}}})).await;
     assert_eq!(admin.post(PODS, &pod("free", &json!({"hostPID": true}))).await.status, 201);
@@ -76,7 +77,7 @@ async fn pods_that_their_namespace_does_not_allow_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workloads_whose_pods_are_refused_say_why_until_they_are_not() {
+async fn workloads_report_rejected_pods_until_the_pods_are_accepted() {
     let cluster = Cluster::start_ready(&["w-1"]).await;
     cluster.store.admit_pods_by(&talos(), "v1.34.1");
     let mut admin = cluster.admin().await;
@@ -96,10 +97,10 @@ async fn workloads_whose_pods_are_refused_say_why_until_they_are_not() {
     let agent = ("daemonsets.apps", "default", "agent");
     let is_seen = |set: &Value| set["status"]["desiredNumberScheduled"] == 1;
     cluster.until(agent.0, agent.1, agent.2, is_seen).await;
-    cluster.rests().await;
+    cluster.assert_idle().await;
     assert_eq!(admin.get(PODS).await.body["items"], json!([]));
     let events = admin.get("/api/v1/namespaces/default/events").await.body;
-    let told = |kind: &str| {
+    let messages_of = |kind: &str| {
         let all = events["items"].as_array().unwrap();
         let about = |event: &&Value| event["involvedObject"]["kind"] == kind;
         let all: Vec<&Value> = all.iter().filter(about).collect();
@@ -111,7 +112,7 @@ async fn workloads_whose_pods_are_refused_say_why_until_they_are_not() {
         all[0]["message"].as_str().unwrap().to_owned()
     };
     let cause = "is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)";
-    let (first, second) = (told("DaemonSet"), told("ReplicaSet"));
+    let (first, second) = (messages_of("DaemonSet"), messages_of("ReplicaSet"));
     assert!(
         first.starts_with("Error creating: pods \"agent-") && first.ends_with(cause),
         "{first}"
@@ -129,7 +130,7 @@ async fn workloads_whose_pods_are_refused_say_why_until_they_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_need_what_they_refer_to() {
+async fn pods_that_refer_to_missing_objects_are_rejected() {
     let cluster = Cluster::start_ready(&["w-1"]).await;
     cluster.store.admit_pods_by(&talos(), "v1.34.1");
     let mut admin = cluster.admin().await;
@@ -141,9 +142,9 @@ async fn pods_need_what_they_refer_to() {
         (json!({"priorityClassName": "high"}), "no PriorityClass with name high was found"),
         (json!({"runtimeClassName": "kata"}), "pod rejected: RuntimeClass \"kata\" not found"),
     ] {
-        let refused = admin.post(PODS, &pod("a", &more)).await;
-        assert_eq!(refused.status, 403);
-        assert_eq!(refused.body["message"], format!("pods \"a\" is forbidden: {cause}"));
+        let rejected = admin.post(PODS, &pod("a", &more)).await;
+        assert_eq!(rejected.status, 403);
+        assert_eq!(rejected.body["message"], format!("pods \"a\" is forbidden: {cause}"));
     }
     let account = json!({"metadata": {"name": "robot"}});
     admin.post("/api/v1/namespaces/default/serviceaccounts", &account).await;
@@ -153,7 +154,7 @@ async fn pods_need_what_they_refer_to() {
     let made = admin.post(PODS, &pod("a", &more)).await;
     assert_eq!((made.status, &made.body["spec"]["priority"]), (201, &json!(7)), "{}", made.body);
     assert_eq!(made.body["spec"]["tolerations"][1]["tolerationSeconds"], 300);
-    // Whoever sends the pod as it was written changes nothing about it.
+    // Sending the stored pod again changes nothing.
     let mut again = pod("a", &more);
     again["spec"]["containers"][0]["image"] = "tool:2".into();
     let put = admin.put(&format!("{PODS}/a"), &again).await;

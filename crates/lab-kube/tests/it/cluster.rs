@@ -1,4 +1,4 @@
-//! A cluster of its own for each test, and a client that hides nothing.
+//! Test cluster with an HTTP client.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -13,7 +13,6 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use talmox_clock::{Chance, Clock};
 use talmox_lab_kube::{
@@ -37,7 +36,7 @@ pub(crate) struct Cluster {
     _controllers: KubeControllers,
 }
 
-/// A status and what came with it.
+/// Status code and body of a response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: String,
@@ -45,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-/// Certificate and key, in PEM.
+/// Client certificate and key in PEM.
 pub(crate) type Pair = (String, String);
 
 fn now() -> UnixTime {
@@ -54,7 +53,7 @@ fn now() -> UnixTime {
 }
 
 impl Cluster {
-    /// A cluster whose time passes a hundred times as fast, with these nodes.
+    /// Starts a cluster with these nodes, whose time runs a hundred times faster than real time.
     pub(crate) async fn start(nodes: &[&str]) -> Self {
         let request = AuthorityRequest {
             subject: Name::organization("kubernetes"),
@@ -96,14 +95,14 @@ impl Cluster {
         cluster
     }
 
-    /// One more listener, as another control plane has it that is already newer.
+    /// Starts a further API server with a newer version.
     pub(crate) async fn listen(&self) -> (SocketAddr, KubeServer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         (address, serve(listener, self.tls.clone(), "v1.33.0", Arc::clone(&self.store)))
     }
 
-    /// With a network, so that nodes become ready.
+    /// Starts a cluster with a CNI plugin, so that its nodes become ready.
     pub(crate) async fn start_ready(nodes: &[&str]) -> Self {
         let cluster = Self::start(nodes).await;
         cluster.store.create("daemonsets.apps", flannel()).unwrap();
@@ -139,13 +138,8 @@ impl Cluster {
     }
 
     pub(crate) async fn connect_to(&self, address: SocketAddr, identity: Option<Pair>) -> Client {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(self.authority.certificate.as_der().to_vec())).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
+        let roots = talmox_net::authorities::from_der(self.authority.certificate.as_der()).unwrap();
+        let builder = talmox_net::tls::client().unwrap().with_root_certificates(roots);
         let config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -162,12 +156,12 @@ impl Cluster {
         Client { sender, token: None }
     }
 
-    /// Somebody who may do everything.
+    /// Client with administrator rights.
     pub(crate) async fn admin(&self) -> Client {
         self.connect(Some(self.certificate("admin", &["system:masters"]))).await
     }
 
-    /// Waits until an object is as wanted, for a minute at most.
+    /// Waits up to a minute until an object matches the predicate.
     pub(crate) async fn until(
         &self,
         id: &str,
@@ -187,13 +181,13 @@ impl Cluster {
         panic!("{id} {namespace}/{name} is {:#?}", self.store.get(id, namespace, name));
     }
 
-    /// The time of the cluster.
+    /// Lab time of the cluster.
     pub(crate) fn now(&self) -> Duration {
         self.clock.since_epoch()
     }
 
-    /// A cluster in which nothing is to be done does nothing: half a minute of its time.
-    pub(crate) async fn rests(&self) {
+    /// Asserts that an idle cluster makes no changes for half a minute of lab time.
+    pub(crate) async fn assert_idle(&self) {
         let mut admin = self.admin().await;
         let mut before = Value::Null;
         for _ in 0..20 {
@@ -207,7 +201,7 @@ impl Cluster {
         panic!("the cluster does not come to rest");
     }
 
-    /// Waits until an object is gone, for a minute at most.
+    /// Waits up to a minute until an object is deleted.
     pub(crate) async fn until_gone(&self, id: &str, namespace: &str, name: &str) {
         let clock = Clock::real();
         for _ in 0..6000 {
@@ -304,7 +298,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event; none once the watch has ended.
+    /// Waits for the next event; `None` when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -317,7 +311,7 @@ impl Events {
         }
     }
 
-    /// The type of the next event, and the name of its object.
+    /// Type of the next event and name of its object.
     pub(crate) async fn next_name(&mut self) -> (String, String) {
         let event = self.next().await.unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

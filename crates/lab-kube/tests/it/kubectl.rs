@@ -1,4 +1,4 @@
-//! The real kubectl, where there is one.
+//! Tests with the real kubectl, where it is installed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use super::cluster::{Cluster, deployment};
 use crate::real_kubectl::Kubectl;
 
 impl Kubectl {
-    /// What a command complains about; it must fail.
+    /// Error output of a command that must fail.
     fn fail(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
-        assert!(!output.status.success(), "kubectl {line} went well");
+        assert!(!output.status.success(), "kubectl {line} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 }
@@ -59,7 +59,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_shows_applies_and_waits() {
+async fn kubectl_gets_applies_and_waits() {
     let cluster = Cluster::start_ready(&["cp-1", "w-1", "w-2"]).await;
     let Some(kubectl) = find(&cluster) else { return };
     let nodes = kubectl.run("get nodes");
@@ -138,10 +138,10 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
     kubectl.run("create configmap conf -n team");
     kubectl.run("delete namespace team --timeout=60s");
     for kept in ["default", "kube-public", "kube-system"] {
-        let refused = kubectl.fail(&format!("delete namespace {kept} --timeout=60s"));
+        let rejected = kubectl.fail(&format!("delete namespace {kept} --timeout=60s"));
         let words =
             format!("namespaces \"{kept}\" is forbidden: this namespace may not be deleted");
-        assert_eq!(refused.trim(), format!("Error from server (Forbidden): {words}"));
+        assert_eq!(rejected.trim(), format!("Error from server (Forbidden): {words}"));
     }
     kubectl.run("delete deployment web --timeout=60s");
     kubectl.run("delete node w-2");
@@ -149,12 +149,15 @@ async fn kubectl_cordons_drains_watches_and_deletes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_describes_nodes_and_says_what_is_not_there() {
+async fn kubectl_describes_nodes_and_reports_missing_objects() {
     let cluster = Cluster::start_ready(&["cp-1", "w-1"]).await;
     let Some(kubectl) = find(&cluster) else { return };
-    let told = kubectl.run("describe node w-1");
-    assert!(told.contains("RenewTime:") && !told.contains("Failed to get lease"), "{told}");
-    assert!(!told.contains("0001 00:00:00"), "a heartbeat that never was: {told}");
+    let description = kubectl.run("describe node w-1");
+    assert!(
+        description.contains("RenewTime:") && !description.contains("Failed to get lease"),
+        "{description}"
+    );
+    assert!(!description.contains("0001 00:00:00"), "a zero heartbeat time: {description}");
     let lease = kubectl.run("get lease w-1 -n kube-node-lease -o jsonpath={.spec.renewTime}");
     assert_eq!(lease.len(), "2026-01-01T00:00:00.000000Z".len(), "{lease}");
 
@@ -164,12 +167,12 @@ async fn kubectl_describes_nodes_and_says_what_is_not_there() {
     kubectl.run("wait --for=condition=Available deployment/web --timeout=60s");
     let pod = kubectl.run("get pods -o name");
     let said = kubectl.fail(&format!("logs {pod}"));
-    let refused = "dial tcp 10.0.0.12:10250: connect: connection refused";
-    assert!(said.contains("/containerLogs/default/web-") && said.contains(refused), "{said}");
+    let rejected = "dial tcp 10.0.0.12:10250: connect: connection refused";
+    assert!(said.contains("/containerLogs/default/web-") && said.contains(rejected), "{said}");
     let said = kubectl.fail(&format!("exec {} -- ls", pod.trim()));
-    assert!(said.contains("error dialing backend") && said.contains(refused), "{said}");
+    assert!(said.contains("error dialing backend") && said.contains(rejected), "{said}");
 
-    // Tables have the columns that a real one has.
+    // The tables have the same columns as those of a real API server.
     for (kind, columns) in [
         (
             "nodes -o wide",
@@ -187,7 +190,7 @@ async fn kubectl_describes_nodes_and_says_what_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_minds_budgets_owners_finalizers_and_grace() {
+async fn kubectl_respects_budgets_owners_finalizers_and_grace_periods() {
     let cluster = Cluster::start_ready(&["w-1", "w-2"]).await;
     let Some(kubectl) = find(&cluster) else { return };
     kubectl.run("create deployment web --image=web:1 --replicas=2");
@@ -239,7 +242,7 @@ async fn kubectl_minds_budgets_owners_finalizers_and_grace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_is_told_of_wrong_fields_refused_pods_and_taints() {
+async fn kubectl_reports_unknown_fields_rejected_pods_and_taints() {
     let cluster = Cluster::start_ready(&["w-1"]).await;
     let Some(kubectl) = find(&cluster) else { return };
     cluster.store.admit_pods_by(&super::admission::talos(), "v1.32.4");

@@ -1,11 +1,11 @@
-//! The Kubernetes API, from outside.
+//! Tests of the Kubernetes API over HTTPS.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;
 mod admission;
 mod cluster;
+mod controller;
 mod kubectl;
-mod life;
 mod objects;
 mod real_kubectl;
 mod scale;

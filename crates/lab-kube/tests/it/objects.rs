@@ -1,4 +1,4 @@
-//! Objects: made, read, changed in every way, deleted.
+//! Tests of create, read, update, patch and delete.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::cluster::{Cluster, deployment};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_made_read_changed_and_deleted() {
+async fn objects_are_created_read_updated_and_deleted() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let made =
@@ -46,17 +46,17 @@ async fn objects_are_made_read_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_told_so() {
+async fn oversized_requests_are_rejected() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let large = "a".repeat(5 << 20);
     let map = json!({"metadata": {"name": "large"}, "data": {"a": large}});
-    let refused = admin.post(MAPS, &map).await;
-    assert_eq!((refused.status, &refused.body["reason"]), (413, &json!("RequestEntityTooLarge")));
+    let rejected = admin.post(MAPS, &map).await;
+    assert_eq!((rejected.status, &rejected.body["reason"]), (413, &json!("RequestEntityTooLarge")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn custom_objects_are_scaled_where_their_definition_says() {
+async fn custom_objects_scale_by_the_paths_of_their_definition() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const WIDGETS: &str = "/apis/lab.example/v1/namespaces/default/widgets";
     let cluster = Cluster::start(&[]).await;
@@ -90,7 +90,7 @@ async fn custom_objects_are_scaled_where_their_definition_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_and_selectors_that_cannot_be_are_refused() {
+async fn invalid_labels_and_selectors_are_rejected() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let map =
@@ -108,9 +108,9 @@ async fn labels_and_selectors_that_cannot_be_are_refused() {
         ("annotations", "a/b/c", "1", "metadata.annotations: Invalid value: \"a/b/c\""),
         ("annotations", "a", &"x".repeat(300_000), "may not be more than 262144 bytes"),
     ] {
-        let refused = admin.post(MAPS, &map(what, key, value)).await;
-        assert_eq!((refused.status, &refused.body["reason"]), (422, &json!("Invalid")), "{key}");
-        let message = refused.body["message"].as_str().unwrap();
+        let rejected = admin.post(MAPS, &map(what, key, value)).await;
+        assert_eq!((rejected.status, &rejected.body["reason"]), (422, &json!("Invalid")), "{key}");
+        let message = rejected.body["message"].as_str().unwrap();
         assert!(
             message.starts_with("ConfigMap \"a\" is invalid") && message.contains(part),
             "{message}"
@@ -122,10 +122,10 @@ async fn labels_and_selectors_that_cannot_be_are_refused() {
     assert_eq!(admin.patch(&format!("{MAPS}/a"), "merge-patch+json", &patched).await.status, 422);
 
     let space = |level: &str| json!({"metadata": {"name": "s", "labels": {"pod-security.kubernetes.io/enforce": level}}});
-    let refused = admin.post("/api/v1/namespaces", &space("lax")).await;
-    assert_eq!(refused.status, 422);
+    let rejected = admin.post("/api/v1/namespaces", &space("lax")).await;
+    assert_eq!(rejected.status, 422);
     assert_eq!(
-        refused.body["message"],
+        rejected.body["message"],
         "Namespace \"s\" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: \
          Invalid value: \"lax\": must be one of privileged, baseline, restricted"
     );
@@ -138,19 +138,19 @@ async fn labels_and_selectors_that_cannot_be_are_refused() {
             "\"spec.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
         ),
     ] {
-        let refused = admin.get(path).await;
+        let rejected = admin.get(path).await;
         assert_eq!(
-            (refused.status, &refused.body["reason"]),
+            (rejected.status, &rejected.body["reason"]),
             (400, &json!("BadRequest")),
             "{path}"
         );
-        assert_eq!(refused.body["message"], message);
+        assert_eq!(rejected.body["message"], message);
     }
     assert_eq!(admin.get("/api/v1/pods?fieldSelector=spec.nodeName%3Da").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_plainly_wrong_is_refused() {
+async fn invalid_objects_are_rejected() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let map = json!({"metadata": {"name": "a"}});
@@ -178,7 +178,7 @@ async fn what_is_plainly_wrong_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_are_selected_and_cut() {
+async fn lists_support_selectors_and_pagination() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     for at in 0..5 {
@@ -208,7 +208,7 @@ async fn lists_are_selected_and_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patches_of_every_kind_change_a_part() {
+async fn every_patch_type_changes_a_part_of_an_object() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let all = "/apis/apps/v1/namespaces/default/deployments";
@@ -243,7 +243,7 @@ async fn patches_of_every_kind_change_a_part() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apply_makes_merges_and_minds_owners() {
+async fn server_side_apply_creates_merges_and_detects_conflicts() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let path = |manager: &str| format!("{MAPS}/conf?fieldManager={manager}");
@@ -265,12 +265,12 @@ async fn apply_makes_merges_and_minds_owners() {
     assert_eq!(forced.body["data"], json!({"a": "2", "b": "1"}));
     let less = admin.patch(&path("one"), kind, &config(json!({}))).await;
     assert_eq!(less.body["data"], json!({"a": "2"}));
-    let nobody = admin.patch(&format!("{MAPS}/conf"), kind, &config(json!({}))).await;
-    assert_eq!(nobody.status, 422);
+    let without_manager = admin.patch(&format!("{MAPS}/conf"), kind, &config(json!({}))).await;
+    assert_eq!(without_manager.status, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_make_kinds_and_take_them_away() {
+async fn custom_resource_definitions_add_and_remove_kinds() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let definition = json!({
@@ -315,7 +315,7 @@ async fn definitions_make_kinds_and_take_them_away() {
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["columnDefinitions"][1]["name"], "Size");
     assert_eq!(table["rows"][0]["cells"], json!(["a", 3]));
-    // What the definition does not know goes, and what does not fit is refused.
+    // Unknown fields are pruned, and invalid values are rejected.
     let more = json!({"spec": {"size": 4, "colour": "red"}});
     let patched = admin.patch(&format!("{pools}/a"), "merge-patch+json", &more).await;
     assert_eq!((patched.status, &patched.body["spec"]), (200, &json!({"size": 4})));
@@ -323,9 +323,9 @@ async fn definitions_make_kinds_and_take_them_away() {
     let strict = format!("{pools}/a?fieldValidation=Strict");
     assert_eq!(admin.patch(&strict, "merge-patch+json", &more).await.status, 422);
     let misfit = json!({"spec": {"size": "large"}});
-    let refused = admin.patch(&format!("{pools}/a"), "merge-patch+json", &misfit).await;
+    let rejected = admin.patch(&format!("{pools}/a"), "merge-patch+json", &misfit).await;
     assert_eq!(
-        refused.body["message"],
+        rejected.body["message"],
         "Pool.lab.example \"a\" is invalid: spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""
     );
     let going = admin.delete(&format!("{pools}/a")).await;
@@ -339,7 +339,7 @@ async fn definitions_make_kinds_and_take_them_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strange_shapes_are_refused_and_do_no_harm() {
+async fn objects_with_wrong_types_are_rejected_without_side_effects() {
     let cluster = Cluster::start_ready(&["w-1"]).await;
     let mut admin = cluster.admin().await;
     let all = "/apis/apps/v1/namespaces/default/deployments";
@@ -376,6 +376,6 @@ async fn strange_shapes_are_refused_and_do_no_harm() {
         let taints = json!({"spec": {"taints": strange, "unschedulable": strange}});
         admin.patch("/api/v1/nodes/w-1", "merge-patch+json", &taints).await;
     }
-    cluster.rests().await;
+    cluster.assert_idle().await;
     assert_eq!(admin.get("/api/v1/nodes/w-1").await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! The real kubectl, and a place for what it reads and writes.
+//! The real kubectl with a temporary directory for its files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Names the kubectl that the tests must use. CI sets it.
+/// Environment variable with the path of the kubectl that the tests must use. CI sets it.
 const VARIABLE: &str = "TALMOX_KUBECTL";
 
 pub(crate) struct Kubectl {
@@ -16,7 +16,8 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// With this kubeconfig. None, loudly, where there is no kubectl; whoever names one must have it.
+    /// Finds kubectl and sets it up with this kubeconfig. Without kubectl it prints a note and
+    /// returns `None`; if the variable names one, it must exist.
     #[expect(clippy::disallowed_methods, reason = "tests find their programs by the environment")]
     pub(crate) fn find(kubeconfig: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
@@ -24,7 +25,7 @@ impl Kubectl {
         let version = Command::new(&program).args(["version", "--client"]).output();
         if !version.is_ok_and(|version| version.status.success()) {
             assert!(named.is_none(), "{VARIABLE} names {}, which does not work", program.display());
-            let skipped = b"SKIPPED: there is no kubectl to test with\n";
+            let skipped = b"SKIPPED: kubectl is not installed\n";
             std::io::Write::write_all(&mut std::io::stderr(), skipped).unwrap();
             return None;
         }
@@ -44,7 +45,7 @@ impl Kubectl {
         command
     }
 
-    /// What a command prints; it must succeed.
+    /// Output of a command that must succeed.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,11 +1,11 @@
-//! A big cluster.
+//! Test of a large cluster.
 
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, deployment, is_true};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_nodes_come_up_and_run_a_thousand_pods() {
+async fn two_hundred_nodes_become_ready_and_run_a_thousand_pods() {
     let names: Vec<String> = (0..200).map(|at| format!("w-{at:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let cluster = Cluster::start_ready(&names).await;
@@ -35,5 +35,5 @@ async fn two_hundred_nodes_come_up_and_run_a_thousand_pods() {
         }
     }
     assert_eq!(seen, 1000);
-    cluster.rests().await;
+    cluster.assert_idle().await;
 }

@@ -1,4 +1,4 @@
-//! Taints that drive pods out.
+//! Tests of `NoExecute` taints.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn pod(name: &str, tolerations: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_leave_a_node_whose_taint_they_do_not_put_up_with() {
+async fn pods_are_evicted_from_nodes_whose_taints_they_do_not_tolerate() {
     let cluster = Cluster::start_ready(&["w-1"]).await;
     let mut admin = cluster.admin().await;
     let tolerate = |more: Value| {
@@ -39,17 +39,17 @@ async fn pods_leave_a_node_whose_taint_they_do_not_put_up_with() {
     }
     let taint = |effect: &str| json!({"spec": {"taints": [{"key": "repair", "value": "now", "effect": effect}]}});
     admin.patch(NODE, "merge-patch+json", &taint("NoSchedule")).await;
-    cluster.rests().await;
+    cluster.assert_idle().await;
     assert!(cluster.store.get("pods", "default", "plain").is_some());
 
     admin.patch(NODE, "merge-patch+json", &taint("NoExecute")).await;
-    let begun = cluster.now();
+    let started = cluster.now();
     cluster.until_gone("pods", "default", "plain").await;
     cluster.until_gone("pods", "default", "other").await;
     cluster.until_gone("pods", "default", "patient").await;
-    let passed = cluster.now().saturating_sub(begun);
+    let passed = cluster.now().saturating_sub(started);
     assert!(passed.as_secs() >= 59, "it left after {passed:?}");
-    cluster.rests().await;
+    cluster.assert_idle().await;
     assert!(cluster.store.get("pods", "default", "stays").is_some());
     let events = admin.get("/api/v1/namespaces/default/events").await.body;
     assert_eq!(events["items"].as_array().unwrap().len(), 3, "{events:#}");

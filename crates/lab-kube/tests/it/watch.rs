@@ -1,4 +1,4 @@
-//! Watching.
+//! Tests of watches.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn pair(kind: &str, name: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_tells_what_happens_after_a_revision() {
+async fn a_watch_reports_changes_after_a_revision() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     let before = admin.get(MAPS).await.body["metadata"]["resourceVersion"].clone();
@@ -35,7 +35,7 @@ async fn a_watch_tells_what_happens_after_a_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_can_begin_with_what_is_there_and_say_so() {
+async fn a_watch_can_start_with_initial_events_and_a_bookmark() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     admin.post(MAPS, &json!({"metadata": {"name": "a", "labels": {"mine": ""}}})).await;
@@ -52,7 +52,7 @@ async fn a_watch_can_begin_with_what_is_there_and_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_is_forgotten_is_gone() {
+async fn a_watch_from_an_expired_revision_gets_410() {
     let cluster = Cluster::start(&[]).await;
     let mut admin = cluster.admin().await;
     cluster

@@ -1,10 +1,10 @@
-//! From an endpoint to the module that answers it.
+//! Dispatch of an endpoint to the module that implements it.
 
 use super::{access, cluster, node, not_implemented, pool, qemu, storage, version};
 use crate::call::{Call, Outcome, Upload};
 use crate::schema::Endpoint;
 
-/// Answers a call that passed the gates. Only uploads come with a file.
+/// Answers an authenticated and authorized call. Only upload endpoints receive a file.
 pub(crate) async fn answer(
     endpoint: &'static Endpoint,
     call: Call,

@@ -1,11 +1,11 @@
-//! Indexes: what lies below a path.
+//! Index answers: names of the subdirectories of an API path.
 
 use serde_json::{Value as Json, json};
 
 use super::reply::data;
 use crate::call::Outcome;
 
-/// One entry for each name, under the key that this index uses.
+/// Index with one entry per name, under the given key (`name`, `id` or `subdir`).
 pub(super) fn of(key: &str, names: &[&str]) -> Outcome {
     data(names.iter().map(|name| json!({ key: name })).collect::<Vec<Json>>())
 }

@@ -1,4 +1,4 @@
-//! The calls, one file for each part of the tree of paths.
+//! Implementation of the API calls, one module per top-level path.
 
 mod access;
 mod cluster;
@@ -15,12 +15,12 @@ mod version;
 
 pub(crate) use dispatch::answer;
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::Outcome;
 use crate::schema::Endpoint;
 
-/// A call that Proxmox has and the lab has not.
+/// Error for a call that Proxmox implements and the lab does not.
 fn not_implemented(endpoint: &Endpoint) -> Outcome {
     let (method, path) = (endpoint.method.name(), endpoint.path);
-    Err(Refusal::new(501, format!("Method '{method} {path}' not implemented")))
+    Err(ApiError::new(501, format!("Method '{method} {path}' not implemented")))
 }

@@ -1,21 +1,22 @@
-//! `/pools`: groups of VMs and storages, for rights.
+//! `/pools`: resource pools, which group VMs and storages for permissions.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::cluster::{storage_entry, vm_entry};
 use super::not_implemented;
-use super::reply::{data, within};
+use super::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::schema::{Endpoint, Method};
 use crate::world::{Pool, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
 pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
         (Get, "/pools") => list(call),
         (Post, "/pools") => create(call),
-        // A pool within a pool has a `/` in its id, so that only these forms can name it.
+        // The id of a nested pool contains `/`, so only the forms with `poolid` as a parameter can
+        // name it.
         (Put, "/pools" | "/pools/{poolid}") => update(call),
         (Delete, "/pools" | "/pools/{poolid}") => delete(call),
         (Get, "/pools/{poolid}") => data(read(call)?),
@@ -23,7 +24,7 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     }
 }
 
-/// Those that the caller may look at; or the one that is asked for, whoever asks.
+/// Answers `GET /pools`: the pools that the caller may audit, or the pool that `poolid` names.
 fn list(call: &Call) -> Outcome {
     if call.params.has("poolid") {
         return data(vec![read(call)?]);
@@ -43,7 +44,7 @@ fn list(call: &Call) -> Outcome {
     data(shown)
 }
 
-fn read(call: &Call) -> Result<Json, Refusal> {
+fn read(call: &Call) -> Result<Json, ApiError> {
     let id = call.params.text("poolid").unwrap_or_default();
     let kind = call.params.text("type");
     let world = call.world();
@@ -71,38 +72,39 @@ fn read(call: &Call) -> Result<Json, Refusal> {
 fn create(call: &Call) -> Outcome {
     let id = call.params.text("poolid").unwrap_or_default();
     let mut world = call.world();
-    within("create pool failed", check_new(&world, id))?;
+    prefix_error("create pool failed", check_new(&world, id))?;
     let comment = call.params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned);
     world.pools.insert(id.to_owned(), Pool { comment, ..Pool::default() });
     Ok(Reply::NULL)
 }
 
-fn check_new(world: &World, id: &str) -> Result<(), Refusal> {
+fn check_new(world: &World, id: &str) -> Result<(), ApiError> {
     if world.pools.contains_key(id) {
-        return Err(Refusal::failed(format!("pool '{id}' already exists")));
+        return Err(ApiError::failed(format!("pool '{id}' already exists")));
     }
     let (parent, name) = id.rsplit_once('/').map_or((None, id), |(up, name)| (Some(up), name));
     if let Some(parent) = parent.filter(|parent| !world.pools.contains_key(*parent)) {
-        return Err(Refusal::failed(format!("parent '{parent}' of pool '{id}' does not exist")));
+        return Err(ApiError::failed(format!("parent '{parent}' of pool '{id}' does not exist")));
     }
     if world.release >= Release::V9 && !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Err(Refusal::failed("pool name must start with a letter"));
+        return Err(ApiError::failed("pool name must start with a letter"));
     }
     Ok(())
 }
 
 fn update(call: &Call) -> Outcome {
     let mut world = call.world();
-    let pools = within("update pools failed", changed(call, &world))?;
+    let pools = prefix_error("update pools failed", changed(call, &world))?;
     world.pools = pools;
     Ok(Reply::NULL)
 }
 
-/// The pools after the change; nothing is changed if anything is wrong.
+/// Pools after the requested change, or an error if any part of the request is invalid. The pools
+/// are changed as a whole or not at all.
 fn changed(
     call: &Call,
     world: &World,
-) -> Result<std::collections::BTreeMap<String, Pool>, Refusal> {
+) -> Result<std::collections::BTreeMap<String, Pool>, ApiError> {
     let (params, caller) = (&call.params, &call.caller);
     let id = params.text("poolid").unwrap_or_default();
     let removes = params.flag("delete").unwrap_or_default();
@@ -117,19 +119,19 @@ fn changed(
         let number: u32 = vmid.parse().unwrap_or_default();
         if removes {
             if !pool.vms.remove(&number) {
-                return Err(Refusal::failed(format!("VM {vmid} is not a pool member")));
+                return Err(ApiError::failed(format!("VM {vmid} is not a pool member")));
             }
             continue;
         }
         if !pool.vms.insert(number) {
-            return Err(Refusal::failed(format!("VM {vmid} is already a pool member")));
+            return Err(ApiError::failed(format!("VM {vmid} is already a pool member")));
         }
         let Some((other, from)) = pools.iter_mut().find(|(_, pool)| pool.vms.contains(&number))
         else {
             continue;
         };
         if !moves {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "VM {vmid} belongs already to pool '{other}' and 'allow-move' is not set"
             )));
         }
@@ -139,10 +141,10 @@ fn changed(
     for storage in params.list("storage") {
         world.check_modify(caller, &format!("/storage/{storage}"))?;
         if removes && !pool.storages.remove(storage) {
-            return Err(Refusal::failed(format!("Storage '{storage}' is not a pool member")));
+            return Err(ApiError::failed(format!("Storage '{storage}' is not a pool member")));
         }
         if !removes && !pool.storages.insert(storage.to_owned()) {
-            return Err(Refusal::failed(format!("Storage '{storage}' is already a pool member")));
+            return Err(ApiError::failed(format!("Storage '{storage}' is already a pool member")));
         }
     }
     pools.insert(id.to_owned(), pool);
@@ -152,15 +154,16 @@ fn changed(
 fn delete(call: &Call) -> Outcome {
     let id = call.params.text("poolid").unwrap_or_default();
     let mut world = call.world();
-    within("delete pool failed", check_empty(&world, id))?;
+    prefix_error("delete pool failed", check_empty(&world, id))?;
     world.pools.remove(id);
     let path = format!("/pool/{id}");
     world.access.acl.retain(|entry| entry.path != path);
     Ok(Reply::NULL)
 }
 
-/// Members that are gone do not count.
-fn check_empty(world: &World, id: &str) -> Result<(), Refusal> {
+/// Rejects deletion of a pool that contains pools, VMs or storages. Members that no longer exist
+/// are ignored.
+fn check_empty(world: &World, id: &str) -> Result<(), ApiError> {
     let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
     let below = format!("{id}/");
     let inner = world.pools.keys().find(|other| other.starts_with(&below));
@@ -171,12 +174,12 @@ fn check_empty(world: &World, id: &str) -> Result<(), Refusal> {
         .or_else(|| storage.map(|storage| format!("storage '{storage}'")));
     match content {
         Some(content) => {
-            Err(Refusal::failed(format!("pool '{id}' is not empty (contains {content})")))
+            Err(ApiError::failed(format!("pool '{id}' is not empty (contains {content})")))
         }
         None => Ok(()),
     }
 }
 
-fn missing(id: &str) -> Refusal {
-    Refusal::failed(format!("pool '{id}' does not exist"))
+fn missing(id: &str) -> ApiError {
+    ApiError::failed(format!("pool '{id}' does not exist"))
 }

@@ -1,17 +1,17 @@
-//! Words and shapes that many answers share.
+//! Shared parts of API answers and errors.
 
 use serde_json::{Value as Json, json};
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Outcome, Reply};
 
-/// What goes wrong while a configuration file is locked is told with what was tried, and as 500
-/// whatever it was.
-pub(super) fn within<T>(attempt: &str, result: Result<T, Refusal>) -> Result<T, Refusal> {
-    result.map_err(|refusal| Refusal::failed(format!("{attempt}: {refusal}")))
+/// Prefixes an error with the failed operation and sets its status to 500, as Proxmox does for
+/// errors that occur while a config file is locked.
+pub(super) fn prefix_error<T>(attempt: &str, result: Result<T, ApiError>) -> Result<T, ApiError> {
+    result.map_err(|error| ApiError::failed(format!("{attempt}: {error}")))
 }
 
-/// Flags are numbers in the answers.
+/// Boolean as Proxmox returns it: `0` or `1`.
 pub(super) fn flag(value: bool) -> Json {
     json!(u8::from(value))
 }

@@ -1,4 +1,4 @@
-//! Calls as the gates let them through, for the tests of the handlers.
+//! Test fixture that calls the handlers with verified parameters, as the request gate does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::call::{Call, Outcome, Reply};
 use crate::schema::{Endpoint, Method, Raw, find, verify};
 use crate::site::Site;
 use crate::world::{Caller, Host, User, Vm, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// A site with two hosts and some users, and who answers there.
-pub(crate) struct Bench {
+/// Test site with two hosts and several users.
+pub(crate) struct ApiTestBench {
     pub(crate) site: Arc<Site>,
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl ApiTestBench {
     pub(crate) fn new(release: Release) -> Self {
         let mut world = World::new(release);
         world.cluster_name = Some("lab".to_owned());
@@ -45,7 +45,8 @@ impl Bench {
         self.site.world().vms.insert(vmid, vm);
     }
 
-    /// Makes a call with all its checks, on the host of the path or else on `pve1`.
+    /// Checks permissions and parameters and calls the handler, on the host in the path or else on
+    /// `pve1`.
     pub(crate) fn call(
         &self,
         who: &str,
@@ -84,7 +85,7 @@ pub(crate) fn host(name: &str) -> Host {
     }
 }
 
-/// The data of an answer, whole or part of a list.
+/// Data of a successful answer, without the page information.
 pub(crate) fn data(outcome: Outcome) -> Json {
     match outcome.expect("an answer") {
         Reply::Data(data) => data,
@@ -92,9 +93,9 @@ pub(crate) fn data(outcome: Outcome) -> Json {
     }
 }
 
-/// A refusal as one line: the status, the text, and what is wrong with which parameter.
-pub(crate) fn refusal(outcome: Outcome) -> String {
-    let Refusal { status, message, errors } = outcome.expect_err("a refusal");
+/// Error as one line: status, message, and the message of each invalid parameter.
+pub(crate) fn error_line(outcome: Outcome) -> String {
+    let ApiError { status, message, errors } = outcome.expect_err("an error");
     let errors: String = errors.iter().map(|(name, text)| format!(" [{name}: {text}]")).collect();
     format!("{status} {message}{errors}")
 }

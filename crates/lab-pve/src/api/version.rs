@@ -4,7 +4,7 @@ use super::reply::data;
 use crate::Release;
 use crate::call::{Call, Outcome};
 
-/// The sources that the packages are built from; `/version` shows its first digits.
+/// Commit id of the packages' sources. `/version` returns its first digits.
 fn repository(release: Release) -> &'static str {
     match release {
         Release::V8 => "2a8fee0c5cfde7bb",
@@ -16,7 +16,7 @@ pub(super) fn package(release: Release) -> String {
     format!("pve-manager/{}/{}", release.version(), repository(release))
 }
 
-/// `GET /nodes/{node}/version`.
+/// Answers `GET /nodes/{node}/version`.
 pub(super) fn of_node(call: &Call) -> Outcome {
     let release = call.release;
     data(json!({
@@ -26,7 +26,7 @@ pub(super) fn of_node(call: &Call) -> Outcome {
     }))
 }
 
-/// `GET /version`: as the hosts tell it, and which console the datacenter prefers.
+/// Answers `GET /version`: the version of the hosts and the `console` option of the datacenter.
 pub(super) fn of_cluster(call: &Call) -> Outcome {
     let release = call.release;
     let mut version = json!({

@@ -1,32 +1,32 @@
-//! The HA manager: keeps managed VMs in the state that was asked for, and brings them up elsewhere
-//! when their host is gone.
+//! HA manager: keeps managed VMs in their requested state, and restarts them on another host when
+//! theirs fails.
 //!
-//! Callers only write down what they want. The manager looks every few seconds and gives the work
-//! as tasks of root's, so that what a caller asked for happens some time after the call.
+//! API calls only record a request. The manager runs every few seconds and starts tasks as root, so
+//! a requested change happens some time after the call.
 
-mod place;
+mod host_choice;
+mod manager_action;
+mod manager_round;
 mod request;
-mod round;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::time::Duration;
 
-pub(crate) use place::mates;
+pub(crate) use host_choice::affinity_partners;
+pub(crate) use manager_round::round;
 pub(crate) use request::{request_migrate, request_start, request_stop};
-pub(crate) use round::round;
 
 use super::schema::split_list;
 use super::site::Site;
 use super::vm::timestamp;
-use super::world::{Ha, ServiceState, World};
+use super::world::{Ha, HaServiceState, World};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Looks again and again, for as long as the site is there.
+/// Runs the HA manager for as long as the site exists.
 pub(crate) async fn run(site: Weak<Site>) {
     while let Some(clock) = site.upgrade().map(|site| site.clock) {
         clock.sleep(INTERVAL).await;
@@ -37,19 +37,19 @@ pub(crate) async fn run(site: Weak<Site>) {
 }
 
 impl World {
-    /// Whether a VM is started, stopped and moved by the manager only.
+    /// Whether only the HA manager may start, stop and migrate a VM.
     pub(crate) fn is_ha_managed(&self, vmid: u32) -> bool {
         is_managed(self, &format!("vm:{vmid}"))
     }
 
-    /// How the manager sees a VM, if it is a resource.
+    /// State of a VM in the HA manager, or `None` if it is not an HA resource.
     pub(crate) fn ha_state(&self, vmid: u32) -> Option<&str> {
         let sid = format!("vm:{vmid}");
         let service = self.ha.services.get(&sid).map(|service| service.state.name());
         service.or_else(|| self.ha.resources.get(&sid)?.get("state").map(String::as_str))
     }
 
-    /// More than half of the hosts are there.
+    /// Whether more than half of the hosts are online.
     pub(crate) fn is_quorate(&self) -> bool {
         let online = self.hosts.values().filter(|host| host.online).count();
         online * 2 > self.hosts.len()
@@ -62,7 +62,7 @@ impl Ha {
     }
 }
 
-impl ServiceState {
+impl HaServiceState {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -79,7 +79,7 @@ pub(crate) fn is_managed(world: &World, sid: &str) -> bool {
     world.ha.resources.get(sid).is_some_and(|options| requested(options) != "ignored")
 }
 
-/// The state that is asked for.
+/// Requested state of an HA resource.
 pub(crate) fn requested(options: &BTreeMap<String, String>) -> &str {
     match options.get("state").map_or("started", String::as_str) {
         "enabled" => "started",
@@ -87,23 +87,23 @@ pub(crate) fn requested(options: &BTreeMap<String, String>) -> &str {
     }
 }
 
-/// Asks for a move, which the next round begins.
-pub(crate) fn order_move(world: &mut World, sid: &str, target: &str, online: bool) {
+/// Records a migration request, which the next manager round starts.
+pub(crate) fn record_migration_request(world: &mut World, sid: &str, target: &str, online: bool) {
     if let Some(service) = world.ha.services.get_mut(sid) {
-        service.state = ServiceState::Migrate { target: target.to_owned(), online };
+        service.state = HaServiceState::Migrate { target: target.to_owned(), online };
     }
 }
 
-/// Whoever disables a resource says that he has seen what went wrong.
+/// Resets the error state of a resource, as Proxmox does when a user sets it to `disabled`.
 pub(crate) fn clear_error(world: &mut World, sid: &str) {
     if let Some(service) = world.ha.services.get_mut(sid) {
-        service.state = ServiceState::Stopped;
+        service.state = HaServiceState::Stopped;
         service.failures = 0;
     }
 }
 
-/// Takes a resource out of all rules, and rules that are then empty away.
-pub(crate) fn forget_in_rules(world: &mut World, sid: &str) {
+/// Removes a resource from all rules, and deletes rules that become empty.
+pub(crate) fn remove_from_rules(world: &mut World, sid: &str) {
     world.ha.rules.retain(|_, rule| {
         let list = rule.get("resources").map_or("", String::as_str);
         let left: BTreeSet<&str> = split_list(list).into_iter().filter(|id| *id != sid).collect();
@@ -114,7 +114,7 @@ pub(crate) fn forget_in_rules(world: &mut World, sid: &str) {
     });
 }
 
-/// `Sun Nov 15 09:19:05 2026`, as the manager writes times.
+/// Time in the format of the HA manager: `Sun Nov 15 09:19:05 2026`.
 pub(crate) fn local_time(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =

@@ -1,26 +1,26 @@
-//! What the calls for a managed VM turn into: tasks that only write down what is wanted.
+//! Power and migration calls for an HA-managed VM: tasks that only record the requested state.
 
 use std::sync::Arc;
 
-use super::order_move;
+use super::record_migration_request;
 use crate::site::Site;
-use crate::world::{Caller, Service, ServiceState, World};
+use crate::world::{Caller, HaService, HaServiceState, World};
 
-/// `status/start` of a managed VM.
+/// Handles `status/start` of an HA-managed VM. Returns the UPID of the task.
 pub(crate) fn request_start(site: &Arc<Site>, node: &str, vmid: u32, caller: &Caller) -> String {
     let line = format!("Requesting HA start for VM {vmid}");
-    let write = move |world: &mut World| want(world, vmid, "started");
+    let write = move |world: &mut World| set_requested_state(world, vmid, "started");
     request(site, node, "hastart", vmid, caller, line, write)
 }
 
-/// `status/stop` and `status/shutdown` of a managed VM.
+/// Handles `status/stop` and `status/shutdown` of an HA-managed VM. Returns the UPID of the task.
 pub(crate) fn request_stop(site: &Arc<Site>, node: &str, vmid: u32, caller: &Caller) -> String {
     let line = format!("Requesting HA stop for VM {vmid}");
-    let write = move |world: &mut World| want(world, vmid, "stopped");
+    let write = move |world: &mut World| set_requested_state(world, vmid, "stopped");
     request(site, node, "hastop", vmid, caller, line, write)
 }
 
-/// `migrate` of a managed VM.
+/// Handles `migrate` of an HA-managed VM. Returns the UPID of the task.
 pub(crate) fn request_migrate(
     site: &Arc<Site>,
     node: &str,
@@ -32,8 +32,8 @@ pub(crate) fn request_migrate(
     let target = target.to_owned();
     request(site, node, "hamigrate", vmid, caller, line, move |world| {
         let sid = format!("vm:{vmid}");
-        know(world, vmid);
-        order_move(world, &sid, &target, true);
+        ensure_service(world, vmid);
+        record_migration_request(world, &sid, &target, true);
     })
 }
 
@@ -53,15 +53,15 @@ fn request(
     })
 }
 
-fn want(world: &mut World, vmid: u32, state: &str) {
+fn set_requested_state(world: &mut World, vmid: u32, state: &str) {
     let options = world.ha.resources.entry(format!("vm:{vmid}")).or_default();
     options.insert("state".to_owned(), state.to_owned());
 }
 
-/// A resource that the manager has not looked at yet.
-pub(super) fn know(world: &mut World, vmid: u32) {
+/// Adds the manager state of a resource that the manager has not processed yet.
+pub(super) fn ensure_service(world: &mut World, vmid: u32) {
     let Some(vm) = world.vms.get(&vmid) else { return };
-    let state = if vm.is_running() { ServiceState::Started } else { ServiceState::Stopped };
-    let service = Service { node: vm.node.clone(), state, failures: 0 };
+    let state = if vm.is_running() { HaServiceState::Started } else { HaServiceState::Stopped };
+    let service = HaService { node: vm.node.clone(), state, failures: 0 };
     world.ha.services.entry(format!("vm:{vmid}")).or_insert(service);
 }

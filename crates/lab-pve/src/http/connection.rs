@@ -1,4 +1,5 @@
-//! One connection: request after request, in pveproxy's order of checks, until one side has enough.
+//! HTTP connection: serves requests with the order of checks of `pveproxy`, until one side closes
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,124 +7,130 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::answer::{Answer, Encoding, Format, Manner};
-use super::head::{Head, NoHead};
-use super::text::{self, Params};
-use super::upload::{self, Received, Spoiled};
-use super::wire::{Lost, Wire};
-use super::{Idle, PAGE, Patience};
-use crate::auth::{Credentials, Stranger, is_upload, upload_storage};
-use crate::gate::{Gate, Request, Verdict};
-use crate::record::Entry;
+use super::buffered_stream::{BufferedStream, ConnectionLost};
+use super::request_head::{Head, HeadError};
+use super::response::{Encoding, HttpResponse, OutputFormat, ResponseOptions};
+use super::upload::{self, ReceivedUpload, UploadError};
+use super::url_encoding::{self, Params};
+use super::{IdleSignals, PAGE, Timeouts};
+use crate::auth::{AuthFailure, Credentials, is_upload, upload_storage};
+use crate::gate::{ApiRequest, Gate, GateOutcome};
+use crate::request_log::LogEntry;
 use crate::world::Caller;
 
-/// How often a connection is used before it is closed.
-const REQUESTS: u32 = 100;
+/// Maximum number of requests per connection.
+const MAX_REQUESTS: u32 = 100;
 const MAX_BODY: u64 = 512 * 1024;
-/// How long those who are not let in wait for their answer.
-const PENALTY: Duration = Duration::from_secs(3);
+/// Delay of the response to a request that failed authentication.
+const AUTH_FAILURE_DELAY: Duration = Duration::from_secs(3);
 
-pub(super) struct Connection<S> {
-    pub(super) wire: Wire<S>,
+/// HTTP connection with a client.
+pub(super) struct HttpConnection<S> {
+    pub(super) stream: BufferedStream<S>,
     pub(super) gate: Arc<Gate>,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     pub(super) is_tls: bool,
 }
 
-/// An answer, and whether it is held back for a while.
-struct Decided {
-    answer: Answer,
-    penalty: bool,
+/// Response, and whether it is delayed because authentication failed.
+struct PreparedAnswer {
+    answer: HttpResponse,
+    delayed: bool,
 }
 
-impl From<Answer> for Decided {
-    fn from(answer: Answer) -> Self {
-        Self { answer, penalty: false }
+impl From<HttpResponse> for PreparedAnswer {
+    fn from(answer: HttpResponse) -> Self {
+        Self { answer, delayed: false }
     }
 }
 
-/// A path under `/api2`, taken apart.
+/// Format and path of a request below `/api2`.
 struct ApiPath {
     format: String,
     path: String,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
-    pub(super) async fn serve(mut self, mut idle: Idle) {
-        for left in (0..REQUESTS).rev() {
-            if self.wire.waiting().is_empty() {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpConnection<S> {
+    pub(super) async fn serve(mut self, mut idle: IdleSignals) {
+        for left in (0..MAX_REQUESTS).rev() {
+            if self.stream.buffered().is_empty() {
                 let first = tokio::select! {
-                    first = self.wire.more(self.patience.idle) => first,
-                    () = idle.must_go() => Err(Lost::Silent),
+                    first = self.stream.more(self.timeouts.idle) => first,
+                    () = idle.wait_for_close() => Err(ConnectionLost::TimedOut),
                 };
                 if first.is_err() {
                     break;
                 }
             }
             let may_stay = left > 0 && !*idle.stop.borrow();
-            match self.exchange(may_stay).await {
+            match self.handle_request(may_stay).await {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Without a goodbye: the client sees a connection that broke.
+                // The connection is closed without a TLS close notification, as after a network
+                // failure.
                 Err(_) => return,
             }
         }
-        self.wire.close().await;
+        self.stream.close().await;
     }
 
-    /// One request and its answer. Whether the connection goes on.
-    async fn exchange(&mut self, may_stay: bool) -> Result<bool, Lost> {
-        let reading = Head::read(&mut self.wire, self.patience.head);
-        let Ok(head) = tokio::time::timeout(self.patience.head, reading).await else {
-            return Err(Lost::Silent);
+    /// Handles one request. Returns whether the connection stays open.
+    async fn handle_request(&mut self, may_stay: bool) -> Result<bool, ConnectionLost> {
+        let reading = Head::read(&mut self.stream, self.timeouts.head);
+        let Ok(head) = tokio::time::timeout(self.timeouts.head, reading).await else {
+            return Err(ConnectionLost::TimedOut);
         };
         let head = match head {
             Ok(head) => head,
-            Err(NoHead::Refused(answer)) => {
-                let manner = self.manner(0, false, Encoding::Plain);
-                self.wire.send(&answer.bytes(manner), self.patience.body).await?;
+            Err(HeadError::Rejected(answer)) => {
+                let options = self.response_options(0, false, Encoding::Plain);
+                self.stream.send(&answer.bytes(options), self.timeouts.body).await?;
                 return Ok(false);
             }
-            Err(NoHead::Lost(lost)) => return Err(lost),
+            Err(HeadError::ConnectionLost(lost)) => return Err(lost),
         };
-        let mut entry = Entry::begin(&self.gate.site.clock, &head.method);
-        let decided = self.decide(&head, &mut entry).await;
-        let Decided { answer, penalty } = match decided {
-            Ok(decided) => decided,
+        let mut entry = LogEntry::begin(&self.gate.site.clock, &head.method);
+        let prepared = self.prepare_answer(&head, &mut entry).await;
+        let PreparedAnswer { answer, delayed } = match prepared {
+            Ok(prepared) => prepared,
             Err(lost) => {
                 self.gate.record(entry, None);
                 return Err(lost);
             }
         };
-        if penalty {
-            self.gate.site.clock.sleep(PENALTY).await;
+        if delayed {
+            self.gate.site.clock.sleep(AUTH_FAILURE_DELAY).await;
         }
-        self.gate.record(entry, Some(answer.as_recorded()));
+        self.gate.record(entry, Some(answer.for_log()));
         let uploaded = head.method == "POST" && is_upload_target(&head);
         let keep =
-            may_stay && self.is_tls && !answer.is_refusal() && !uploaded && !head.wants_close();
-        let manner = self.manner(head.minor, keep, accepted(&head));
-        self.wire.send(&answer.bytes(manner), self.patience.body).await?;
+            may_stay && self.is_tls && !answer.is_error() && !uploaded && !head.wants_close();
+        let options = self.response_options(head.minor, keep, accepted(&head));
+        self.stream.send(&answer.bytes(options), self.timeouts.body).await?;
         Ok(keep)
     }
 
-    fn manner(&self, minor: u8, keep: bool, encoding: Encoding) -> Manner {
-        Manner { minor, keep, encoding, now: self.gate.site.now() }
+    fn response_options(&self, minor: u8, keep: bool, encoding: Encoding) -> ResponseOptions {
+        ResponseOptions { minor, keep, encoding, now: self.gate.site.now() }
     }
 
-    async fn decide(&mut self, head: &Head, entry: &mut Entry) -> Result<Decided, Lost> {
+    async fn prepare_answer(
+        &mut self,
+        head: &Head,
+        entry: &mut LogEntry,
+    ) -> Result<PreparedAnswer, ConnectionLost> {
         let (path, query) = head.path_and_query();
-        let path = text::unescape(path);
+        let path = url_encoding::unescape(path);
         entry.path.clone_from(&path);
-        if let Some(answer) = self.refuse_head(head) {
+        if let Some(answer) = self.head_error(head) {
             return Ok(answer.into());
         }
         let contacted = self.gate.contacted(head.header("Host"));
-        let Some(contacted) = contacted else { return Err(Lost::Cut) };
+        let Some(contacted) = contacted else { return Err(ConnectionLost::Cut) };
         let api = match path.strip_prefix("/api2") {
             Some(rest) => match ApiPath::parse(rest) {
                 Some(api) => Some(api),
-                None => return Ok(Answer::error(501, "no such uri").into()),
+                None => return Ok(HttpResponse::error(501, "no such uri").into()),
             },
             None => None,
         };
@@ -136,29 +143,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                 head.header("CSRFPreventionToken"),
             );
             with_token = shown.token.is_some();
-            match self.gate.admit(&head.method, &api.path, &shown) {
+            match self.gate.authenticate(&head.method, &api.path, &shown) {
                 Ok(admitted) => caller = admitted,
-                Err(stranger) => return Ok(stranger.into()),
+                Err(failure) => return Ok(failure.into()),
             }
-            if let Some(refused) = self.refuse_upload(head, api, caller.as_ref()) {
-                return Ok(refused);
+            if let Some(rejected) = self.upload_error(head, api, caller.as_ref()) {
+                return Ok(rejected);
             }
         }
         let (mut params, upload) = match self.body(head, api.as_ref(), &contacted).await? {
-            Ok(Body::None) => (Params::new(), None),
-            Ok(Body::Params(params)) => (params, None),
-            Ok(Body::File(Received { params, upload })) => (params, Some(upload)),
+            Ok(RequestBody::None) => (Params::new(), None),
+            Ok(RequestBody::Params(params)) => (params, None),
+            Ok(RequestBody::File(ReceivedUpload { params, upload })) => (params, Some(upload)),
             Err(answer) => return Ok(answer.into()),
         };
         let Some(ApiPath { format, path }) = api else {
-            return Ok(self.outside(&head.method, &path).into());
+            return Ok(self.non_api_answer(&head.method, &path).into());
         };
-        let Some(format) = Format::parse(&format) else {
+        let Some(format) = OutputFormat::parse(&format) else {
             let text = format!("no formatter for uri {path}, {format}");
-            return Ok(Answer::error(501, &text).into());
+            return Ok(HttpResponse::error(501, &text).into());
         };
-        // What stands in the query goes before the body; a form with a file goes before the query.
-        for (name, value) in text::form(query) {
+        // Query parameters take precedence over the body; the form fields of an upload take
+        // precedence over the query.
+        for (name, value) in url_encoding::form(query) {
             if upload.is_none() || !params.contains_key(&name) {
                 params.insert(name, value);
             }
@@ -166,54 +174,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         params.remove("_dc");
         entry.params.clone_from(&params);
         let method = head.method.clone();
-        let request = Request { method, path, params, caller, with_token, contacted, upload };
+        let request = ApiRequest { method, path, params, caller, with_token, contacted, upload };
         match self.gate.answer(request).await {
-            Verdict::Answer(outcome) => {
-                let penalty = matches!(&outcome, Err(refusal) if refusal.status == 401);
-                Ok(Decided { answer: Answer::of(outcome, format), penalty })
+            GateOutcome::Answer(outcome) => {
+                let delayed = matches!(&outcome, Err(api_error) if api_error.status == 401);
+                Ok(PreparedAnswer { answer: HttpResponse::of(outcome, format), delayed })
             }
-            Verdict::Stranger => Ok(Stranger::Failed.into()),
-            Verdict::Cut => Err(Lost::Cut),
+            GateOutcome::AuthFailure => Ok(AuthFailure::Failed.into()),
+            GateOutcome::Cut => Err(ConnectionLost::Cut),
         }
     }
 
-    /// What can be said by the head alone.
-    fn refuse_head(&self, head: &Head) -> Option<Answer> {
+    /// Error that follows from the request line and headers alone.
+    fn head_error(&self, head: &Head) -> Option<HttpResponse> {
         if !matches!(head.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
             let text = format!("method '{}' not available", head.method);
-            return Some(Answer::bare(501, &text));
+            return Some(HttpResponse::without_body(501, &text));
         }
         if let Some(coding) = head.header("Transfer-Encoding") {
             return Some(if coding.eq_ignore_ascii_case("chunked") {
-                Answer::error(501, "chunked transfer encoding not supported")
+                HttpResponse::error(501, "chunked transfer encoding not supported")
             } else {
-                Answer::error(501, &format!("Unknown transfer encoding '{coding}'"))
+                HttpResponse::error(501, &format!("Unknown transfer encoding '{coding}'"))
             });
         }
         if self.is_tls {
             return None;
         }
         let Some(host) = head.header("Host") else {
-            return Some(Answer::error(400, "bad request"));
+            return Some(HttpResponse::error(400, "bad request"));
         };
         let location = format!("https://{host}{}", head.target);
         Some(match head.method.as_str() {
-            "GET" => Answer::redirect(301, "Moved Permanently", location),
-            _ => Answer::redirect(308, "Permanent Redirect", location),
+            "GET" => HttpResponse::redirect(301, "Moved Permanently", location),
+            _ => HttpResponse::redirect(308, "Permanent Redirect", location),
         })
     }
 
-    /// Files need no second token, so the right to upload is looked at before anything is read.
-    fn refuse_upload(
+    /// Checks the permission to upload before the body is read, because uploads need no CSRF token.
+    fn upload_error(
         &self,
         head: &Head,
         api: &ApiPath,
         caller: Option<&Caller>,
-    ) -> Option<Decided> {
+    ) -> Option<PreparedAnswer> {
         let storage = upload_storage(&head.method, &api.path)?;
-        let refusal = self.gate.may_upload(caller?, storage).err()?;
-        let answer = Answer::bare(refusal.status, &refusal.message);
-        Some(Decided { answer, penalty: true })
+        let error = self.gate.may_upload(caller?, storage).err()?;
+        let answer = HttpResponse::without_body(error.status, &error.message);
+        Some(PreparedAnswer { answer, delayed: true })
     }
 
     async fn body(
@@ -221,73 +229,80 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         head: &Head,
         api: Option<&ApiPath>,
         contacted: &str,
-    ) -> Result<Result<Body, Answer>, Lost> {
+    ) -> Result<Result<RequestBody, HttpResponse>, ConnectionLost> {
         let Some(length) = head.body_length() else {
-            return Ok(Err(Answer::error(400, "bad request")));
+            return Ok(Err(HttpResponse::error(400, "bad request")));
         };
         if length == 0 {
-            return Ok(Ok(Body::None));
+            return Ok(Ok(RequestBody::None));
         }
         if !matches!(head.method.as_str(), "PUT" | "POST") {
             let text = format!("Unexpected content for method '{}'", head.method);
-            return Ok(Err(Answer::error(501, &text)));
+            return Ok(Err(HttpResponse::error(501, &text)));
         }
         let content_type = head.content_type();
         let is_upload = api.is_some_and(|api| is_upload(&head.method, &api.path));
         if let Some(("multipart/form-data", Some(boundary))) = content_type
             && is_upload
         {
-            self.go_on(head).await?;
+            self.send_continue(head).await?;
             let site = Arc::clone(&self.gate.site);
-            let file =
-                upload::receive(&mut self.wire, boundary, length, &site, contacted, self.patience);
+            let file = upload::receive(
+                &mut self.stream,
+                boundary,
+                length,
+                &site,
+                contacted,
+                self.timeouts,
+            );
             return match file.await {
-                Ok(received) => Ok(Ok(Body::File(received))),
-                Err(Spoiled::Told(text)) => Ok(Err(Answer::error(500, &text))),
-                Err(Spoiled::Lost(lost)) => Err(lost),
+                Ok(received) => Ok(Ok(RequestBody::File(received))),
+                Err(UploadError::Message(text)) => Ok(Err(HttpResponse::error(500, &text))),
+                Err(UploadError::ConnectionLost(lost)) => Err(lost),
             };
         }
         if length > MAX_BODY {
-            return Ok(Err(Answer::error(501, "for data too large")));
+            return Ok(Err(HttpResponse::error(501, "for data too large")));
         }
         let kind = content_type.map(|(kind, _)| kind);
         if !matches!(kind, None | Some("application/x-www-form-urlencoded" | "application/json")) {
             let given = head.header("Content-Type").unwrap_or_default();
             let text = format!("upload 'Content-Type '{given}' not implemented");
-            return Ok(Err(Answer::error(506, &text)));
+            return Ok(Err(HttpResponse::error(506, &text)));
         }
-        self.go_on(head).await?;
+        self.send_continue(head).await?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let bytes = self.wire.exactly(length, self.patience.body).await?;
-        Ok(read_params(&bytes, kind == Some("application/json")).map(Body::Params))
+        let bytes = self.stream.exactly(length, self.timeouts.body).await?;
+        Ok(read_params(&bytes, kind == Some("application/json")).map(RequestBody::Params))
     }
 
-    /// Tells a client that waits to be told.
-    async fn go_on(&mut self, head: &Head) -> Result<(), Lost> {
+    /// Sends `100 Continue` if the client expects it.
+    async fn send_continue(&mut self, head: &Head) -> Result<(), ConnectionLost> {
         let expects = head.header("Expect");
         if expects.is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
-            self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n", self.patience.body).await?;
+            self.stream.send(b"HTTP/1.1 100 Continue\r\n\r\n", self.timeouts.body).await?;
         }
         Ok(())
     }
 
-    /// What is not the API: where the web interface would be.
-    fn outside(&self, method: &str, path: &str) -> Answer {
+    /// Response for a path outside the API, where Proxmox serves the web interface.
+    fn non_api_answer(&self, method: &str, path: &str) -> HttpResponse {
         match (method, path) {
-            ("GET", "/") => Answer::page(PAGE),
-            _ => Answer::error(500, &format!("no such file '{path}'\n")),
+            ("GET", "/") => HttpResponse::page(PAGE),
+            _ => HttpResponse::error(500, &format!("no such file '{path}'\n")),
         }
     }
 }
 
-enum Body {
+/// Parsed body of a request.
+enum RequestBody {
     None,
     Params(Params),
-    File(Received),
+    File(ReceivedUpload),
 }
 
 impl ApiPath {
-    /// `/json/nodes/pve` and the like; slashes before the format may be several.
+    /// Parses `/json/nodes/pve`. Several slashes before the format are accepted.
     fn parse(rest: &str) -> Option<Self> {
         let named = rest.trim_start_matches('/');
         if named.len() == rest.len() {
@@ -301,25 +316,25 @@ impl ApiPath {
     }
 }
 
-impl From<Stranger> for Decided {
-    fn from(stranger: Stranger) -> Self {
-        Self { answer: Answer::bare(401, stranger.reason()), penalty: true }
+impl From<AuthFailure> for PreparedAnswer {
+    fn from(failure: AuthFailure) -> Self {
+        Self { answer: HttpResponse::without_body(401, failure.reason()), delayed: true }
     }
 }
 
-fn read_params(bytes: &[u8], is_json: bool) -> Result<Params, Answer> {
+fn read_params(bytes: &[u8], is_json: bool) -> Result<Params, HttpResponse> {
     if !is_json {
-        return Ok(text::form(&String::from_utf8_lossy(bytes)));
+        return Ok(url_encoding::form(&String::from_utf8_lossy(bytes)));
     }
     match serde_json::from_slice(bytes) {
         Ok(Json::Object(params)) => Ok(params),
-        Ok(_) => Err(Answer::error(500, "Not a HASH reference\n")),
-        Err(error) => Err(Answer::error(500, &format!("malformed JSON string: {error}\n"))),
+        Ok(_) => Err(HttpResponse::error(500, "Not a HASH reference\n")),
+        Err(error) => Err(HttpResponse::error(500, &format!("malformed JSON string: {error}\n"))),
     }
 }
 
 fn is_upload_target(head: &Head) -> bool {
-    let path = text::unescape(head.path_and_query().0);
+    let path = url_encoding::unescape(head.path_and_query().0);
     let api = path.strip_prefix("/api2").and_then(ApiPath::parse);
     api.is_some_and(|api| is_upload(&head.method, &api.path))
 }

@@ -1,16 +1,17 @@
-//! HTTP as pveproxy speaks it: its limits, its order of checks, its headers and its bad manners.
+//! HTTP server that behaves like `pveproxy`: limits, order of checks, headers and deviations from
+//! the standard.
 //!
-//! The connections are read here and not by a library: pveproxy reads line by line, has limits and
-//! answers of its own for what is malformed, and puts its messages into the status line. A library
-//! that is good at HTTP answers all of these in its own way, before anybody is asked.
+//! It does not use an HTTP library. `pveproxy` reads line by line, has its own limits and responses
+//! for malformed requests, and puts messages into the status line. A library would handle all of
+//! these in its own way before this code runs.
 
-mod answer;
+mod buffered_stream;
 mod connection;
-mod head;
 mod multipart;
-mod text;
+mod request_head;
+mod response;
 mod upload;
-mod wire;
+mod url_encoding;
 
 use std::fmt;
 use std::io;
@@ -25,33 +26,34 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use connection::Connection;
-pub(crate) use text::{Params, unescape};
-use wire::Wire;
+use buffered_stream::BufferedStream;
+use connection::HttpConnection;
+pub(crate) use url_encoding::{Params, unescape};
 
 use super::gate::Gate;
 
-/// What is read from a socket at a time. The TLS library alone asks for 4 KiB, and a file is many of those.
-const AHEAD: usize = 64 * 1024;
-/// The first byte of a TLS connection.
+/// Read buffer size of a socket. The TLS library alone reads 4 KiB at a time, which is slow for
+/// uploads.
+const READ_BUFFER: usize = 64 * 1024;
+/// First byte of a TLS connection: content type `handshake`.
 const HANDSHAKE: u8 = 22;
 
 const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>talmox lab</title></head><body>\
 <h1>talmox lab</h1><p>This is a simulated Proxmox VE. It has no web interface; the API is at \
 <code>/api2/json</code>.</p></body></html>\n";
 
-/// How long a client is waited for, in real time.
+/// Client timeouts, in real time.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the next request on an open connection.
+pub struct Timeouts {
+    /// Wait for the next request on an open connection.
     pub idle: Duration,
-    /// For the whole head of a request, and for the TLS handshake.
+    /// Wait for the complete request head, and for the TLS handshake.
     pub head: Duration,
-    /// For the next bytes of a body, and until an answer is taken.
+    /// Wait for the next bytes of a body, and for the client to accept a response.
     pub body: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             idle: Duration::from_secs(5),
@@ -61,12 +63,12 @@ impl Default for Patience {
     }
 }
 
-/// Serves a listening socket until told to stop.
+/// Serves a listening socket until `stop` is set.
 pub struct Server {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
     pub gate: Arc<Gate>,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 impl fmt::Debug for Server {
@@ -77,35 +79,39 @@ impl fmt::Debug for Server {
 
 impl Server {
     pub async fn run(self, stop: watch::Receiver<bool>) {
-        let mut told = stop.clone();
+        let mut stop_signal = stop.clone();
         let mut open = JoinSet::new();
         let crowded = Arc::new(Notify::new());
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => {
                     if let Ok((socket, _)) = accepted {
-                        let idle = Idle { stop: stop.clone(), crowded: Arc::clone(&crowded) };
+                        let idle = IdleSignals { stop: stop.clone(), crowded: Arc::clone(&crowded) };
                         open.spawn(self.connection(socket, idle));
                     } else {
-                        // Too many open files: whoever only sits there makes room for others.
+                        // Too many open files: idle connections are closed.
                         crowded.notify_waiters();
                         Clock::real().sleep(Duration::from_millis(20)).await;
                     }
                 }
                 Some(_) = open.join_next() => {}
-                () = stopped(&mut told) => break,
+                () = stopped(&mut stop_signal) => break,
             }
         }
-        // Answers that are under way are finished, within reason.
+        // Responses in progress get a limited time to finish.
         let finished = async { while open.join_next().await.is_some() {} };
         tokio::time::timeout(Duration::from_secs(2), finished).await.ok();
     }
 
-    fn connection(&self, socket: TcpStream, idle: Idle) -> impl Future<Output = ()> + Send + use<> {
-        let (gate, tls, patience) = (Arc::clone(&self.gate), self.tls.clone(), self.patience);
+    fn connection(
+        &self,
+        socket: TcpStream,
+        idle: IdleSignals,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (gate, tls, timeouts) = (Arc::clone(&self.gate), self.tls.clone(), self.timeouts);
         async move {
-            // A client that says nothing, or nonsense, is nobody to tell anything to.
-            serve(socket, gate, tls, patience, idle).await.ok();
+            // A client that sends nothing or no TLS handshake gets no response.
+            serve(socket, gate, tls, timeouts, idle).await.ok();
         }
     }
 }
@@ -114,38 +120,38 @@ async fn serve(
     socket: TcpStream,
     gate: Arc<Gate>,
     tls: TlsAcceptor,
-    patience: Patience,
-    mut idle: Idle,
+    timeouts: Timeouts,
+    mut idle: IdleSignals,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut first = [0];
     let peeked = tokio::select! {
-        peeked = tokio::time::timeout(patience.idle, socket.peek(&mut first)) => peeked,
-        () = idle.must_go() => return Ok(()),
+        peeked = tokio::time::timeout(timeouts.idle, socket.peek(&mut first)) => peeked,
+        () = idle.wait_for_close() => return Ok(()),
     };
     if peeked?? == 0 {
         return Ok(());
     }
     if first == [HANDSHAKE] {
-        let socket = BufReader::with_capacity(AHEAD, socket);
-        let stream = tokio::time::timeout(patience.head, tls.accept(socket)).await??;
-        let wire = Wire::new(stream);
-        Connection { wire, gate, patience, is_tls: true }.serve(idle).await;
+        let socket = BufReader::with_capacity(READ_BUFFER, socket);
+        let stream = tokio::time::timeout(timeouts.head, tls.accept(socket)).await??;
+        let stream = BufferedStream::new(stream);
+        HttpConnection { stream, gate, timeouts, is_tls: true }.serve(idle).await;
     } else {
-        let wire = Wire::new(socket);
-        Connection { wire, gate, patience, is_tls: false }.serve(idle).await;
+        let stream = BufferedStream::new(socket);
+        HttpConnection { stream, gate, timeouts, is_tls: false }.serve(idle).await;
     }
     Ok(())
 }
 
-/// Why a connection that has nothing to do may be closed.
-struct Idle {
+/// Signals that close an idle connection.
+struct IdleSignals {
     stop: watch::Receiver<bool>,
     crowded: Arc<Notify>,
 }
 
-impl Idle {
-    async fn must_go(&mut self) {
+impl IdleSignals {
+    async fn wait_for_close(&mut self) {
         tokio::select! {
             () = stopped(&mut self.stop) => {}
             () = self.crowded.notified() => {}

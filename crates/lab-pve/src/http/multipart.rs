@@ -1,58 +1,63 @@
-//! The form that a file comes in, read as it arrives with little memory.
+//! Streaming parser of the multipart form of an upload.
 //!
-//! pveproxy knows no general form. It wants the fields `content`, `checksum-algorithm` and `checksum`,
-//! in this order, each of them optional, then the file, which ends at the closing boundary. Any other field
-//! before the file is taken for a part of the header of what follows it, which then makes no sense.
+//! `pveproxy` does not parse general forms. It expects the fields `content`, `checksum-algorithm`
+//! and `checksum` in this order, each optional, then the file, which ends at the closing boundary.
+//! It parses any other field before the file as part of the header of the next field, which then is
+//! invalid.
 
 use memchr::memmem::{self, Finder};
 
-/// Files leave in pieces of this size and little more. Much bigger ones fall out of the cache before they are written.
+/// Size of the pieces in which the file is written. Much larger pieces leave the CPU cache before
+/// they are written.
 const BLOCK: usize = 256 * 1024;
-/// What a block must have room for: a piece, and what may stand before the file.
-pub(super) const ROOM: usize = MAX_FIELDS + BLOCK;
-/// Pieces end where pages do, so that each page of the file is written once and as a whole.
+/// Required capacity of a block: one piece, and the fields before the file.
+pub(super) const BLOCK_CAPACITY: usize = MAX_FIELDS + BLOCK;
+/// Pieces end at page boundaries, so that each page of the file is written once.
 const PAGE: usize = 4096;
-/// All that may stand before the file.
+/// Maximum length in bytes of the fields before the file.
 const MAX_FIELDS: usize = 64 * 1024;
 
 const FIELDS: [&str; 3] = ["content", "checksum-algorithm", "checksum"];
 
+/// Parser of the multipart form of an upload.
 #[derive(Debug)]
 pub(super) struct Multipart {
-    /// What parts begin with.
+    /// Boundary that starts a part of the form.
     delimiter: Finder<'static>,
-    /// What ends the file.
+    /// Closing boundary, which ends the file.
     end: Finder<'static>,
-    state: State,
+    state: ParserState,
     pending: Vec<u8>,
-    /// The beginning of `pending` that surely belongs to the file and waits to be taken.
-    ready: Option<Ready>,
-    /// How much of `pending` was searched for the end.
+    /// Prefix of `pending` that belongs to the file and can be taken.
+    ready: Option<ReadyPiece>,
+    /// Length of the prefix of `pending` that was searched for the closing boundary.
     searched: usize,
-    /// Fields and their values, in the order they came.
+    /// Fields and their values in the order received.
     parts: Vec<(&'static str, String)>,
     pub(super) filename: Option<String>,
 }
 
+/// Piece of the file that can be written.
 #[derive(Clone, Copy, Debug)]
-struct Ready {
-    /// So many bytes of the file.
+struct ReadyPiece {
+    /// Number of bytes of the file.
     length: usize,
-    /// So many bytes of the form: more at the end, where the boundary follows.
+    /// Number of form bytes, which at the end of the file includes the boundary.
     used: usize,
 }
 
+/// State of the form parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Up to the first boundary.
+enum ParserState {
+    /// Before the first boundary of the form.
     Preamble,
-    /// At a boundary.
+    /// At a boundary, before a field or the file.
     Fields,
-    /// In the file.
+    /// Inside the file of the form.
     File,
     Done,
-    /// Nothing that comes can make it whole again.
-    Spoiled,
+    /// Invalid form; all further input is ignored.
+    Invalid,
 }
 
 impl Multipart {
@@ -60,8 +65,8 @@ impl Multipart {
         Self {
             delimiter: Finder::new(&format!("--{boundary}")).into_owned(),
             end: Finder::new(&format!("--{boundary}--")).into_owned(),
-            state: State::Preamble,
-            pending: Vec::with_capacity(ROOM),
+            state: ParserState::Preamble,
+            pending: Vec::with_capacity(BLOCK_CAPACITY),
             ready: None,
             searched: 0,
             parts: vec![],
@@ -70,40 +75,43 @@ impl Multipart {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ParserState::Done
     }
 
-    /// The fields that came before the file.
+    /// Form fields received before the file.
     pub(super) fn fields(&self) -> &[(&'static str, String)] {
         &self.parts
     }
 
-    /// Where more of the body goes, behind what is there already. There is always room, once what is ready was taken.
+    /// Buffer to which the caller appends the next bytes of the body. It has room after the ready
+    /// piece was taken.
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
 
-    /// Looks at what came; says whether a piece of the file can be taken.
+    /// Parses the buffered bytes. Returns whether a piece of the file can be taken.
     pub(super) fn advance(&mut self) -> Result<bool, String> {
-        if matches!(self.state, State::Done | State::Spoiled) {
+        if matches!(self.state, ParserState::Done | ParserState::Invalid) {
             self.pending.clear();
             return Ok(false);
         }
-        if self.state == State::Preamble {
+        if self.state == ParserState::Preamble {
             self.skip_preamble();
         }
-        while self.state == State::Fields && self.next_part()? {}
+        while self.state == ParserState::Fields && self.next_part()? {}
         match self.state {
-            State::File => self.file(),
-            State::Preamble | State::Fields if self.pending.len() > MAX_FIELDS => self.spoil(),
+            ParserState::File => self.file(),
+            ParserState::Preamble | ParserState::Fields if self.pending.len() > MAX_FIELDS => {
+                self.discard();
+            }
             _ => {}
         }
         Ok(self.ready.is_some())
     }
 
-    /// The piece that is ready, in its block. What comes next goes to the `empty` one.
+    /// Ready piece of the file, in its buffer. `empty` becomes the new buffer.
     pub(super) fn take(&mut self, mut empty: Vec<u8>) -> Vec<u8> {
-        let ready = self.ready.take().unwrap_or(Ready { length: 0, used: 0 });
+        let ready = self.ready.take().unwrap_or(ReadyPiece { length: 0, used: 0 });
         empty.clear();
         empty.extend_from_slice(&self.pending[ready.used..]);
         let mut piece = std::mem::replace(&mut self.pending, empty);
@@ -111,19 +119,19 @@ impl Multipart {
         piece
     }
 
-    fn spoil(&mut self) {
-        self.state = State::Spoiled;
+    fn discard(&mut self) {
+        self.state = ParserState::Invalid;
         self.pending.clear();
     }
 
     fn skip_preamble(&mut self) {
         if let Some((at, _)) = self.delimiter(0) {
             self.pending.drain(..at);
-            self.state = State::Fields;
+            self.state = ParserState::Fields;
         }
     }
 
-    /// Where the next `--boundary` with its line end begins and ends.
+    /// Start and end of the next `--boundary` line.
     fn delimiter(&self, from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         loop {
@@ -137,8 +145,8 @@ impl Multipart {
         }
     }
 
-    /// Reads the part that begins here, if all of it is here: a field to its end, a file to the end of
-    /// its headers.
+    /// Parses the part at the start of the buffer if it is complete: a field up to its end, a file
+    /// up to the end of its headers.
     fn next_part(&mut self) -> Result<bool, String> {
         let Some((_, start)) = self.delimiter(0) else { return Ok(false) };
         let Some((headers, body)) = self.headers(start) else { return Ok(false) };
@@ -152,22 +160,22 @@ impl Multipart {
             }
             self.filename = Some(filename.trim().to_owned());
             self.pending.drain(..body);
-            self.state = State::File;
+            self.state = ParserState::File;
             return Ok(false);
         }
         if field_disposition(first) == Some(("form-data", "filename")) {
-            // A file without a name: whoever looks at the parameters says so.
+            // A missing file name is reported by the parameter check.
             self.pending.drain(..body);
-            self.state = State::File;
+            self.state = ParserState::File;
             return Ok(false);
         }
         let Some((end, _)) = self.delimiter(body) else { return Ok(false) };
         let disposition = headers.lines().find_map(field_disposition);
         let (kind, name) = disposition.unwrap_or(("form-data", ""));
         expect_form_data(kind)?;
-        let Some(field) = self.wanted(name) else {
+        let Some(field) = self.permitted_field(name) else {
             self.expect_in_order(name)?;
-            return self.misread(start, end);
+            return self.parse_merged_part(start, end);
         };
         let value = String::from_utf8_lossy(&self.pending[body..end]).trim().to_owned();
         self.parts.push((field, value));
@@ -175,15 +183,15 @@ impl Multipart {
         Ok(true)
     }
 
-    /// The field of this name, if it may come now.
-    fn wanted(&self, name: &str) -> Option<&'static str> {
+    /// Field of this name, if the order permits it now.
+    fn permitted_field(&self, name: &str) -> Option<&'static str> {
         let last = self.parts.last().and_then(|(last, _)| place(last));
         let found = place(name)?;
         (last.is_none_or(|last| found > last)).then_some(FIELDS[found])
     }
 
-    /// Refuses a known field that comes too late: pveproxy looked for it first, and took those before it for a part
-    /// of its header.
+    /// Rejects a known field in the wrong position. `pveproxy` searches for it first and parses the
+    /// fields before it as part of its header.
     fn expect_in_order(&self, name: &str) -> Result<(), String> {
         let (Some(_), Some((last, value))) = (place(name), self.parts.last()) else {
             return Ok(());
@@ -194,9 +202,9 @@ impl Multipart {
         ))
     }
 
-    /// Waits for a part that pveproxy understands behind the unwanted field at `start`, and reads both as one, as
-    /// pveproxy does: its patterns do not stop at the end of a line.
-    fn misread(&self, start: usize, mut end: usize) -> Result<bool, String> {
+    /// Waits for a part that `pveproxy` understands after the unknown field at `start`, and parses
+    /// both as one, because the patterns of `pveproxy` match across lines.
+    fn parse_merged_part(&self, start: usize, mut end: usize) -> Result<bool, String> {
         const HEADER: &str = "Content-Disposition: ";
         loop {
             let Some((_, after)) = self.delimiter(end) else { return Ok(false) };
@@ -225,7 +233,7 @@ impl Multipart {
         }
     }
 
-    /// The header lines from here to the empty one, and where that ends.
+    /// Header lines from `start` to the empty line, and the position after it.
     fn headers(&self, start: usize) -> Option<(String, usize)> {
         let rest = &self.pending[start..];
         let ends = [&b"\r\n\r\n"[..], b"\n\n", b"\r\n\n", b"\n\r\n"].into_iter();
@@ -236,23 +244,23 @@ impl Multipart {
     }
 
     fn file(&mut self) {
-        // The line end before the boundary belongs to it.
+        // The line break before the boundary is not part of the file.
         let kept = self.end.needle().len() + 2;
         let from = self.searched.saturating_sub(kept);
         if let Some(at) = self.end.find(&self.pending[from..]) {
-            self.state = State::Done;
+            self.state = ParserState::Done;
             let file = &self.pending[..from + at];
             let line =
                 file.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line));
             let length = line.unwrap_or(file).len();
-            self.ready = Some(Ready { length, used: self.pending.len() });
+            self.ready = Some(ReadyPiece { length, used: self.pending.len() });
             return;
         }
         self.searched = self.pending.len();
         let full = self.pending.len().saturating_sub(kept) / PAGE * PAGE;
         if full >= BLOCK {
             self.searched -= full;
-            self.ready = Some(Ready { length: full, used: full });
+            self.ready = Some(ReadyPiece { length: full, used: full });
         }
     }
 }
@@ -268,7 +276,8 @@ fn expect_form_data(kind: &str) -> Result<(), String> {
     }
 }
 
-/// Kind, name and file name of a part that holds a file. The order and the quotes are fixed.
+/// Disposition, field name and file name of a file part. `pveproxy` requires this order and the
+/// quotes.
 fn file_disposition(line: &str) -> Option<(&str, &str, &str)> {
     let rest = line.strip_prefix("Content-Disposition: ")?;
     let (kind, rest) = rest.split_once("; name=\"")?;
@@ -309,11 +318,11 @@ mod tests {
         form
     }
 
-    /// What can be taken after these bytes came.
+    /// Adds bytes and returns the piece that can be taken.
     fn push(multipart: &mut Multipart, bytes: &[u8]) -> Result<Vec<u8>, String> {
         multipart.block().extend_from_slice(bytes);
         let is_ready = multipart.advance()?;
-        Ok(if is_ready { multipart.take(Vec::with_capacity(ROOM)) } else { vec![] })
+        Ok(if is_ready { multipart.take(Vec::with_capacity(BLOCK_CAPACITY)) } else { vec![] })
     }
 
     fn read(form: &[u8], piece: usize) -> (Multipart, Vec<u8>) {
@@ -324,14 +333,14 @@ mod tests {
             file.extend_from_slice(&given);
             let is_whole = given.len().is_multiple_of(PAGE);
             assert!(is_whole || multipart.is_done(), "{} bytes", file.len());
-            assert!(multipart.block().len() < BLOCK + 2 * PAGE, "there is room");
+            assert!(multipart.block().len() < BLOCK + 2 * PAGE, "the buffer stays small");
         }
         (multipart, file)
     }
 
     #[test]
-    fn a_file_comes_out_as_it_went_in_however_it_is_cut() {
-        // Bytes that look like boundaries and line ends, up to the real one.
+    fn file_content_is_independent_of_chunk_size() {
+        // Bytes that resemble boundaries and line breaks.
         let mut bytes = b"\r\n--\r\n------x7MA\n------x7MA4-\r\n\r".repeat(10_000);
         bytes.extend([0, 255, 13]);
         let fields = [("content", "import"), ("checksum-algorithm", "sha256"), ("checksum", "ab")];
@@ -347,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_in_whatever_pieces_nothing_is_lost(
+        fn random_file_content_is_preserved(
             bytes in vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'-'), any::<u8>()], 0..3000),
             piece in 1_usize..500,
         ) {
@@ -356,7 +365,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_no_form_and_no_panic(
+        fn arbitrary_text_does_not_panic(
             text in "(--|-x7MA4|----x7MA4|\r|\n|Content-Disposition: |form-data|; name=\"|filename|[ -~]){0,60}",
             piece in 1_usize..50,
         ) {
@@ -370,13 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_a_file() {
+    fn empty_file_is_accepted() {
         let (multipart, file) = read(&form(&[("content", "iso")], "x.iso", b""), 5);
         assert!(multipart.is_done() && file.is_empty());
     }
 
     #[test]
-    fn a_file_without_a_name_is_read_all_the_same() {
+    fn file_without_name_is_read() {
         for name in ["; filename=\"\"", ""] {
             let form = format!(
                 "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"filename\"{name}\r\n\r\n\
@@ -387,10 +396,10 @@ mod tests {
         }
     }
 
-    /// Observed by running pveproxy's own patterns over these forms.
+    /// Expected texts were produced with the patterns of `pveproxy` itself.
     #[test]
-    fn fields_out_of_order_and_others_are_taken_for_a_part_of_what_follows() {
-        let told = |fields: &[(&str, &str)]| {
+    fn unordered_and_unknown_fields_are_parsed_as_header_of_the_next() {
+        let error_of = |fields: &[(&str, &str)]| {
             let form = form(fields, "x", b"1");
             let whole = push(&mut Multipart::new(BOUNDARY), &form).unwrap_err();
             let mut multipart = Multipart::new(BOUNDARY);
@@ -402,13 +411,13 @@ mod tests {
         let between = format!("\"\r\n\r\n1\r\n--{BOUNDARY}\r\nContent-Disposition: form-data");
         for first in ["other", "checksum"] {
             assert_eq!(
-                told(&[(first, "1"), ("content", "iso")]),
+                error_of(&[(first, "1"), ("content", "iso")]),
                 format!("wrong Content-Disposition 'form-data; name=\"{first}{between}{end}")
             );
         }
         for fields in [&[("content", "iso"), ("other", "1")][..], &[("other", "1")]] {
             assert_eq!(
-                told(fields),
+                error_of(fields),
                 format!(
                     "wrong field name 'other{between}; name=\"filename' for file upload, expected \
                      'filename'"
@@ -418,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_and_kinds_are_told() {
+    fn wrong_field_names_and_dispositions_are_reported() {
         let form = format!(
             "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n"
         );
@@ -433,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_becomes_a_form_takes_no_memory() {
+    fn invalid_form_is_not_buffered() {
         let mut multipart = Multipart::new(BOUNDARY);
         for _ in 0..100 {
             assert_eq!(push(&mut multipart, &[b'x'; 10_000]), Ok(vec![]));

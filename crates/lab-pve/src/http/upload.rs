@@ -1,6 +1,6 @@
-//! A file on its way in: from the connection to a blob, with little memory.
+//! Reception of an uploaded file, from the connection to a blob, with constant memory.
 //!
-//! One thread takes bytes out of TLS while another one writes those before them.
+//! One thread decrypts TLS while another writes the previous blocks to disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,47 +10,47 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Patience;
-use super::multipart::{Multipart, ROOM};
-use super::text::Params;
-use super::wire::{Lost, Wire};
+use super::Timeouts;
+use super::buffered_stream::{BufferedStream, ConnectionLost};
+use super::multipart::{BLOCK_CAPACITY, Multipart};
+use super::url_encoding::Params;
 use crate::blob::{BlobId, Blobs};
 use crate::call::Upload;
 use crate::site::Site;
 
-/// Blocks that may be full at a time, so that neither side waits for each block of the other.
+/// Number of buffers between reader and writer.
 const BLOCKS: usize = 8;
 
-/// What came with a file, and the file.
+/// Uploaded file and the form fields before it.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct ReceivedUpload {
     pub(super) params: Params,
     pub(super) upload: Upload,
 }
 
-/// Why there is no file.
+/// Reason why an upload failed.
 #[derive(Debug)]
-pub(super) enum Spoiled {
-    /// 500, with this text.
-    Told(String),
-    Lost(Lost),
+pub(super) enum UploadError {
+    /// Respond with status 500 and this text.
+    Message(String),
+    ConnectionLost(ConnectionLost),
 }
 
-impl From<Lost> for Spoiled {
-    fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
+impl From<ConnectionLost> for UploadError {
+    fn from(lost: ConnectionLost) -> Self {
+        Self::ConnectionLost(lost)
     }
 }
 
-/// Reads `length` bytes of a form with this boundary.
+/// Reads a multipart form of `length` bytes with the given boundary.
 pub(super) async fn receive<S>(
-    wire: &mut Wire<S>,
+    stream: &mut BufferedStream<S>,
     boundary: &str,
     length: u64,
     site: &Site,
     contacted: &str,
-    patience: Patience,
-) -> Result<Received, Spoiled>
+    timeouts: Timeouts,
+) -> Result<ReceivedUpload, UploadError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -58,15 +58,15 @@ where
     let mut writer = Writer::start(NewFile::create(&site.blobs, length)?);
     let mut left = length;
     while left > 0 && !form.is_done() {
-        let came = wire.pour(form.block(), left, patience.body).await?;
-        left -= u64::try_from(came).unwrap_or_default();
-        if form.advance().map_err(Spoiled::Told)? {
+        let received = stream.read_into(form.block(), left, timeouts.body).await?;
+        left -= u64::try_from(received).unwrap_or_default();
+        if form.advance().map_err(UploadError::Message)? {
             let empty = writer.empty().await;
             writer.write(form.take(empty)).await?;
         }
     }
     if !form.is_done() {
-        return Err(Spoiled::Told("upload failed".to_owned()));
+        return Err(UploadError::Message("upload failed".to_owned()));
     }
     let mut params = Params::new();
     for (name, value) in form.fields() {
@@ -81,23 +81,23 @@ where
     let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
     let temporary = format!("/var/tmp/pveupload-{name}");
     let upload = Upload { blob, length, temporary, contacted: contacted.to_owned() };
-    Ok(Received { params, upload })
+    Ok(ReceivedUpload { params, upload })
 }
 
-impl From<io::Error> for Spoiled {
+impl From<io::Error> for UploadError {
     fn from(error: io::Error) -> Self {
-        Self::Told(format!("write to temporary file failed - {error}"))
+        Self::Message(format!("write to temporary file failed - {error}"))
     }
 }
 
-/// Writes a file on a thread of its own: a disk takes about as long for a block as it takes to come out of TLS. When
-/// whoever reads is gone, what was written goes too.
+/// Thread that writes an upload to disk, because writing a block takes about as long as decrypting
+/// it. If the reader stops early, the file is deleted.
 #[derive(Debug)]
 struct Writer {
     full: mpsc::Sender<Vec<u8>>,
     empty: mpsc::Receiver<Vec<u8>>,
-    /// How many blocks there may be more.
-    unmade: usize,
+    /// Number of buffers that may still be allocated.
+    unallocated: usize,
     thread: JoinHandle<io::Result<NewFile>>,
 }
 
@@ -108,24 +108,24 @@ impl Writer {
         let thread = tokio::task::spawn_blocking(move || {
             while let Some(block) = to_write.blocking_recv() {
                 file.write(&block)?;
-                // Whoever fills blocks may need no more of them.
+                // The reader may have finished and need no more buffers.
                 written.try_send(block).ok();
             }
             Ok(file)
         });
-        Self { full, empty, unmade: BLOCKS, thread }
+        Self { full, empty, unallocated: BLOCKS, thread }
     }
 
-    /// A block to be filled.
+    /// Empty buffer for the next block of the upload.
     async fn empty(&mut self) -> Vec<u8> {
         if let Ok(block) = self.empty.try_recv() {
             return block;
         }
-        if self.unmade > 0 {
-            self.unmade -= 1;
-            return Vec::with_capacity(ROOM);
+        if self.unallocated > 0 {
+            self.unallocated -= 1;
+            return Vec::with_capacity(BLOCK_CAPACITY);
         }
-        // A writer that gave up gives no blocks; why, the next write tells.
+        // A failed writer returns no buffers; the next write reports its error.
         self.empty.recv().await.unwrap_or_default()
     }
 
@@ -136,48 +136,50 @@ impl Writer {
         Ok(())
     }
 
-    /// The file, with all that was to be written.
+    /// Waits until everything is written, and returns the file.
     async fn end(self) -> io::Result<NewFile> {
         drop(self.full);
         self.thread.await.map_err(io::Error::other)?
     }
 }
 
-/// A blob that is being written. One that is not finished is taken away.
+/// Blob that is being written. It is deleted if it is not finished.
 #[derive(Debug)]
 struct NewFile {
     blob: BlobId,
-    unfinished: Unfinished,
+    unfinished: TemporaryFile,
     file: File,
     length: u64,
-    room: Room,
+    preallocation: Preallocation,
 }
 
-/// Room on the disk that is asked for before it is needed. Asked for at once it costs far less than piece by piece.
+/// Disk space that is allocated ahead of the writes, which is much faster than growing the file
+/// write by write.
 #[derive(Debug)]
-struct Room {
-    /// How long the file may become.
+struct Preallocation {
+    /// Expected length of the uploaded file.
     expected: u64,
-    /// Up to where there is room.
+    /// End of the allocated space, as an offset in the file.
     end: u64,
-    is_had: bool,
+    is_supported: bool,
 }
 
-impl Room {
-    /// So much at a time: a client may promise anything.
+impl Preallocation {
+    /// Allocation step, which limits the space for a client that announces more than it sends.
     const STEP: u64 = 64 << 20;
-    /// What is shorter is not worth asking for.
+    /// Minimum file length for preallocation.
     const LEAST: u64 = 1 << 20;
 
     fn new(expected: u64) -> Self {
-        Self { expected, end: 0, is_had: expected >= Self::LEAST }
+        Self { expected, end: 0, is_supported: expected >= Self::LEAST }
     }
 
     fn make(&mut self, file: &File, up_to: u64) {
-        while self.is_had && self.end < up_to {
+        while self.is_supported && self.end < up_to {
             let step = self.expected.saturating_sub(self.end).min(Self::STEP);
-            // Not every disk does it, and where it is full the write says so.
-            self.is_had = step > 0 && allocate(file, self.end, step).is_ok();
+            // Not every file system supports preallocation, and a full disk is reported by the
+            // write.
+            self.is_supported = step > 0 && allocate(file, self.end, step).is_ok();
             self.end += step;
         }
     }
@@ -194,13 +196,14 @@ fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Path of a file that is deleted on drop, unless it is taken out.
 #[derive(Debug)]
-struct Unfinished(Option<PathBuf>);
+struct TemporaryFile(Option<PathBuf>);
 
-impl Drop for Unfinished {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // The folder goes too, sooner or later.
+            // The file is removed with its folder at the latest.
             std::fs::remove_file(path).ok();
         }
     }
@@ -211,21 +214,21 @@ impl NewFile {
         let blob = blobs.reserve();
         let path = blobs.path(&blob);
         let file = private_file(&path)?;
-        let unfinished = Unfinished(Some(path));
-        Ok(Self { blob, unfinished, file, length: 0, room: Room::new(expected) })
+        let unfinished = TemporaryFile(Some(path));
+        Ok(Self { blob, unfinished, file, length: 0, preallocation: Preallocation::new(expected) })
     }
 
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         let end = self.length + u64::try_from(piece.len()).unwrap_or_default();
-        self.room.make(&self.file, end);
+        self.preallocation.make(&self.file, end);
         self.file.write_all(piece)?;
         self.length = end;
         Ok(())
     }
 
     fn finish(mut self) -> io::Result<(BlobId, u64)> {
-        if self.room.end > self.length {
-            // The room that was not needed is given back, though the length stays as it is.
+        if self.preallocation.end > self.length {
+            // Releases the unused preallocated space.
             self.file.set_len(self.length)?;
         }
         self.unfinished.0 = None;
@@ -248,41 +251,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_that_was_not_needed_is_given_back() {
+    fn unused_preallocated_space_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
         let mut file = NewFile::create(&blobs, 32 << 20).unwrap();
         let path = blobs.path(&file.blob);
         let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
         file.write(&[7; 8192]).unwrap();
-        // Not every disk gives room ahead.
-        assert_eq!(file.room.is_had, taken() >= 32 << 20);
+        // Not every file system supports preallocation.
+        assert_eq!(file.preallocation.is_supported, taken() >= 32 << 20);
         let (_, length) = file.finish().unwrap();
         assert!(length == 8192 && taken() < 1 << 20, "{} bytes", taken());
         assert_eq!(std::fs::read(&path).unwrap(), [7; 8192]);
     }
 
     #[tokio::test]
-    async fn a_disk_that_refuses_is_told_and_leaves_nothing() {
+    async fn write_error_is_reported_and_file_deleted() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
         let mut file = NewFile::create(&blobs, 1 << 30).unwrap();
         let path = blobs.path(&file.blob);
         file.file = File::open(&path).unwrap();
         let mut writer = Writer::start(file);
-        let refused = loop {
+        let rejected = loop {
             let mut block = writer.empty().await;
             block.resize(4096, 7);
-            if let Err(refused) = writer.write(block).await {
-                break refused;
+            if let Err(rejected) = writer.write(block).await {
+                break rejected;
             }
         };
-        assert_eq!(refused.raw_os_error(), Some(9), "{refused}");
+        assert_eq!(rejected.raw_os_error(), Some(9), "{rejected}");
         assert!(!path.exists());
     }
 
     #[tokio::test]
-    async fn an_upload_that_is_given_up_leaves_nothing() {
+    async fn cancelled_upload_deletes_file() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
         let file = NewFile::create(&blobs, 1 << 30).unwrap();

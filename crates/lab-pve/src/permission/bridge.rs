@@ -1,28 +1,29 @@
-//! Rights on bridges, which are in the built-in zone `localnetwork`, and on vnets, which are in zones of their own.
+//! Permissions on bridges, which are in the built-in zone `localnetwork`, and on vnets, which are
+//! in SDN zones.
 
 use std::collections::BTreeSet;
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::world::{Caller, LOCAL_ZONE, World};
 
 impl World {
-    /// Whether the caller may plug a NIC into this bridge. With a tag or trunks each VLAN is asked
-    /// for by itself, and the bridge is not.
+    /// Checks whether the caller may connect a network card to a bridge. With a tag or trunks, each
+    /// VLAN requires `SDN.Use`, and the bridge does not.
     pub(crate) fn check_bridge(
         &self,
         caller: &Caller,
         bridge: &str,
         tag: Option<u32>,
         trunks: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let path = format!("/sdn/zones/{}/{bridge}", self.zone_of(bridge));
-        // Tag 0 is no tag, as an empty list of trunks is none.
+        // Tag 0 and an empty list of trunks count as absent.
         let tag = tag.filter(|tag| *tag != 0).map(|tag| tag.to_string());
         let trunks = trunks.filter(|trunks| !matches!(*trunks, "" | "0"));
         if tag.is_none() && trunks.is_none() {
             return self.check(caller, &path, &["SDN.Use"]);
         }
-        // In the order of their digits, not of their numbers.
+        // Sorted as strings, not as numbers, which determines the VLAN in the error.
         let vlans = vlans(trunks.unwrap_or_default());
         for vlan in tag.into_iter().chain(vlans) {
             self.check(caller, &format!("{path}/{vlan}"), &["SDN.Use"])?;
@@ -30,13 +31,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether the caller may know of this bridge: it, or one of its VLANs, is open to him.
-    pub(crate) fn sees_bridge(&self, caller: &Caller, bridge: &str) -> bool {
-        self.sees_in_zone(caller, LOCAL_ZONE, bridge)
+    /// Whether the caller may see a bridge: it has a privilege on it or on one of its VLANs.
+    pub(crate) fn can_see_bridge(&self, caller: &Caller, bridge: &str) -> bool {
+        self.can_see_in_zone(caller, LOCAL_ZONE, bridge)
     }
 
-    /// Whether the caller may know of this bridge or vnet, which is in this zone.
-    pub(crate) fn sees_in_zone(&self, caller: &Caller, zone: &str, bridge: &str) -> bool {
+    /// Whether the caller may see a bridge or vnet of this zone.
+    pub(crate) fn can_see_in_zone(&self, caller: &Caller, zone: &str, bridge: &str) -> bool {
         let path = format!("/sdn/zones/{zone}/{bridge}");
         let below = format!("{path}/");
         let listed = self.access.acl.iter().map(|entry| entry.path.as_str());
@@ -46,7 +47,7 @@ impl World {
     }
 }
 
-/// The VLANs that a list such as `2;10-12` names.
+/// VLAN ids of a `trunks` list such as `2;10-12`.
 fn vlans(trunks: &str) -> BTreeSet<String> {
     let mut vlans = BTreeSet::new();
     for part in trunks.split(';').filter(|part| !part.is_empty()) {

@@ -1,10 +1,10 @@
-//! Who may do what: roles and their privileges, access lists, and the words of a refusal.
+//! Permissions: roles, privileges, access control lists and permission errors.
 
 mod bridge;
-mod declared;
+mod declared_permission;
+mod effective_privileges;
 mod path;
 mod privilege;
-mod resolve;
 #[cfg(test)]
 mod tests;
 
@@ -14,59 +14,59 @@ pub(crate) use path::{is_acl_path, normalize};
 pub(crate) use privilege::built_in_role;
 pub use privilege::built_in_roles;
 
-use super::Refusal;
+use super::ApiError;
 use super::world::{Caller, World};
 
-/// Privileges on one path, and whether each also holds for what lies below.
+/// Privileges on a path, each with whether it also applies to the paths below.
 pub(crate) type Privileges<'a> = BTreeMap<&'a str, bool>;
 
 impl World {
-    /// All of these privileges are needed.
+    /// Checks that the caller has all of these privileges on a path.
     pub(crate) fn check(
         &self,
         caller: &Caller,
         path: &str,
         privileges: &[&str],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let held = self.permissions_of(caller, path);
         match privileges.iter().find(|privilege| !held.contains_key(*privilege)) {
-            Some(missing) => Err(refused(&format!("{path}, {missing}"))),
+            Some(missing) => Err(permission_denied(&format!("{path}, {missing}"))),
             None => Ok(()),
         }
     }
 
-    /// One of these privileges is enough.
+    /// Checks that the caller has one of these privileges on a path.
     pub(crate) fn check_any(
         &self,
         caller: &Caller,
         path: &str,
         privileges: &[&str],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         if self.allowed_any(caller, path, privileges) {
             return Ok(());
         }
-        Err(refused(&format!("{path}, {}", privileges.join("|"))))
+        Err(permission_denied(&format!("{path}, {}", privileges.join("|"))))
     }
 
-    /// Whether the caller has all of these privileges.
+    /// Whether the caller has all of these privileges on a path.
     pub(crate) fn allowed(&self, caller: &Caller, path: &str, privileges: &[&str]) -> bool {
         self.check(caller, path, privileges).is_ok()
     }
 
-    /// Whether the caller has one of these privileges.
+    /// Whether the caller has one of these privileges on a path.
     pub(crate) fn allowed_any(&self, caller: &Caller, path: &str, privileges: &[&str]) -> bool {
         let held = self.permissions_of(caller, path);
         privileges.iter().any(|privilege| held.contains_key(privilege))
     }
 
-    /// On the VM, or on the pool that it is to be in.
+    /// Checks that the caller has all of these privileges on the VM or on its target pool.
     pub(crate) fn check_vm(
         &self,
         caller: &Caller,
         vmid: u32,
         pool: Option<&str>,
         privileges: &[&str],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let by_pool = |pool| self.allowed(caller, &format!("/pool/{pool}"), privileges);
         if pool.is_some_and(by_pool) {
             return Ok(());
@@ -74,15 +74,15 @@ impl World {
         self.check(caller, &format!("/vms/{vmid}"), privileges)
     }
 
-    pub(crate) fn check_pool_exists(&self, pool: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_pool_exists(&self, pool: &str) -> Result<(), ApiError> {
         if self.pools.contains_key(pool) {
             return Ok(());
         }
-        Err(refused(&format!("pool '{pool}' does not exist")))
+        Err(permission_denied(&format!("pool '{pool}' does not exist")))
     }
 
-    /// Whether the caller may hand out rights on this path.
-    pub(crate) fn check_modify(&self, caller: &Caller, path: &str) -> Result<(), Refusal> {
+    /// Requires a privilege that permits changing the access control list of a path.
+    pub(crate) fn check_modify(&self, caller: &Caller, path: &str) -> Result<(), ApiError> {
         let owner = [
             ("/storage/", "Datastore.Allocate"),
             ("/vms/", "VM.Allocate"),
@@ -94,10 +94,10 @@ impl World {
     }
 }
 
-/// 403, and why: empty where Proxmox does not tell.
-pub(crate) fn refused(why: &str) -> Refusal {
+/// Error 403 with its reason, which is empty where Proxmox does not report one.
+pub(crate) fn permission_denied(why: &str) -> ApiError {
     match why {
-        "" => Refusal::forbidden("Permission check failed"),
-        why => Refusal::forbidden(format!("Permission check failed ({why})")),
+        "" => ApiError::forbidden("Permission check failed"),
+        why => ApiError::forbidden(format!("Permission check failed ({why})")),
     }
 }

@@ -1,12 +1,12 @@
-//! Paths of access lists.
+//! Paths of access control lists.
 
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// The one spelling of a path; `None` if it can be none.
+/// Normalized form of a path, or `None` if it is invalid.
 pub(crate) fn normalize(path: &str) -> Option<String> {
-    // What Perl holds for false is no path.
+    // `0` is false in Perl and is rejected like an empty path.
     if matches!(path, "" | "0") || !path.chars().all(is_path_char) {
         return None;
     }
@@ -18,7 +18,7 @@ fn is_path_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/')
 }
 
-/// Whether rights can be given on this (normalized) path.
+/// Whether a normalized path can have an access control list.
 pub(crate) fn is_acl_path(path: &str) -> bool {
     const NAME: &str = r"[A-Za-z0-9._-]+";
     static PATH: LazyLock<Regex> = LazyLock::new(|| {

@@ -1,19 +1,19 @@
-//! The privileges of each release, and the built-in roles that are made of them.
+//! Privileges of each release, and the built-in roles.
 
 use crate::{Release, schema};
 
-/// Down to which of the built-in roles of its group a privilege is given.
+/// Lowest built-in role of a privilege's group that contains the privilege.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
-    /// Only `Administrator` has it.
+    /// Only `Administrator` has the privilege.
     Root,
     Admin,
     User,
-    /// `PVEAuditor` has it too.
+    /// `PVEAuditor` also has the privilege.
     Audit,
 }
 
-/// Of all releases: which has which is the schema's to say.
+/// Privileges of all releases. The API schema determines which of them a release has.
 const PRIVILEGES: &[(&str, Tier)] = &[
     ("Datastore.Allocate", Tier::Admin),
     ("Datastore.AllocateSpace", Tier::User),
@@ -65,8 +65,8 @@ const PRIVILEGES: &[(&str, Tier)] = &[
     ("VM.Snapshot.Rollback", Tier::Admin),
 ];
 
-/// In the order of their names. There is no `PVESysUser` and no `PVEUserUser`: their groups have
-/// nothing for them.
+/// Built-in roles, sorted by name. `PVESysUser` and `PVEUserUser` do not exist, because they would
+/// have no privileges.
 const ROLES: [&str; 17] = [
     "Administrator",
     "NoAccess",
@@ -91,7 +91,7 @@ pub fn built_in_roles() -> impl Iterator<Item = &'static str> {
     ROLES.into_iter()
 }
 
-/// What a built-in role grants; `None` if no such role is built in.
+/// Privileges of a built-in role, or `None` if the role is not built in.
 pub(crate) fn built_in_role(release: Release, role: &str) -> Option<Vec<&'static str>> {
     let role = ROLES.into_iter().find(|known| *known == role)?;
     let granted = PRIVILEGES.iter().filter(|(name, tier)| grants(role, name, *tier));
@@ -103,7 +103,8 @@ fn grants(role: &str, privilege: &str, tier: Tier) -> bool {
     match role {
         "Administrator" => true,
         "NoAccess" => false,
-        // Whoever maps hardware reaches past the guests; that takes a role of its own.
+        // Mappings give access to host hardware, so Proxmox requires a separate role to change
+        // them.
         "PVEAdmin" => tier >= Tier::Admin && privilege != "Mapping.Modify",
         "PVEAuditor" => tier == Tier::Audit,
         "PVETemplateUser" => matches!(privilege, "VM.Audit" | "VM.Clone"),

@@ -76,7 +76,7 @@ fn built_in_roles_differ_by_release() {
 }
 
 #[test]
-fn a_lower_entry_replaces_what_was_inherited() {
+fn entry_replaces_inherited_roles() {
     let world =
         world(&[("/", USER, "PVEAuditor", true), ("/vms/101", USER, "PVETemplateUser", true)]);
     assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
@@ -84,21 +84,21 @@ fn a_lower_entry_replaces_what_was_inherited() {
 }
 
 #[test]
-fn without_propagation_only_the_path_itself_counts() {
+fn entry_without_propagation_applies_to_its_path_only() {
     let world = world(&[("/vms", USER, "PVETemplateUser", false)]);
     assert_eq!(held(&world, USER, "/vms").len(), 2);
     assert!(held(&world, USER, "/vms/101").is_empty());
 }
 
 #[test]
-fn users_go_before_their_groups() {
+fn user_entry_overrides_group_entry() {
     let world =
         world(&[("/vms", "@admins", "PVEVMAdmin", true), ("/vms", USER, "PVETemplateUser", true)]);
     assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
 }
 
 #[test]
-fn separated_tokens_have_what_both_have() {
+fn separated_token_has_intersection_with_user_privileges() {
     let world = world(&[
         ("/vms", USER, "PVEVMUser", true),
         ("/vms", "ops@pve!own", "PVETemplateUser", true),
@@ -111,7 +111,7 @@ fn separated_tokens_have_what_both_have() {
 }
 
 #[test]
-fn pools_add_their_roles_and_no_access_wins() {
+fn pool_roles_are_added_and_no_access_wins() {
     let mut world = world(&[
         ("/pool/talos", USER, "PVETemplateUser", true),
         ("/vms/102", USER, "NoAccess", true),
@@ -131,10 +131,10 @@ fn pools_add_their_roles_and_no_access_wins() {
 }
 
 #[test]
-fn refusals_name_the_path_and_what_is_missing() {
+fn errors_name_path_and_missing_privilege() {
     let world = world(&[("/vms", USER, "PVEAuditor", true)]);
     let caller = Caller::parse(USER);
-    let text = |result: Result<(), Refusal>| result.expect_err("refused").message;
+    let text = |result: Result<(), ApiError>| result.expect_err("an error").message;
     assert_eq!(
         text(world.check(&caller, "/vms/101", &["VM.Audit", "VM.Clone"])),
         "Permission check failed (/vms/101, VM.Clone)"
@@ -151,16 +151,16 @@ fn refusals_name_the_path_and_what_is_missing() {
 }
 
 #[test]
-fn bridges_are_asked_for_by_vlan() {
+fn tagged_network_card_requires_privilege_on_vlan() {
     let zone = "/sdn/zones/localnetwork";
     let vlan = format!("{zone}/vmbr0/40");
     let world = world(&[(&vlan, USER, "PVESDNUser", true)]);
     let caller = Caller::parse(USER);
     assert!(world.check_bridge(&caller, "vmbr0", Some(40), None).is_ok());
-    assert!(world.sees_bridge(&caller, "vmbr0"));
-    assert!(!world.sees_bridge(&caller, "vmbr1"));
+    assert!(world.can_see_bridge(&caller, "vmbr0"));
+    assert!(!world.can_see_bridge(&caller, "vmbr1"));
     let text = |tag, trunks| {
-        world.check_bridge(&caller, "vmbr0", tag, trunks).expect_err("refused").message
+        world.check_bridge(&caller, "vmbr0", tag, trunks).expect_err("an error").message
     };
     assert_eq!(text(None, None), format!("Permission check failed ({zone}/vmbr0, SDN.Use)"));
     assert_eq!(text(Some(41), None), format!("Permission check failed ({zone}/vmbr0/41, SDN.Use)"));
@@ -171,7 +171,7 @@ fn bridges_are_asked_for_by_vlan() {
 }
 
 #[test]
-fn paths_have_one_spelling() {
+fn acl_paths_are_normalized() {
     assert_eq!(normalize("//vms//101/").as_deref(), Some("/vms/101"));
     assert_eq!(normalize("vms").as_deref(), Some("/vms"));
     assert_eq!(normalize("/").as_deref(), Some("/"));
@@ -185,7 +185,7 @@ fn paths_have_one_spelling() {
     assert!(!invalid.iter().any(|path| is_acl_path(path)));
 }
 
-/// Makes the check that is declared for a call.
+/// Evaluates the permission that an endpoint declares.
 fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str, &str)]) -> String {
     let (endpoint, of_path) = find(Release::V9, method, path).expect("a known path");
     let sent = sent.iter().map(|(name, value)| ((*name).to_owned(), Raw::from(*value)));
@@ -193,12 +193,12 @@ fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str,
     let sent = of_path.chain(sent).collect();
     match world.check_declared(&Caller::parse(who), &endpoint.permission, &sent) {
         Ok(()) => "fine".to_owned(),
-        Err(refusal) => format!("{} {}", refusal.status, refusal.message),
+        Err(error) => format!("{} {}", error.status, error.message),
     }
 }
 
 #[test]
-fn endpoints_are_guarded_as_they_declare() {
+fn declared_permissions_are_enforced() {
     use Method::{Get, Post, Put};
     let mut world = world(&[
         ("/vms/101", USER, "PVEVMAdmin", true),
@@ -216,11 +216,12 @@ fn endpoints_are_guarded_as_they_declare() {
         as_user(Put, "/cluster/options", &[]),
         "403 Permission check failed (/, Sys.Modify)"
     );
-    // An `or` does not tell what was missing, and a pool counts only if it is given.
+    // The error of an `or` does not name the missing privilege, and a pool counts only if it is
+    // given.
     let clone = "/nodes/pve/qemu/101/clone";
     assert_eq!(as_user(Post, clone, &[("newid", "200")]), "403 Permission check failed");
     assert_eq!(as_user(Post, clone, &[("newid", "200"), ("pool", "talos")]), "fine");
-    // Users are reached by their groups.
+    // A privilege on a group applies to its members.
     assert_eq!(as_user(Get, "/access/users/ops@pve", &[]), "fine");
     assert_eq!(as_user(Get, "/access/users/no@pve", &[]), "500 no such user ('no@pve')");
     assert_eq!(as_user(Get, "/access/users/no@pve/token", &[]), "403 Permission check failed");
@@ -228,12 +229,12 @@ fn endpoints_are_guarded_as_they_declare() {
         as_user(Post, "/access/users", &[("userid", "new@pve")]),
         "403 Permission check failed (/access/realm/pve, Realm.AllocateUser)"
     );
-    // A user may make tokens for himself; his tokens may not.
+    // A user may create tokens for itself; its tokens may not.
     let token = "/access/users/ops@pve/token/more";
     assert_eq!(as_user(Post, token, &[]), "fine");
     let separated = declared(&world, "ops@pve!own", Post, token, &[]);
     assert_eq!(separated, "403 Permission check failed");
-    // Whoever may make a VM may say who may use it.
+    // `VM.Allocate` on a VM permits changing its access control list.
     assert_eq!(as_user(Put, "/access/acl", &[("path", "/vms/101")]), "fine");
     assert_eq!(
         as_user(Put, "/access/acl", &[("path", "/vms/102")]),
@@ -246,8 +247,9 @@ fn endpoints_are_guarded_as_they_declare() {
     );
 }
 
-/// Reads the rule backwards: from the path up to the root, the first level that says anything wins.
-fn naive(world: &World, who: &str, path: &str) -> BTreeSet<String> {
+/// Reference implementation: searches from the path up to the root for the first level with an
+/// entry.
+fn reference_privileges(world: &World, who: &str, path: &str) -> BTreeSet<String> {
     fn level<'a>(world: &'a World, who: &str, at: &str, exact: bool) -> Vec<&'a str> {
         let entries = || {
             world.access.acl.iter().filter(move |entry| {
@@ -294,7 +296,7 @@ fn naive(world: &World, who: &str, path: &str) -> BTreeSet<String> {
 
 proptest! {
     #[test]
-    fn resolution_agrees_with_a_naive_reading(
+    fn resolution_equals_reference_implementation(
         entries in vec(
             (
                 select(vec!["/", "/vms", "/vms/101", "/vms/102", "/pool", "/pool/a", "/pool/a/b"]),
@@ -314,9 +316,9 @@ proptest! {
             world.access.acl.push(acl_entry((path, who, role, propagate)));
         }
         world.pools.insert("a/b".to_owned(), Pool { vms: members, ..Pool::default() });
-        let of_user = naive(&world, USER, path);
+        let of_user = reference_privileges(&world, USER, path);
         prop_assert_eq!(held(&world, USER, path), of_user.iter().cloned().collect::<Vec<_>>());
-        let both = naive(&world, "ops@pve!own", path);
+        let both = reference_privileges(&world, "ops@pve!own", path);
         prop_assert_eq!(
             held(&world, "ops@pve!own", path),
             both.intersection(&of_user).cloned().collect::<Vec<_>>()

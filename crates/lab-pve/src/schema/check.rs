@@ -1,27 +1,29 @@
-//! Judges values. Every value has one fault at most, the first found; several values may be wrong at
-//! once, and the answer names them all.
+//! Verification of parameter values. Each value reports at most its first error; the answer names
+//! all invalid values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::endpoint::Endpoint;
 use super::perl::{is_integer, is_number, is_true, number, split_list};
-use super::property::{Kind, Property, Rule, Schema};
+use super::property::{Property, Schema, ValueCheck, ValueKind};
 use super::value::{Parameters, Raw, Verified};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// Judges the parameters of a call, those of its path among them.
+/// Verifies the parameters of a call, including those of its path.
 pub(crate) fn verify(
     endpoint: &Endpoint,
     raw: &BTreeMap<String, Raw>,
-) -> Result<Parameters, Refusal> {
+) -> Result<Parameters, ApiError> {
     let schema = &endpoint.parameters;
     let mut errors = Errors::default();
     let mut parameters = Parameters::default();
     for (name, value) in raw {
         match schema.get(name) {
             Some(property) => {
-                if let Some(value) = judge(schema.release, name, property, value, &mut errors) {
+                if let Some(value) =
+                    verify_value(schema.release, name, property, value, &mut errors)
+                {
                     parameters.insert(name.clone(), value);
                 }
             }
@@ -35,7 +37,7 @@ pub(crate) fn verify(
     }
     let given = |name: &str| raw.get(name).is_some_and(|value| *value != Raw::Null);
     check_presence(schema, "", raw.keys().map(String::as_str), given, &mut errors);
-    if errors.0.is_empty() { Ok(parameters) } else { Err(Refusal::parameters(errors.0)) }
+    if errors.0.is_empty() { Ok(parameters) } else { Err(ApiError::parameters(errors.0)) }
 }
 
 const MISSING: &str = "property is missing and it is not optional";
@@ -43,13 +45,13 @@ const MISSING: &str = "property is missing and it is not optional";
 pub(crate) const UNDEFINED: &str =
     "property is not defined in schema and the schema does not allow additional properties";
 
-/// What is wrong, by name.
+/// Error text of each invalid parameter, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(pub(crate) BTreeMap<String, String>);
 
 impl Errors {
-    /// A second error of the same name is put behind the first with a backslash and an `n`, not with
-    /// a line end: an old slip that callers see.
+    /// Adds an error. As in Proxmox, a second error of the same name is appended with a literal
+    /// `\n` (two characters) instead of a newline.
     pub(crate) fn add(&mut self, name: &str, text: String) {
         self.0
             .entry(name.to_owned())
@@ -58,7 +60,7 @@ impl Errors {
     }
 }
 
-/// What must be there and is not.
+/// Reports required parameters that are absent.
 pub(crate) fn check_presence<'a>(
     schema: &Schema,
     prefix: &str,
@@ -86,8 +88,8 @@ pub(crate) fn check_presence<'a>(
     }
 }
 
-/// A parameter's value, if nothing is wrong with it. `null` is as good as not given.
-fn judge(
+/// Verified value of a parameter, or `None` if it is invalid or absent. `null` counts as absent.
+fn verify_value(
     release: Release,
     name: &str,
     property: &Property,
@@ -96,13 +98,13 @@ fn judge(
 ) -> Option<Verified> {
     match (property.kind, normalized(property, value).as_ref()) {
         (_, Raw::Null) => None,
-        (Kind::Flag, Raw::Flag(flag)) => Some(Verified::Text(u8::from(*flag).to_string())),
-        (Kind::List, Raw::List(items)) => {
-            let of = property.items.as_deref().expect("invariant: lists say what they are of");
+        (ValueKind::Flag, Raw::Flag(flag)) => Some(Verified::Text(u8::from(*flag).to_string())),
+        (ValueKind::List, Raw::List(items)) => {
+            let of = property.items.as_deref().expect("invariant: a list has an item type");
             let mut texts = Vec::new();
             for (index, item) in items.iter().enumerate() {
                 let name = format!("{name}[{index}]");
-                match judge(release, &name, of, item, errors) {
+                match verify_value(release, &name, of, item, errors) {
                     Some(Verified::Text(text)) => texts.push(text),
                     _ if *item == Raw::Null => errors.add(&name, MISSING.to_owned()),
                     _ => {}
@@ -110,7 +112,7 @@ fn judge(
             }
             Some(Verified::List(texts))
         }
-        (Kind::List, _) => {
+        (ValueKind::List, _) => {
             errors.add(name, "type check ('array') failed".to_owned());
             None
         }
@@ -124,13 +126,13 @@ fn judge(
     }
 }
 
-/// Lists came in one text once, and do so still; arrays are newer, and forms cannot tell one item
-/// from an array of one.
+/// Value converted between list and text as the property requires: lists may be sent as one text,
+/// and a form cannot distinguish one value from a list of one.
 fn normalized<'a>(property: &Property, value: &'a Raw) -> Cow<'a, Raw> {
-    let listed = matches!(property.rule, Some(Rule::Each(_)));
+    let listed = matches!(property.rule, Some(ValueCheck::Each(_)));
     match (property.kind, value) {
-        (Kind::Text, Raw::List(items)) if listed => Cow::Owned(Raw::Text(join(items))),
-        (Kind::List, Raw::Text(_) | Raw::Number(_)) => match value.scalar() {
+        (ValueKind::Text, Raw::List(items)) if listed => Cow::Owned(Raw::Text(join(items))),
+        (ValueKind::List, Raw::Text(_) | Raw::Number(_)) => match value.scalar() {
             Ok(text) if is_true(&text) => Cow::Owned(Raw::List(vec![value.clone()])),
             _ => Cow::Borrowed(value),
         },
@@ -146,7 +148,7 @@ fn join(items: &[Raw]) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// The first fault of one text.
+/// Reports the first error of a text value.
 pub(crate) fn check_text(
     release: Release,
     path: &str,
@@ -154,10 +156,10 @@ pub(crate) fn check_text(
     text: &str,
 ) -> Result<(), String> {
     let well_typed = match property.kind {
-        Kind::Text | Kind::List => true,
-        Kind::Integer => is_integer(text),
-        Kind::Number => is_number(text),
-        Kind::Flag => matches!(text, "0" | "1"),
+        ValueKind::Text | ValueKind::List => true,
+        ValueKind::Integer => is_integer(text),
+        ValueKind::Number => is_number(text),
+        ValueKind::Flag => matches!(text, "0" | "1"),
     };
     if !well_typed {
         return Err(format!("type check ('{}') failed - got '{text}'", property.kind.name()));
@@ -179,15 +181,17 @@ pub(crate) fn check_text(
     }
 }
 
-fn check_rule(release: Release, path: &str, rule: &Rule, text: &str) -> Result<(), String> {
+fn check_rule(release: Release, path: &str, rule: &ValueCheck, text: &str) -> Result<(), String> {
     match rule {
-        Rule::Code(code) => (code.check)(text, release),
-        Rule::Each(code) => {
-            split_list(text).into_iter().try_for_each(|item| (code.check)(item, release))
+        ValueCheck::Value(value_format) => (value_format.check)(text, release),
+        ValueCheck::Each(value_format) => {
+            split_list(text).into_iter().try_for_each(|item| (value_format.check)(item, release))
         }
-        Rule::UnlessEmpty(code) if is_true(text) => (code.check)(text, release),
-        Rule::UnlessEmpty(_) => Ok(()),
-        Rule::Format(format) => match format.parse_at(path, text) {
+        ValueCheck::UnlessEmpty(value_format) if is_true(text) => {
+            (value_format.check)(text, release)
+        }
+        ValueCheck::UnlessEmpty(_) => Ok(()),
+        ValueCheck::Format(format) => match format.parse_at(path, text) {
             Ok(_) => Ok(()),
             Err(malformed) => Err(malformed.to_string()),
         },

@@ -1,10 +1,13 @@
-//! One line of the API: a method on a path, who may call it, and with which parameters.
+//! Endpoint of the API: method, path, permission and parameters.
 
-use super::code::{CONFIG_ID, HA_RESOURCE_OR_VMID, INTERFACE, NODE, POOL_ID, ROLE_ID, STORAGE_ID};
-use super::code::{USER_ID, VMID};
-use super::property::{Entry, Property, Schema, code, integer, p, pattern, text};
+use super::property::{Property, Schema, TableEntry, formatted, integer, p, pattern, text};
+use super::value_format::{
+    CONFIG_ID, HA_RESOURCE_OR_VMID, INTERFACE, NODE, POOL_ID, ROLE_ID, STORAGE_ID,
+};
+use super::value_format::{USER_ID, VMID};
 use crate::Release;
 
+/// HTTP method of an API call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Method {
     Get,
@@ -14,7 +17,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// Other methods are on no path.
+    /// Parses a method. Other methods than these four exist on no path.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {
             "GET" => Some(Self::Get),
@@ -35,27 +38,27 @@ impl Method {
     }
 }
 
-/// The check that is declared for a call, and made before its parameters are judged. Templates such
-/// as `/vms/{vmid}` are filled in with the parameters.
+/// Permission that an endpoint declares, checked before its parameters. Placeholders such as
+/// `/vms/{vmid}` are replaced by parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// Nothing is declared, so only `root@pam` may call it.
+    /// No permission declared: only `root@pam` may call it.
     Root,
-    /// Without logging in.
+    /// Anyone may call it, without authentication.
     World,
-    /// Whoever is logged in; the handler may look closer.
+    /// Any authenticated caller; the handler may check further.
     All,
     Privileges {
         path: &'static str,
         privileges: &'static [&'static str],
-        /// One of them is enough.
+        /// Whether one of the privileges suffices; otherwise all are required.
         any: bool,
-        /// Fails where this parameter is not given.
+        /// The check fails if this parameter is absent.
         needs: Option<&'static str>,
     },
-    /// May change the ACL of a path.
+    /// The caller may change the access control list of the path.
     Modify(&'static str),
-    /// The user named by the parameter `userid` is the caller.
+    /// The parameter `userid` names the caller.
     IsSelf,
     /// A privilege on the realm of the parameter `userid`.
     OnRealm(&'static str),
@@ -68,35 +71,35 @@ pub(crate) enum Permission {
     Or(Vec<Self>),
 }
 
-/// Which groups a check of a user's groups looks at.
+/// Groups that a permission check on a user considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Groups {
-    /// Those that the user is in.
+    /// Groups that the user is a member of.
     Current,
-    /// Those of the parameter `groups`, for a new user.
+    /// Groups in the parameter `groups`, for a new user.
     Create,
-    /// Both.
+    /// Both: groups of the user and groups in the parameter.
     Update,
 }
 
-/// One endpoint, as it is on one release.
+/// API endpoint of one Proxmox VE release.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) method: Method,
-    /// The template: `/nodes/{node}/qemu/{vmid}/config`.
+    /// Path template: `/nodes/{node}/qemu/{vmid}/config`.
     pub(crate) path: &'static str,
-    /// Whether API tokens may call it at all.
+    /// Whether API tokens may call it.
     pub(crate) allow_token: bool,
-    /// Whether the node of the path answers it, whichever node was asked.
+    /// Whether the host in the path handles the call, even if another host received it.
     pub(crate) proxied: bool,
     pub(crate) permission: Permission,
     pub(crate) parameters: Schema,
-    /// Takes parameters that it does not know.
+    /// Whether the endpoint accepts unknown parameters.
     pub(crate) open: bool,
 }
 
 impl Endpoint {
-    /// What a dispatcher matches on.
+    /// Method and path template, which handlers match on.
     pub(crate) fn id(&self) -> (Method, &'static str) {
         (self.method, self.path)
     }
@@ -135,8 +138,8 @@ impl Endpoint {
         Self { open: true, ..self }
     }
 
-    /// Adds parameters to those of the path; one of the same name takes its place.
-    pub(crate) fn with(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
+    /// Adds parameters to those of the path; a parameter of the same name is replaced.
+    pub(crate) fn with(mut self, entries: impl IntoIterator<Item = TableEntry>) -> Self {
         let more = Schema::new(self.parameters.release, entries);
         self.parameters.plain.extend(more.plain);
         self.parameters.numbered.extend(more.numbered);
@@ -144,7 +147,7 @@ impl Endpoint {
     }
 }
 
-/// Makes the endpoints of one release.
+/// Constructor of endpoints of one release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table(pub(crate) Release);
 
@@ -166,12 +169,12 @@ impl Table {
     }
 }
 
-/// The privileges that must all be held.
+/// Permission that requires all of the privileges.
 pub(crate) fn all(path: &'static str, privileges: &'static [&'static str]) -> Permission {
     Permission::Privileges { path, privileges, any: false, needs: None }
 }
 
-/// The privileges of which one must be held.
+/// Permission that requires one of the privileges.
 pub(crate) fn any(path: &'static str, privileges: &'static [&'static str]) -> Permission {
     Permission::Privileges { path, privileges, any: true, needs: None }
 }
@@ -184,20 +187,20 @@ pub(crate) fn placeholder(component: &'static str) -> Option<&'static str> {
     component.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// What a path's placeholder stands for, wherever it occurs.
-fn path_parameter(name: &'static str) -> Entry {
+/// Definition of a path placeholder, the same in all paths.
+fn path_parameter(name: &'static str) -> TableEntry {
     let property = match name {
-        "node" => code(NODE),
+        "node" => formatted(NODE),
         "vmid" => vmid(),
-        "storage" => code(STORAGE_ID),
-        "snapname" => code(CONFIG_ID).longest(40),
-        "group" | "rule" | "id" => code(CONFIG_ID),
-        "sid" => code(HA_RESOURCE_OR_VMID),
-        "poolid" => code(POOL_ID),
-        "roleid" => code(ROLE_ID),
-        "userid" => code(USER_ID).longest(64),
+        "storage" => formatted(STORAGE_ID),
+        "snapname" => formatted(CONFIG_ID).longest(40),
+        "group" | "rule" | "id" => formatted(CONFIG_ID),
+        "sid" => formatted(HA_RESOURCE_OR_VMID),
+        "poolid" => formatted(POOL_ID),
+        "roleid" => formatted(ROLE_ID),
+        "userid" => formatted(USER_ID).longest(64),
         "tokenid" => pattern(r"(?:[A-Za-z][A-Za-z0-9\.\-_]+)"),
-        "iface" => code(INTERFACE).shortest(2).longest(20),
+        "iface" => formatted(INTERFACE).shortest(2).longest(20),
         "pci-id-or-mapping" => pattern(
             r"(?:(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])|([a-zA-Z][a-zA-Z0-9_-]+)",
         ),

@@ -1,42 +1,42 @@
-//! Property strings: `virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=40`.
+//! Formats of property strings such as `virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=40`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::check::{Errors, UNDEFINED, check_presence, check_text};
 use super::perl::{boolean, is_true};
-use super::property::{Entry, Kind, Property, Rule, Schema};
+use super::property::{Property, Schema, TableEntry, ValueCheck, ValueKind};
 use super::size::{format_size, parse_size};
 use crate::Release;
 
-/// Another name for a key.
+/// Alternative name of a key in a property string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Alias {
     pub(crate) name: &'static str,
-    /// The key that takes the value.
+    /// Key that receives the value of the alias.
     pub(crate) of: &'static str,
-    /// The key that takes the alias itself for its value: `virtio=MAC` is `model=virtio,macaddr=MAC`.
+    /// Key that receives the alias itself: `virtio=MAC` means `model=virtio,macaddr=MAC`.
     pub(crate) key: Option<&'static str>,
 }
 
-/// A last judgement on all keys together.
-pub(crate) type Judge = fn(&Fields, Release) -> Result<(), String>;
+/// Additional check of all keys together.
+pub(crate) type FormatCheck = fn(&Fields, Release) -> Result<(), String>;
 
-/// The keys that a property string may have.
+/// Keys and aliases of a property string.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
-    /// As the API calls it, where it has a name.
+    /// Name of the format in the API schema, if it has one.
     #[cfg_attr(not(test), expect(dead_code, reason = "compared with the API's own schema"))]
     pub(crate) name: Option<&'static str>,
     pub(crate) schema: Schema,
     pub(crate) aliases: Vec<Alias>,
-    judge: Option<Judge>,
+    check: Option<FormatCheck>,
 }
 
 impl Format {
-    pub(crate) fn new(release: Release, entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub(crate) fn new(release: Release, entries: impl IntoIterator<Item = TableEntry>) -> Self {
         let schema = Schema::new(release, entries);
-        Self { name: None, schema, aliases: Vec::new(), judge: None }
+        Self { name: None, schema, aliases: Vec::new(), check: None }
     }
 
     pub(crate) fn named(self, name: &'static str) -> Self {
@@ -58,8 +58,8 @@ impl Format {
         self
     }
 
-    pub(crate) fn judged(self, judge: Judge) -> Self {
-        Self { judge: Some(judge), ..self }
+    pub(crate) fn with_check(self, check: FormatCheck) -> Self {
+        Self { check: Some(check), ..self }
     }
 
     fn default_key(&self) -> Option<(&'static str, &Property)> {
@@ -67,12 +67,12 @@ impl Format {
         keys.find(|(_, property)| property.default_key).map(|(name, property)| (*name, property))
     }
 
-    /// Reads a property string. Booleans become `1` and `0`.
+    /// Parses a property string. Booleans become `1` and `0`.
     pub(crate) fn parse(&self, text: &str) -> Result<Fields, Malformed> {
         self.parse_at("", text)
     }
 
-    /// As [`Format::parse`], with the name of the option in front of the keys that are wrong.
+    /// Like [`Format::parse`], with the name of the option as a prefix in errors.
     pub(crate) fn parse_at(&self, path: &str, text: &str) -> Result<Fields, Malformed> {
         let fields = self.split(text).map_err(Malformed::Text)?;
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
@@ -92,13 +92,13 @@ impl Format {
         if !errors.0.is_empty() {
             return Err(Malformed::Keys(errors.0));
         }
-        if let Some(judge) = self.judge {
-            judge(&fields, self.schema.release).map_err(Malformed::Text)?;
+        if let Some(check) = self.check {
+            check(&fields, self.schema.release).map_err(Malformed::Text)?;
         }
         Ok(fields)
     }
 
-    /// Keys and values, not looked at yet.
+    /// Splits a property string into keys and unverified values.
     fn split(&self, text: &str) -> Result<Fields, String> {
         let mut fields = BTreeMap::new();
         let mut bare_value_seen = false;
@@ -108,7 +108,7 @@ impl Format {
             }
             match part.split_once('=') {
                 None => {
-                    self.take_bare(&mut fields, part, bare_value_seen)?;
+                    self.add_bare_value(&mut fields, part, bare_value_seen)?;
                     bare_value_seen = true;
                 }
                 Some((key, value)) => {
@@ -116,14 +116,14 @@ impl Format {
                     if key.is_empty() || value.is_empty() || value.contains('\n') {
                         return Err("missing key in comma-separated list property".to_owned());
                     }
-                    self.take(&mut fields, key, value)?;
+                    self.add_value(&mut fields, key, value)?;
                 }
             }
         }
         Ok(Fields(fields))
     }
 
-    fn take(
+    fn add_value(
         &self,
         fields: &mut BTreeMap<String, String>,
         key: &str,
@@ -141,17 +141,17 @@ impl Format {
                 fields.insert(taker.to_owned(), alias.name.to_owned());
             }
             key = alias.of;
-            // Release 8 takes the last of the two.
+            // Proxmox VE 8 uses the last of two values.
             if self.schema.release >= Release::V9 && fields.contains_key(key) {
                 return Err(format!("key '{key}' is already defined (via alias)"));
             }
         }
-        let is_flag = self.schema.get(key).is_some_and(|property| property.kind == Kind::Flag);
+        let is_flag = self.schema.get(key).is_some_and(|property| property.kind == ValueKind::Flag);
         fields.insert(key.to_owned(), if is_flag { plain_flag(value) } else { value.to_owned() });
         Ok(())
     }
 
-    fn take_bare(
+    fn add_bare_value(
         &self,
         fields: &mut BTreeMap<String, String>,
         value: &str,
@@ -163,14 +163,14 @@ impl Format {
         if seen || fields.get(key).is_some_and(|value| is_true(value)) {
             return Err(format!("duplicate key in comma-separated list property: {key}"));
         }
-        // Release 8 knows other words for 0 and 1 only behind a key.
-        let is_flag = property.kind == Kind::Flag && self.schema.release >= Release::V9;
+        // Proxmox VE 8 accepts other words for booleans only after a key.
+        let is_flag = property.kind == ValueKind::Flag && self.schema.release >= Release::V9;
         fields.insert(key.to_owned(), if is_flag { plain_flag(value) } else { value.to_owned() });
         Ok(())
     }
 
-    /// Writes a property string: the default key, then what must be there, then the rest, each in
-    /// the order of the names.
+    /// Writes a property string: the default key, then the required keys, then the others, each
+    /// sorted by name.
     pub(crate) fn print(&self, fields: &Fields) -> String {
         let mut parts = Vec::new();
         let mut combined = None;
@@ -202,7 +202,7 @@ impl Format {
 
     fn print_value(&self, key: &str, value: &str) -> String {
         match self.schema.get(key).and_then(|property| property.rule.as_ref()) {
-            Some(Rule::Code(code)) if code.name == "disk-size" => {
+            Some(ValueCheck::Value(value_format)) if value_format.name == "disk-size" => {
                 parse_size(value).map_or_else(|| value.to_owned(), format_size)
             }
             _ => value.to_owned(),
@@ -210,12 +210,12 @@ impl Format {
     }
 }
 
-/// `1` or `0` for any word that means it.
+/// `1` or `0` for a word that means a boolean.
 fn plain_flag(text: &str) -> String {
     boolean(text).map_or_else(|| text.to_owned(), |flag| u8::from(flag).to_string())
 }
 
-/// The keys of a property string and their values.
+/// Keys of a property string with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields(BTreeMap<String, String>);
 
@@ -249,15 +249,15 @@ impl Fields {
     }
 }
 
-/// Why a text is not a property string of a format.
+/// Reason why a text is not a valid property string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// The text as a whole.
+    /// The text as a whole is malformed.
     Text(String),
     Keys(BTreeMap<String, String>),
 }
 
-/// Without the last line end.
+/// Error text without the trailing newline.
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

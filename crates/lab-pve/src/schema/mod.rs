@@ -1,13 +1,13 @@
-//! What callers may send: parameters, their types and limits, and the words for what is wrong.
+//! API schema: endpoints, parameters with their types and limits, and the error texts of their
+//! verification.
 //!
-//! The tables in `table` and `vm` say it, one line per parameter, for both releases; they are built
-//! once per release. [`find`] leads from a path to its [`Endpoint`], [`verify`] judges parameters in
-//! the order and with the words of the real thing. Nothing here knows of VMs, storages or rights
-//! that exist: whether a declared [`Permission`] is held, and whatever else a handler refuses, is
-//! decided elsewhere.
+//! The tables in `table` and `vm` define them, one line per parameter, for both releases; they are
+//! built once per release. [`find`] resolves a path to its [`Endpoint`], [`verify`] checks
+//! parameters in the order and with the error texts of Proxmox. Nothing here depends on existing
+//! VMs, storages or permissions: other modules check the declared [`Permission`] and everything
+//! that handlers reject.
 
 mod check;
-mod code;
 mod endpoint;
 mod format;
 mod formats;
@@ -17,26 +17,27 @@ mod route;
 mod size;
 mod table;
 mod value;
+mod value_format;
 mod vm;
 
 #[cfg(test)]
-mod against_schema;
-#[cfg(test)]
-mod against_vectors;
+mod schema_comparison;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vector_replay;
 
 pub(crate) use check::verify;
-pub(crate) use code::privileges;
 pub(crate) use endpoint::{Endpoint, Groups, Method, Permission};
 pub(crate) use format::{Fields, Format};
 pub(crate) use formats::{FormatName, cpu_models, format};
 pub(crate) use perl::split_list;
-pub(crate) use property::Kind;
+pub(crate) use property::ValueKind;
 #[cfg(test)]
 pub(crate) use route::endpoints;
 pub(crate) use route::find;
 pub(crate) use size::{format_size, parse_size};
 pub(crate) use value::{Parameters, Raw};
+pub(crate) use value_format::privileges;
 pub use vm::is_vm_option;
 pub(crate) use vm::{drive_names, is_drive, vm_option};

@@ -1,9 +1,9 @@
-//! How the real implementation's language reads text: what it takes for a number, a boolean or a
-//! list, and how its patterns end.
+//! Text semantics of Perl, in which Proxmox is written: numbers, booleans, lists and the end of
+//! patterns.
 
 use regex_lite::Regex;
 
-/// A pattern that must fit from the first to the last character.
+/// Pattern that must match the whole text.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     #[cfg_attr(not(test), expect(dead_code, reason = "compared with the API's own schema"))]
@@ -13,18 +13,20 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) fn new(source: &'static str) -> Self {
-        let regex = Regex::new(&format!("^{source}$")).expect("invariant: our tables' patterns");
+        let regex = Regex::new(&format!("^{source}$"))
+            .expect("invariant: the patterns in the tables are valid");
         Self { source, regex }
     }
 
-    /// Whether the pattern fits. The end of the text may also be its last line end, as ever in Perl.
+    /// Whether the pattern matches. As in Perl, the end of the text may also be before a final
+    /// newline.
     pub(crate) fn fits(&self, text: &str) -> bool {
         self.regex.is_match(text)
             || text.strip_suffix('\n').is_some_and(|text| self.regex.is_match(text))
     }
 }
 
-/// Whether a text fits a pattern, which is compiled at its first use.
+/// Whether a text matches a pattern, which is compiled at its first use.
 macro_rules! fits {
     ($text:expr, $pattern:literal) => {{
         static PATTERN: std::sync::LazyLock<$crate::schema::perl::Pattern> =
@@ -44,7 +46,7 @@ pub(crate) fn is_number(text: &str) -> bool {
     fits!(text, r"[+-]?(\d+\.\d+|\d+\.|\.\d+|\d+)([eE][+-]?\d+)?")
 }
 
-/// The value of what [`is_number`] takes.
+/// Value of a text that [`is_number`] accepts.
 pub(crate) fn number(text: &str) -> Option<f64> {
     if !is_number(text) {
         return None;
@@ -52,12 +54,12 @@ pub(crate) fn number(text: &str) -> Option<f64> {
     text.trim_end_matches('\n').parse().ok()
 }
 
-/// `"0"` and nothing are false, everything else is true.
+/// Whether Perl treats a text as true: neither empty nor `"0"`.
 pub(crate) fn is_true(text: &str) -> bool {
     !matches!(text, "" | "0")
 }
 
-/// The words for yes and no inside property strings.
+/// Boolean for the words that property strings accept.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     let word = text.strip_suffix('\n').unwrap_or(text).to_ascii_lowercase();
     match word.as_str() {
@@ -67,7 +69,7 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The items of a list: separated by commas, semicolons and white space, or by NUL alone.
+/// Items of a list, separated by commas, semicolons and white space, or by NUL.
 pub(crate) fn split_list(text: &str) -> Vec<&str> {
     if text.contains('\0') {
         let mut items: Vec<&str> = text.split('\0').collect();

@@ -1,26 +1,26 @@
-//! What one value must look like, and the words in which tables say so.
+//! Definition of a parameter value, and the functions with which tables define it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::code::Code;
 use super::format::Format;
 use super::perl::Pattern;
+use super::value_format::ValueFormat;
 use crate::Release;
 
-/// The type of a value.
+/// Type of a parameter value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Text,
     Integer,
     Number,
     Flag,
-    /// An array; what its items must look like is beside it.
+    /// Array, whose item type is in `items`.
     List,
 }
 
-impl Kind {
-    /// As error texts spell it.
+impl ValueKind {
+    /// Name of the type in error texts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -32,38 +32,39 @@ impl Kind {
     }
 }
 
-/// A check beyond the type.
+/// Check in addition to the type.
 #[derive(Clone, Debug)]
-pub(crate) enum Rule {
-    Code(Code),
-    /// Of every item of a list in one text.
-    Each(Code),
-    /// Of a text that is not empty.
-    UnlessEmpty(Code),
+pub(crate) enum ValueCheck {
+    Value(ValueFormat),
+    /// Check of every item of a list in one text.
+    Each(ValueFormat),
+    /// Check of a text that is not empty.
+    UnlessEmpty(ValueFormat),
     Format(Arc<Format>),
 }
 
+/// Definition of one parameter or of one key of a property string.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     pub(crate) items: Option<Box<Self>>,
     pub(crate) required: bool,
-    pub(crate) rule: Option<Rule>,
+    pub(crate) rule: Option<ValueCheck>,
     pub(crate) pattern: Option<Pattern>,
     pub(crate) longest: Option<usize>,
     pub(crate) shortest: Option<usize>,
     pub(crate) least: Option<i64>,
     pub(crate) most: Option<i64>,
     pub(crate) one_of: Option<Arc<[String]>>,
-    /// Another parameter that must be there too.
+    /// Another parameter that must also be given.
     pub(crate) requires: Option<&'static str>,
-    /// In property strings: takes the value that has no key.
+    /// Default key of a property string, whose name may be omitted before the value.
     pub(crate) default_key: bool,
     since: Release,
     until: Release,
 }
 
-fn value(kind: Kind) -> Property {
+fn value(kind: ValueKind) -> Property {
     Property {
         kind,
         items: None,
@@ -83,38 +84,38 @@ fn value(kind: Kind) -> Property {
 }
 
 pub(crate) fn text() -> Property {
-    value(Kind::Text)
+    value(ValueKind::Text)
 }
 
 pub(crate) fn integer() -> Property {
-    value(Kind::Integer)
+    value(ValueKind::Integer)
 }
 
 pub(crate) fn number() -> Property {
-    value(Kind::Number)
+    value(ValueKind::Number)
 }
 
 pub(crate) fn flag() -> Property {
-    value(Kind::Flag)
+    value(ValueKind::Flag)
 }
 
 pub(crate) fn list(items: Property) -> Property {
-    Property { items: Some(Box::new(items)), ..value(Kind::List) }
+    Property { items: Some(Box::new(items)), ..value(ValueKind::List) }
 }
 
-/// A text in one of the formats that code checks.
-pub(crate) fn code(code: Code) -> Property {
-    Property { rule: Some(Rule::Code(code)), ..text() }
+/// Text in a format that code checks.
+pub(crate) fn formatted(value_format: ValueFormat) -> Property {
+    Property { rule: Some(ValueCheck::Value(value_format)), ..text() }
 }
 
-/// A list of such texts in one.
-pub(crate) fn each(code: Code) -> Property {
-    Property { rule: Some(Rule::Each(code)), ..text() }
+/// List in one text, whose items are in a format that code checks.
+pub(crate) fn each(value_format: ValueFormat) -> Property {
+    Property { rule: Some(ValueCheck::Each(value_format)), ..text() }
 }
 
-/// A property string.
+/// Parameter whose value is a property string in the given format.
 pub(crate) fn properties(format: &Arc<Format>) -> Property {
-    Property { rule: Some(Rule::Format(Arc::clone(format))), ..text() }
+    Property { rule: Some(ValueCheck::Format(Arc::clone(format))), ..text() }
 }
 
 pub(crate) fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Property {
@@ -159,12 +160,12 @@ impl Property {
         Self { one_of: Some(values.into()), ..self }
     }
 
-    pub(crate) fn checked(self, code: Code) -> Self {
-        Self { rule: Some(Rule::Code(code)), ..self }
+    pub(crate) fn checked(self, value_format: ValueFormat) -> Self {
+        Self { rule: Some(ValueCheck::Value(value_format)), ..self }
     }
 
-    pub(crate) fn checked_unless_empty(self, code: Code) -> Self {
-        Self { rule: Some(Rule::UnlessEmpty(code)), ..self }
+    pub(crate) fn checked_unless_empty(self, value_format: ValueFormat) -> Self {
+        Self { rule: Some(ValueCheck::UnlessEmpty(value_format)), ..self }
     }
 
     pub(crate) fn like(self, source: &'static str) -> Self {
@@ -179,34 +180,34 @@ impl Property {
         Self { until, ..self }
     }
 
-    /// The property string's format, if it is one.
+    /// Format of the property string, or `None` for other values.
     pub(crate) fn format(&self) -> Option<&Arc<Format>> {
         match &self.rule {
-            Some(Rule::Format(format)) => Some(format),
+            Some(ValueCheck::Format(format)) => Some(format),
             _ => None,
         }
     }
 }
 
-/// A line of a table: a name and what its value must look like.
+/// Table entry: parameter name and definition of its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TableEntry {
     name: &'static str,
-    /// How many there are of a numbered option such as `net0`, `net1`….
+    /// Number of options in a numbered family such as `net0`, `net1`.
     count: Option<u16>,
     property: Property,
 }
 
-pub(crate) fn p(name: &'static str, property: Property) -> Entry {
-    Entry { name, count: None, property }
+pub(crate) fn p(name: &'static str, property: Property) -> TableEntry {
+    TableEntry { name, count: None, property }
 }
 
-/// A numbered option: `name0` up to `name` and `count - 1`.
-pub(crate) fn numbered(name: &'static str, count: u16, property: Property) -> Entry {
-    Entry { name, count: Some(count), property }
+/// Table entry of a numbered family: `name0` to `name{count - 1}`.
+pub(crate) fn numbered(name: &'static str, count: u16, property: Property) -> TableEntry {
+    TableEntry { name, count: Some(count), property }
 }
 
-/// All that may be given together: the parameters of a call or the keys of a property string.
+/// Parameters of a call, or keys of a property string.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     pub(crate) release: Release,
@@ -215,10 +216,10 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Keeps the lines that are there on a release.
-    pub(crate) fn new(release: Release, entries: impl IntoIterator<Item = Entry>) -> Self {
+    /// Schema with the entries that exist in a release.
+    pub(crate) fn new(release: Release, entries: impl IntoIterator<Item = TableEntry>) -> Self {
         let mut schema = Self { release, plain: BTreeMap::new(), numbered: BTreeMap::new() };
-        for Entry { name, count, property } in entries {
+        for TableEntry { name, count, property } in entries {
             if !(property.since..=property.until).contains(&release) {
                 continue;
             }
@@ -239,7 +240,7 @@ impl Schema {
     }
 }
 
-/// `scsi` and 3 of `scsi3`. A number has no zeros in front.
+/// Family and index of a numbered option: `scsi` and 3 for `scsi3`. The index has no leading zeros.
 pub(crate) fn split_index(name: &str) -> Option<(&str, u16)> {
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[family.len()..];

@@ -1,4 +1,4 @@
-//! From a path to its endpoint.
+//! Routing of a path to its endpoint.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ pub(crate) fn endpoints(release: Release) -> &'static [Endpoint] {
     &routes(release).endpoints
 }
 
-/// The endpoint of a path and the values of its placeholders. The path is relative to `/api2/json`
-/// and percent-decoded already, as the real one does it: an escaped `/` separates like a plain one.
+/// Endpoint of a path, and the values of its placeholders. The path is relative to `/api2/json` and
+/// already percent-decoded; as in Proxmox, an encoded `/` separates like a plain one.
 pub(crate) fn find(
     release: Release,
     method: Method,
@@ -43,17 +43,18 @@ pub(crate) fn find(
     Some((&routes.endpoints[index], parameters))
 }
 
-/// The one placeholder that takes all the rest of a path: volumes have slashes in their names.
+/// Placeholder that matches the rest of the path, because volume names contain slashes.
 const VOLUME: &str = "volume";
 
+/// Endpoints of a release and the tree of their paths.
 struct Routes {
     endpoints: Vec<Endpoint>,
-    root: Place,
+    root: RouteNode,
 }
 
-/// A place in the tree of paths. Where there is a placeholder there is nothing fixed beside it.
+/// Node of the path tree. A node with a placeholder has no fixed children.
 #[derive(Default)]
-struct Place {
+struct RouteNode {
     fixed: HashMap<&'static str, Self>,
     placeholder: Option<(&'static str, Box<Self>)>,
     methods: Vec<(Method, usize)>,
@@ -71,7 +72,7 @@ fn routes(release: Release) -> &'static Routes {
 impl Routes {
     fn new(release: Release) -> Self {
         let endpoints = table::endpoints(release);
-        let mut root = Place::default();
+        let mut root = RouteNode::default();
         for (index, endpoint) in endpoints.iter().enumerate() {
             let mut place = &mut root;
             for component in endpoint.path.split('/').filter(|component| !component.is_empty()) {

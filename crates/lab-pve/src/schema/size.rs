@@ -1,6 +1,6 @@
-//! Sizes of disks in texts.
+//! Disk sizes as text.
 
-/// The bytes that a size such as `10G`, `1.5T` or `528K` means.
+/// Bytes of a size such as `10G`, `1.5T` or `528K`.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -29,7 +29,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     }
 }
 
-/// A number of bytes in the largest unit that expresses it exactly.
+/// Byte count in the largest unit that expresses it exactly.
 pub(crate) fn format_size(bytes: u64) -> String {
     let mut size = bytes;
     let mut unit = "";
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written() {
+    fn sizes_are_parsed_and_formatted() {
         assert_eq!(parse_size("10G"), Some(10 << 30));
         assert_eq!(parse_size("10GiB"), Some(10 << 30));
         assert_eq!(parse_size("1.5T"), Some(3 << 39));

@@ -1,4 +1,4 @@
-//! What callers sent, before and after it was judged.
+//! Parameters of a call, before and after verification.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde_json::{Number, Value};
 
 use super::perl::split_list;
 
-/// A parameter as it came. Queries and forms have texts, a repeated key makes a list; JSON bodies
-/// have the rest.
+/// Unverified parameter. Queries and forms contain texts, and a repeated key becomes a list; JSON
+/// bodies contain the other types.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Raw {
     Null,
@@ -38,7 +38,7 @@ impl From<Value> for Raw {
 }
 
 impl Raw {
-    /// The value as text, or what it is called where a text was wanted.
+    /// Value as text, or the Perl name of its type, for the error text.
     pub(crate) fn scalar(&self) -> Result<String, &'static str> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -51,7 +51,7 @@ impl Raw {
     }
 }
 
-/// Whole numbers have no fraction, however they were written.
+/// Number as text. Whole numbers are printed without a fraction.
 fn print_number(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
@@ -61,13 +61,14 @@ fn print_number(number: &Number) -> String {
     }
 }
 
+/// Verified value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verified {
     Text(String),
     List(Vec<String>),
 }
 
-/// Parameters that passed. Defaults are not filled in.
+/// Verified parameters of a call, without default values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters {
     values: BTreeMap<String, Verified>,
@@ -82,7 +83,7 @@ impl Parameters {
         self.values.contains_key(name)
     }
 
-    /// The value as it was sent; numbers and booleans too.
+    /// Value as sent, including numbers and booleans.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.values.get(name)? {
             Verified::Text(text) => Some(text),
@@ -99,7 +100,7 @@ impl Parameters {
         text.parse().ok()
     }
 
-    /// The items of an array, or of a list in one text.
+    /// Items of an array, or of a list in one text.
     pub(crate) fn list(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
             Some(Verified::List(items)) => items.iter().map(String::as_str).collect(),
@@ -108,7 +109,7 @@ impl Parameters {
         }
     }
 
-    /// All that was given in one text, in the order of the names.
+    /// All parameters that are texts, sorted by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().filter_map(|(name, value)| match value {
             Verified::Text(text) => Some((name.as_str(), text.as_str())),

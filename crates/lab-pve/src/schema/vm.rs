@@ -1,18 +1,22 @@
-//! The options of a VM: what its config may hold.
+//! Schema of VM options.
 
 use std::sync::LazyLock;
 
 use super::check::check_text;
-use super::code::{ADDRESS, BOOT_DISK, CPU_SET, DNS_NAME, HOTPLUG, STARTUP, STORAGE_ID, TAG};
-use super::code::{CONFIG_ID, URL_ENCODED, VOLUME_ID};
 use super::format::Format;
 use super::formats::{FormatName, shared};
-use super::property::{Entry, Kind, Property, Schema, code, each, flag, integer, number, numbered};
+use super::property::{
+    Property, Schema, TableEntry, ValueKind, each, flag, formatted, integer, number, numbered,
+};
 use super::property::{one_of, p, pattern, properties, split_index, text};
+use super::value_format::{
+    ADDRESS, BOOT_DISK, CPU_SET, DNS_NAME, HOTPLUG, STARTUP, STORAGE_ID, TAG,
+};
+use super::value_format::{CONFIG_ID, URL_ENCODED, VOLUME_ID};
 use crate::Release;
 
-/// The drives of a VM and how many there may be of each, in the order in which messages list them.
-/// `efidisk0` and `tpmstate0` come after them, `unused0` up to `unused255` last.
+/// Drive families and their maximum count, in the order of error messages. `efidisk0` and
+/// `tpmstate0` follow, then `unused0` to `unused255`.
 pub(crate) const DRIVES: [(&str, u16); 4] = [("ide", 4), ("scsi", 31), ("virtio", 16), ("sata", 6)];
 pub(crate) const UNUSED: u16 = 256;
 
@@ -31,30 +35,30 @@ pub(crate) fn is_drive(name: &str) -> bool {
     matches!(name, "efidisk0" | "tpmstate0") || on_a_bus().is_some()
 }
 
-/// One option of a VM's config.
+/// Schema of one VM option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmOption {
-    /// Integers and booleans come back as JSON numbers.
-    pub(crate) kind: Kind,
-    /// The format of its property string, if it is one.
+    /// Type of the option. Integers and booleans are returned as JSON numbers.
+    pub(crate) kind: ValueKind,
+    /// Format of the option's property string, or `None` if the option is not a property string.
     pub(crate) format: Option<&'static Format>,
     release: Release,
     property: &'static Property,
 }
 
 impl VmOption {
-    /// Whether a config can have this value.
+    /// Whether a value is valid for this VM option.
     pub(crate) fn takes(&self, text: &str) -> bool {
         check_text(self.release, "", self.property, text).is_ok()
     }
 }
 
-/// Whether VMs of this release have such an option.
+/// Whether a VM option exists in this release.
 pub fn is_vm_option(release: Release, key: &str) -> bool {
     vm_option(release, key).is_some()
 }
 
-/// The option of a name, if VMs have it.
+/// Schema of a VM option, or `None` if the option does not exist.
 pub(crate) fn vm_option(release: Release, key: &str) -> Option<VmOption> {
     static V8: LazyLock<[Schema; 2]> = LazyLock::new(|| schemas(Release::V8));
     static V9: LazyLock<[Schema; 2]> = LazyLock::new(|| schemas(Release::V9));
@@ -71,16 +75,16 @@ fn schemas(release: Release) -> [Schema; 2] {
     [Schema::new(release, options(release)), Schema::new(release, internal_options(release))]
 }
 
-/// What operations note in a config, and nobody can send.
-fn internal_options(release: Release) -> [Entry; 7] {
+/// Options that operations write into a config and clients cannot set.
+fn internal_options(release: Release) -> [TableEntry; 7] {
     [
         p("meta", properties(shared(release, FormatName::Meta))),
-        p("parent", code(CONFIG_ID).longest(40)),
+        p("parent", formatted(CONFIG_ID).longest(40)),
         p("running-nets-host-mtu", text().since(Release::V9)),
         p("runningcpu", text()),
         p("runningmachine", text()),
         p("snaptime", integer().min(0)),
-        p("vmstate", code(VOLUME_ID)),
+        p("vmstate", formatted(VOLUME_ID)),
     ]
 }
 
@@ -89,22 +93,22 @@ const KEYBOARDS: [&str; 25] = [
     "it", "ja", "lt", "mk", "nl", "no", "pl", "pt", "pt-br", "sv", "sl", "tr",
 ];
 
-/// Keyboard layouts, of VMs and of the cluster.
+/// Keyboard layouts of VMs and of the datacenter.
 pub(crate) fn keyboard() -> Property {
     one_of(KEYBOARDS)
 }
 
-/// The parameters with which options are set.
-pub(crate) fn options(release: Release) -> impl Iterator<Item = Entry> {
+/// Table entries of the parameters that set VM options.
+pub(crate) fn options(release: Release) -> impl Iterator<Item = TableEntry> {
     devices(release)
         .into_iter()
         .chain(machine(release))
         .chain(processor_and_memory(release))
         .chain(cloud_init(release))
-        .chain(conduct())
+        .chain(general_options())
 }
 
-fn devices(release: Release) -> Vec<Entry> {
+fn devices(release: Release) -> Vec<TableEntry> {
     let format = |name| properties(shared(release, name));
     vec![
         numbered("ide", 4, format(FormatName::Ide)),
@@ -130,7 +134,7 @@ fn devices(release: Release) -> Vec<Entry> {
     ]
 }
 
-fn machine(release: Release) -> [Entry; 18] {
+fn machine(release: Release) -> [TableEntry; 18] {
     let format = |name| properties(shared(release, name));
     let controllers =
         ["lsi", "lsi53c810", "virtio-scsi-pci", "virtio-scsi-single", "megasas", "pvscsi"];
@@ -147,7 +151,7 @@ fn machine(release: Release) -> [Entry; 18] {
         p("args", text()),
         p("bios", one_of(["seabios", "ovmf"])),
         p("boot", format(FormatName::Boot)),
-        p("bootdisk", code(BOOT_DISK).like(r"(ide|sata|scsi|virtio)\d+")),
+        p("bootdisk", formatted(BOOT_DISK).like(r"(ide|sata|scsi|virtio)\d+")),
         p("keyboard", keyboard()),
         p("kvm", flag()),
         p("localtime", flag()),
@@ -162,10 +166,10 @@ fn machine(release: Release) -> [Entry; 18] {
     ]
 }
 
-fn processor_and_memory(release: Release) -> [Entry; 18] {
+fn processor_and_memory(release: Release) -> [TableEntry; 18] {
     let format = |name| properties(shared(release, name));
     [
-        p("affinity", code(CPU_SET)),
+        p("affinity", formatted(CPU_SET)),
         p("allow-ksm", flag().since(Release::V9)),
         p("amd-sev", format(FormatName::Sev)),
         p("balloon", integer().min(0)),
@@ -186,7 +190,7 @@ fn processor_and_memory(release: Release) -> [Entry; 18] {
     ]
 }
 
-fn cloud_init(release: Release) -> [Entry; 9] {
+fn cloud_init(release: Release) -> [TableEntry; 9] {
     let format = |name| properties(shared(release, name));
     [
         p("cicustom", format(FormatName::CiCustom)),
@@ -197,12 +201,12 @@ fn cloud_init(release: Release) -> [Entry; 9] {
         numbered("ipconfig", 32, format(FormatName::IpConfig)),
         p("nameserver", each(ADDRESS)),
         p("searchdomain", text()),
-        p("sshkeys", code(URL_ENCODED)),
+        p("sshkeys", formatted(URL_ENCODED)),
     ]
 }
 
-/// How the VM is called, kept and run.
-fn conduct() -> [Entry; 16] {
+/// Options for name, protection, start order and similar.
+fn general_options() -> [TableEntry; 16] {
     let locks = [
         "backup",
         "clone",
@@ -218,18 +222,18 @@ fn conduct() -> [Entry; 16] {
         p("autostart", flag()),
         p("description", text().longest(8192)),
         p("freeze", flag()),
-        p("hookscript", code(VOLUME_ID)),
-        p("hotplug", code(HOTPLUG)),
+        p("hookscript", formatted(VOLUME_ID)),
+        p("hotplug", formatted(HOTPLUG)),
         p("lock", one_of(locks)),
         p("migrate_downtime", number().min(0)),
         p("migrate_speed", integer().min(0)),
-        p("name", code(DNS_NAME)),
+        p("name", formatted(DNS_NAME)),
         p("onboot", flag()),
         p("protection", flag()),
         p("reboot", flag()),
-        p("startup", code(STARTUP)),
+        p("startup", formatted(STARTUP)),
         p("tags", each(TAG)),
         p("template", flag()),
-        p("vmstatestorage", code(STORAGE_ID)),
+        p("vmstatestorage", formatted(STORAGE_ID)),
     ]
 }

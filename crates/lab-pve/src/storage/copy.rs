@@ -1,41 +1,41 @@
-//! Filling volumes from others: imports and full clones.
+//! Copies between volumes: imports and full clones.
 
-use super::super::Refusal;
+use super::super::ApiError;
 use super::super::world::{VolumeId, World};
-use super::alloc::room;
-use super::rules::path;
+use super::allocation::room;
+use super::plugin_rules::path;
 use super::volume::{file_size, find, name_of, path_of, volume_mut};
 
-/// Judges an image that somebody brought, before anything is made of it, and gives its size.
-pub(crate) fn check_untrusted(world: &World, node: &str, id: &VolumeId) -> Result<u64, Refusal> {
+/// Checks an untrusted image before its import, and returns its size in bytes.
+pub(crate) fn check_untrusted(world: &World, node: &str, id: &VolumeId) -> Result<u64, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = name_of(world, id)?;
     let path = path(storage, &name)?;
     let Some(volume) = storage.volume(node, &name.key(storage.kind)) else {
-        return Err(Refusal::failed(format!("failed to stat '{path}'")));
+        return Err(ApiError::failed(format!("failed to stat '{path}'")));
     };
     let size = file_size(&path, &name, volume)?;
     if volume.backing.is_some() && name.format == volume.format {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "backing file not allowed for untrusted image '{path}'!"
         )));
     }
     Ok(size)
 }
 
-/// Copies what is in one volume, or in its snapshot, into another that was made for it.
+/// Copies the content of a volume or snapshot into another volume.
 ///
-/// The bytes are shared: what the target holds is what once came in, in the format of that time.
+/// Both share the same stored file, in its original format.
 pub(crate) fn copy(
     world: &mut World,
     (from_node, from): (&str, &VolumeId),
     snapshot: Option<&str>,
     (to_node, to): (&str, &VolumeId),
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let failed = |world: &World| {
         let formats = (name_of(world, from)?.format, name_of(world, to)?.format);
         let (source, target) = (path_of(world, from)?, path_of(world, to)?);
-        Ok::<_, Refusal>(Refusal::failed(format!(
+        Ok::<_, ApiError>(ApiError::failed(format!(
             "copy failed: command '/usr/bin/qemu-img convert -p -n -f {} -O {} {source} {target}' \
              failed: exit code 1",
             formats.0, formats.1
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_strangers() {
+    fn untrusted_images_with_backing_file_are_rejected() {
         let mut world = world();
         let backing = Some(Backing { file: "/etc/passwd".to_owned() });
         let image = Volume { backing, used: 600, ..volume("qcow2", 1 << 30) };
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_take_room() {
+    fn copies_use_space() {
         let mut world = world();
         let image = Volume { used: 5 << 20, ..volume("qcow2", 64 << 20) };
         put(&mut world, "pve1", &id("dir:import/a.qcow2"), image).unwrap();

@@ -1,4 +1,4 @@
-//! A small world for the tests of this module.
+//! Simulated state for storage tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(crate) fn storage(kind: StorageKind) -> Storage {
     }
 }
 
-/// One storage of each kind, named by it.
+/// State with one storage of each type, named after the type.
 pub(crate) fn world() -> World {
     let kinds = [
         StorageKind::Dir,

@@ -1,18 +1,18 @@
-//! Volumes that change hands.
+//! Reassignment of a volume to another VM.
 
-use super::super::Refusal;
+use super::super::ApiError;
 use super::super::world::{VolumeId, World};
-use super::alloc::{Allocation, first_free};
-use super::name::full_name;
+use super::allocation::{Allocation, first_free};
 use super::volume::{name_of, storage_mut, volume_mut};
+use super::volume_name::full_name;
 
-/// Gives a volume to another guest, under the first name of that guest's that is free.
+/// Renames a volume to the first free name of another VM.
 pub(crate) fn rename(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     vmid: u32,
-) -> Result<VolumeId, Refusal> {
+) -> Result<VolumeId, ApiError> {
     world.storage_on(&id.storage, node)?;
     let name = name_of(world, id)?;
     let volume = volume_mut(world, node, id)?.clone();
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_new_owner_is_in_the_name() {
+    fn renamed_volume_contains_new_vmid() {
         let mut world = world();
         let id = |text| VolumeId::parse(text).unwrap();
         for (old, new, format) in [

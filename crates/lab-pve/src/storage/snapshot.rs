@@ -1,25 +1,25 @@
 //! Snapshots of volumes.
 
-use super::super::Refusal;
+use super::super::ApiError;
 use super::super::world::{SavedVolume, StorageKind, VolumeId, World};
-use super::name::VolumeName;
-use super::rules::group;
+use super::plugin_rules::group;
 use super::volume::{find, name_of, volume_mut};
+use super::volume_name::VolumeName;
 
-/// Remembers the volume as it is.
+/// Creates a snapshot of a volume.
 pub(crate) fn snapshot(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     snapshot: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     check_format(world, id, "can't snapshot this image format", "can't snapshot 'raw' volume")?;
     let (group, name) = place(world, id)?;
     let kind = world.storage(&id.storage)?.kind;
     let file = &name.file;
     let volume = volume_mut(world, node, id)?;
     if volume.snapshots.contains_key(snapshot) {
-        return Err(Refusal::failed(match kind {
+        return Err(ApiError::failed(match kind {
             StorageKind::LvmThin => format!(
                 "lvcreate snapshot '{group}/snap_{file}_{snapshot}' error:   Logical Volume \
                  \"snap_{file}_{snapshot}\" already exists in volume group \"{group}\""
@@ -28,7 +28,7 @@ pub(crate) fn snapshot(
                 "zfs error: cannot create snapshot '{group}/{file}@{snapshot}': dataset already \
                  exists"
             ),
-            // QEMU keeps several of one name apart by number.
+            // QEMU permits several internal snapshots of the same name.
             _ => return Ok(()),
         }));
     }
@@ -36,13 +36,13 @@ pub(crate) fn snapshot(
     Ok(())
 }
 
-/// Forgets a snapshot.
+/// Deletes a snapshot of a volume.
 pub(crate) fn delete_snapshot(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     snapshot: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let text = "can't delete snapshot for this image format";
     check_format(world, id, text, "can't delete snapshot for 'raw' volume")?;
     let absent = absent(world, id, snapshot, "delete")?;
@@ -50,36 +50,36 @@ pub(crate) fn delete_snapshot(
     volume.snapshots.remove(snapshot).map(|_| ()).ok_or(absent)
 }
 
-/// Whether going back to the snapshot is possible. ZFS can only go back to the last one.
+/// Rejects an impossible rollback. ZFS can only roll back to the most recent snapshot.
 pub(crate) fn check_rollback(
     world: &World,
     node: &str,
     id: &VolumeId,
     snapshot: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let kind = world.storage(&id.storage)?.kind;
     if kind == StorageKind::Lvm && name_of(world, id)?.format == "raw" {
-        return Err(Refusal::failed("can't rollback snapshot for 'raw' volume"));
+        return Err(ApiError::failed("can't rollback snapshot for 'raw' volume"));
     }
     if kind != StorageKind::ZfsPool {
         return Ok(());
     }
     let there = find(world, node, id)?.is_some_and(|it| it.snapshots.contains_key(snapshot));
     if !there {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "can't rollback, snapshot '{snapshot}' does not exist on '{id}'"
         )));
     }
     if has_later(world, node, id, snapshot)? {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "can't rollback, '{snapshot}' is not most recent snapshot on '{id}'"
         )));
     }
     Ok(())
 }
 
-/// Whether the volume has snapshots that were taken after this one; their VM knows when.
-fn has_later(world: &World, node: &str, id: &VolumeId, snapshot: &str) -> Result<bool, Refusal> {
+/// Whether the volume has snapshots later than this one, by the snapshot times in the VM config.
+fn has_later(world: &World, node: &str, id: &VolumeId, snapshot: &str) -> Result<bool, ApiError> {
     let owner = name_of(world, id)?.owner.and_then(|vmid| world.vms.get(&vmid));
     let taken = |name: &str| -> Option<u64> {
         owner?.snapshots.get(name)?.config.get("snaptime")?.parse().ok()
@@ -89,13 +89,13 @@ fn has_later(world: &World, node: &str, id: &VolumeId, snapshot: &str) -> Result
     Ok(volume.snapshots.keys().any(|other| taken(other) > this))
 }
 
-/// Makes the volume what it was.
+/// Rolls a volume back to a snapshot.
 pub(crate) fn rollback(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     snapshot: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     check_rollback(world, node, id, snapshot)?;
     let text = "can't rollback snapshot this image format";
     check_format(world, id, text, "can't rollback snapshot for 'raw' volume")?;
@@ -109,26 +109,26 @@ pub(crate) fn rollback(
     Ok(())
 }
 
-fn place(world: &World, id: &VolumeId) -> Result<(String, VolumeName), Refusal> {
+fn place(world: &World, id: &VolumeId) -> Result<(String, VolumeName), ApiError> {
     Ok((group(world.storage(&id.storage)?).to_owned(), name_of(world, id)?))
 }
 
-fn check_format(world: &World, id: &VolumeId, file: &str, lvm: &str) -> Result<(), Refusal> {
+fn check_format(world: &World, id: &VolumeId, file: &str, lvm: &str) -> Result<(), ApiError> {
     let kind = world.storage(&id.storage)?.kind;
     match (kind, name_of(world, id)?.format) {
         (StorageKind::LvmThin | StorageKind::ZfsPool, _) | (_, "qcow2") => Ok(()),
-        (StorageKind::Lvm, _) => Err(Refusal::failed(lvm)),
-        _ => Err(Refusal::failed(file)),
+        (StorageKind::Lvm, _) => Err(ApiError::failed(lvm)),
+        _ => Err(ApiError::failed(file)),
     }
 }
 
-/// What the tools say of a snapshot that is not there.
-fn absent(world: &World, id: &VolumeId, snapshot: &str, what: &str) -> Result<Refusal, Refusal> {
+/// Error of the storage tools for a missing snapshot.
+fn absent(world: &World, id: &VolumeId, snapshot: &str, what: &str) -> Result<ApiError, ApiError> {
     let (group, name) = place(world, id)?;
     let file = &name.file;
     let thin = format!("{group}/snap_{file}_{snapshot}");
     let missing = format!("Failed to find logical volume \"{thin}\"");
-    Ok(Refusal::failed(match world.storage(&id.storage)?.kind {
+    Ok(ApiError::failed(match world.storage(&id.storage)?.kind {
         StorageKind::LvmThin if what == "delete" => {
             format!("lvremove snapshot '{thin}' error:   {missing}")
         }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn rollback_restores_size() {
         let mut world = world();
         for (text, format) in [("lvmthin:vm-1-disk-0", "raw"), ("dir:1/vm-1-disk-0.qcow2", "qcow2")]
         {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_files_and_thick_volumes_have_none() {
+    fn raw_files_and_lvm_volumes_reject_snapshots() {
         let mut world = world();
         let raw = disk(&mut world, "dir:1/vm-1-disk-0.raw", "raw");
         let thick = disk(&mut world, "lvm:vm-1-disk-0", "raw");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn zfs_goes_back_to_the_last_only() {
+    fn zfs_rolls_back_only_to_most_recent_snapshot() {
         let mut world = world();
         let id = disk(&mut world, "zfspool:vm-1-disk-0", "raw");
         let mut vm = Vm::default();

@@ -1,61 +1,61 @@
-//! Volumes that exist: finding, measuring, growing and removing them.
+//! Existing volumes: lookup, size, resize and removal.
 
-use super::super::Refusal;
+use super::super::ApiError;
 use super::super::world::{ContentType, Storage, StorageKind, Volume, VolumeId, World};
-use super::alloc::room;
-use super::base::is_base_in_use;
-use super::name::{VolumeName, full_name};
-use super::rules::{Feature, LARGEST, SECTOR, group, has_feature, path, reserved, rounded};
+use super::allocation::room;
+use super::base_volume::is_base_in_use;
+use super::plugin_rules::{Feature, LARGEST, SECTOR, group, has_feature, path, reserved, rounded};
+use super::volume_name::{VolumeName, full_name};
 
-/// What can be learned of a volume without reading it.
+/// Size and format of a volume, as `qemu-img info` or the storage tools report them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SizeInfo {
-    /// What a guest sees, in bytes.
+    /// Virtual size of the volume in bytes.
     pub(crate) size: u64,
     pub(crate) format: String,
     pub(crate) used: u64,
     pub(crate) parent: Option<String>,
 }
 
-/// What a volume's name says.
-pub(crate) fn name_of(world: &World, id: &VolumeId) -> Result<VolumeName, Refusal> {
+/// Parsed name of a volume.
+pub(crate) fn name_of(world: &World, id: &VolumeId) -> Result<VolumeName, ApiError> {
     VolumeName::parse(world.storage(&id.storage)?.kind, &id.name)
 }
 
-/// Where the host finds the volume, whether or not it is there.
-pub(crate) fn path_of(world: &World, id: &VolumeId) -> Result<String, Refusal> {
+/// Path of a volume on the host, whether or not it exists.
+pub(crate) fn path_of(world: &World, id: &VolumeId) -> Result<String, ApiError> {
     path(world.storage(&id.storage)?, &name_of(world, id)?)
 }
 
-/// Whether the volume, or its snapshot, has this feature.
+/// Whether a volume or its snapshot supports a feature.
 pub(crate) fn can(
     world: &World,
     id: &VolumeId,
     feature: Feature,
     snapshot: Option<&str>,
-) -> Result<bool, Refusal> {
+) -> Result<bool, ApiError> {
     let name = name_of(world, id)?;
     Ok(has_feature(world.release, world.storage(&id.storage)?, &name, feature, snapshot))
 }
 
-/// The volume, if it is there.
+/// Volume with this id, or `None` if it does not exist.
 pub(crate) fn find<'a>(
     world: &'a World,
     node: &str,
     id: &VolumeId,
-) -> Result<Option<&'a Volume>, Refusal> {
+) -> Result<Option<&'a Volume>, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = VolumeName::parse(storage.kind, &id.name)?;
     Ok(storage.volume(node, &name.key(storage.kind)))
 }
 
-/// Puts a volume under its own name; what the name says of a base is noted.
+/// Stores a volume under its id, and records the base volume that the name contains.
 pub(crate) fn put(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     mut volume: Volume,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let name = name_of(world, id)?;
     let storage = storage_mut(world, &id.storage)?;
     volume.base = name.base_key(storage.kind).or(volume.base);
@@ -64,25 +64,25 @@ pub(crate) fn put(
     Ok(())
 }
 
-pub(super) fn storage_mut<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Storage, Refusal> {
-    let missing = || Refusal::failed(format!("storage '{id}' does not exist"));
+pub(super) fn storage_mut<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Storage, ApiError> {
+    let missing = || ApiError::failed(format!("storage '{id}' does not exist"));
     world.storages.get_mut(id).ok_or_else(missing)
 }
 
-/// The volume to be changed; `missing` says what happens without it.
+/// Volume to change, or the error of the storage tools if it does not exist.
 pub(super) fn volume_mut<'a>(
     world: &'a mut World,
     node: &str,
     id: &VolumeId,
-) -> Result<&'a mut Volume, Refusal> {
+) -> Result<&'a mut Volume, ApiError> {
     let name = name_of(world, id)?;
     let storage = storage_mut(world, &id.storage)?;
     let missing = missing(storage, id, &name);
     storage.volume_mut(node, &name.key(storage.kind)).ok_or(missing)
 }
 
-/// Makes the volume ready for use: it must be there.
-pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), Refusal> {
+/// Activates a volume. It must exist.
+pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), ApiError> {
     let storage = world.storage_on(&id.storage, node)?;
     match find(world, node, id)? {
         Some(_) => Ok(()),
@@ -90,11 +90,11 @@ pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), R
     }
 }
 
-/// What the tools of a storage say of a volume that is not there.
-fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> Refusal {
+/// Error of the storage tools for a missing volume.
+fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> ApiError {
     let file = &name.file;
     let group = group(storage);
-    Refusal::failed(match storage.kind {
+    ApiError::failed(match storage.kind {
         StorageKind::LvmThin => format!("no such logical volume {group}/{file}"),
         StorageKind::Lvm => format!(
             "can't activate LV '/dev/{group}/{file}':   \
@@ -107,22 +107,22 @@ fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> Refusal {
     })
 }
 
-/// Size and format; `None` where a file is not there, which is for the caller to judge.
+/// Size and format of a volume. `None` for a missing file, whose error depends on the caller.
 pub(crate) fn size_info(
     world: &World,
     node: &str,
     id: &VolumeId,
-) -> Result<Option<SizeInfo>, Refusal> {
+) -> Result<Option<SizeInfo>, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = VolumeName::parse(storage.kind, &id.name)?;
     let Some(volume) = storage.volume(node, &name.key(storage.kind)) else {
         let (group, file) = (group(storage), &name.file);
         return match storage.kind {
-            StorageKind::Lvm | StorageKind::LvmThin => Err(Refusal::failed(format!(
+            StorageKind::Lvm | StorageKind::LvmThin => Err(ApiError::failed(format!(
                 "can't get size of '/dev/{group}/{file}':   \
                  Failed to find logical volume \"{group}/{file}\""
             ))),
-            StorageKind::ZfsPool => Err(Refusal::failed(format!(
+            StorageKind::ZfsPool => Err(ApiError::failed(format!(
                 "zfs error: cannot open '{group}/{file}': dataset does not exist"
             ))),
             _ => Ok(None),
@@ -139,24 +139,24 @@ pub(crate) fn size_info(
     Ok(Some(SizeInfo { size, format, used: volume.used, parent }))
 }
 
-/// What QEMU takes the file's size for, when told its format by its name.
-pub(super) fn file_size(path: &str, name: &VolumeName, volume: &Volume) -> Result<u64, Refusal> {
+/// Virtual size that QEMU reports for a file whose format is given by its name.
+pub(super) fn file_size(path: &str, name: &VolumeName, volume: &Volume) -> Result<u64, ApiError> {
     let is_disk = name.content == ContentType::Images;
     match name.format {
         "qcow2" | "vmdk" if volume.format != name.format => Err(not_in_format(path, name.format)),
         "qcow2" | "vmdk" | "subvol" => Ok(volume.size),
         _ if is_disk => Ok(volume.size),
-        // A file that was brought here is as long as it is, whatever is in it.
+        // An uploaded file read as raw has the length of the file.
         _ => Ok(volume.used.div_ceil(SECTOR) * SECTOR),
     }
 }
 
-pub(super) fn not_in_format(path: &str, format: &str) -> Refusal {
+pub(super) fn not_in_format(path: &str, format: &str) -> ApiError {
     let text = format!("qemu-img: Could not open '{path}': Image is not in {format} format");
-    Refusal::failed(text)
+    ApiError::failed(text)
 }
 
-/// Every disk that belongs to this id, on all storages that are there for disks.
+/// All disks of a vmid on the storages with disk content.
 pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> {
     let mut found = vec![];
     for (id, storage) in &world.storages {
@@ -176,21 +176,21 @@ pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> 
     found
 }
 
-/// Grows a volume to hold at least so many bytes.
+/// Grows a volume to at least `bytes`.
 pub(crate) fn resize(
     world: &mut World,
     node: &str,
     id: &VolumeId,
     bytes: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let name = name_of(world, id)?;
     let storage = world.storage(&id.storage)?;
     let kind = storage.kind;
     if kind.has_files() && !matches!(name.format, "raw" | "qcow2") {
-        return Err(Refusal::failed("can't resize this image format"));
+        return Err(ApiError::failed("can't resize this image format"));
     }
     if bytes > LARGEST {
-        return Err(Refusal::failed(format!("can't resize '{id}' to {bytes} bytes: too large")));
+        return Err(ApiError::failed(format!("can't resize '{id}' to {bytes} bytes: too large")));
     }
     let size = rounded(kind, name.format, bytes.div_ceil(1024) * 1024);
     let free = room(storage, node);
@@ -199,7 +199,7 @@ pub(crate) fn resize(
     if after - before > free {
         let (extents, left) = ((after - before) >> 22, free >> 22);
         let group = group(storage);
-        return Err(Refusal::failed(match kind {
+        return Err(ApiError::failed(match kind {
             StorageKind::ZfsPool => format!(
                 "zfs error: cannot set property for '{group}/{}': size is greater than available \
                  space",
@@ -218,13 +218,13 @@ pub(crate) fn resize(
     Ok(())
 }
 
-/// Removes a volume with its snapshots. One that is not there is nothing to worry about.
-pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), Refusal> {
+/// Removes a volume and its snapshots. A missing volume is not an error.
+pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), ApiError> {
     world.storage_on(&id.storage, node)?;
     let name = name_of(world, id)?;
     if is_base_in_use(world, node, id)? {
         let text = format!("base volume '{}' is still in use by linked clones", id.name);
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     let storage = storage_mut(world, &id.storage)?;
     let key = name.key(storage.kind);
@@ -233,13 +233,13 @@ pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), R
             let volume = format!("{}/{}", group(storage), name.file);
             let text =
                 format!("lvremove '{volume}' error:   Failed to find logical volume \"{volume}\"");
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
         return Ok(());
     };
     if volume.protected {
         let text = format!("cannot remove protected volume '{}' on '{}'", id.name, id.storage);
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     storage.take(node, &key);
     Ok(())
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_not_there() {
+    fn missing_volume_errors() {
         let world = world();
         let say = |text: &str| activate(&world, "pve1", &id(text)).unwrap_err().message;
         assert_eq!(say("lvmthin:vm-101-disk-7"), "no such logical volume pve/vm-101-disk-7");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_measured_by_what_their_name_says() {
+    fn format_in_file_name_determines_size() {
         let mut world = world();
         let file = |format, size, used| Volume { used, ..volume(format, size) };
         put(&mut world, "pve1", &id("dir:import/a.raw"), file("qcow2", 1 << 30, 600)).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_takes_room_where_it_is_reserved() {
+    fn resize_needs_space_on_thick_storages() {
         let mut world = world();
         for text in ["lvm:vm-101-disk-0", "lvmthin:vm-101-disk-0"] {
             put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_guest() {
+    fn volumes_of_a_vm_are_found_by_vmid() {
         let mut world = world();
         for text in ["lvmthin:vm-101-disk-0", "zfspool:base-101-disk-0", "lvmthin:vm-102-disk-0"] {
             put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn removing() {
+    fn removal_of_existing_and_missing_volumes() {
         let mut world = world();
         let disk = id("lvmthin:vm-101-disk-0");
         put(&mut world, "pve1", &disk, volume("raw", 4 << 20)).unwrap();

@@ -1,10 +1,10 @@
-//! From which devices a VM boots, and in which order.
+//! Boot order of a VM.
 
 use super::drive;
 use crate::schema::split_list;
 use crate::world::Config;
 
-/// The devices of a `boot` option; none where it is in the old form.
+/// Devices of a `boot` option, or none for the legacy form.
 pub fn order(boot: Option<&String>) -> Vec<String> {
     let order = boot
         .into_iter()
@@ -19,7 +19,7 @@ pub(crate) fn print(devices: &[String]) -> String {
     if devices.is_empty() { String::new() } else { format!("order={}", devices.join(";")) }
 }
 
-/// What a new VM boots from unless told otherwise: its first disk, its first CD, its first NIC.
+/// Default boot order of a new VM: first disk, first CD drive, first network card.
 pub(crate) fn default(config: &Config) -> String {
     let drives = drive::drives(config);
     let is_bootable = |key: &str| !matches!(key, "efidisk0" | "tpmstate0");

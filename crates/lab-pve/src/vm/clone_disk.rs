@@ -1,45 +1,46 @@
-//! One disk of a VM made from another: linked to it, or copied.
+//! Linked or full clone of one disk.
 
 use talmox_lab_environment::Work;
 
 use super::drive::{self, Drive};
 use super::progress;
-use super::volumes::volume_of;
+use super::volume_references::volume_of;
 use crate::storage::{self, Allocation};
 use crate::task::TaskHandle;
 use crate::world::{StorageKind, VolumeId};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
 const CLOUDINIT_BYTES: u64 = 4 << 20;
 const TPM_STATE_BYTES: u64 = 4 << 20;
-/// The variables of the firmware, by `efitype`.
+/// Size in bytes of the EFI variables, by `efitype`.
 const EFI_VARS_4M: u64 = 540_672;
 const EFI_VARS_2M: u64 = 131_072;
 
+/// Parameters of a disk clone.
 #[derive(Debug)]
 pub(crate) struct DiskClone<'a> {
     pub(crate) task: &'a TaskHandle,
     pub(crate) node: &'a str,
-    /// The VM that gets the new volume.
+    /// VM that receives the new volume.
     pub(crate) vmid: u32,
     pub(crate) drive: &'a Drive,
-    /// The snapshot that is wanted, not what the disk is now.
+    /// Clone this snapshot instead of the current state.
     pub(crate) snapshot: Option<&'a str>,
     pub(crate) full: bool,
-    /// Where to; to the same storage if none.
+    /// Target storage; the storage of the source if `None`.
     pub(crate) storage: Option<&'a str>,
     pub(crate) format: Option<&'a str>,
-    /// The guest uses the disk meanwhile.
+    /// Whether a running VM uses the disk.
     pub(crate) running: bool,
 }
 
 impl DiskClone<'_> {
-    /// Gives the new drive. The new volume is noted in `made` as soon as it is there, so that it can
-    /// be taken away if anything fails later.
-    pub(crate) async fn make(&self, made: &mut Vec<VolumeId>) -> Result<Drive, Refusal> {
+    /// Creates the new drive. Adds the new volume to `made` as soon as it exists, so that it can be
+    /// removed if a later operation fails.
+    pub(crate) async fn make(&self, made: &mut Vec<VolumeId>) -> Result<Drive, ApiError> {
         let source = volume_of(self.drive)?;
         if self.is_mirrored() && self.drive.key == "tpmstate0" {
-            return Err(Refusal::failed("cannot move TPM state while VM is running"));
+            return Err(ApiError::failed("cannot move TPM state while VM is running"));
         }
         let kind = if self.full { "full" } else { "linked" };
         self.task.log(format!("create {kind} clone of drive {} ({source})", self.drive.key));
@@ -60,12 +61,16 @@ impl DiskClone<'_> {
         Ok(drive)
     }
 
-    /// A disk in use is mirrored by QEMU.
+    /// Whether QEMU mirrors the disk, because a running VM uses it.
     fn is_mirrored(&self) -> bool {
         self.full && self.running && self.snapshot.is_none() && !drive::is_unused(&self.drive.key)
     }
 
-    async fn link(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
+    async fn link(
+        &self,
+        source: &VolumeId,
+        made: &mut Vec<VolumeId>,
+    ) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
         let shared = site.world().storage_on(&source.storage, self.node)?.shared;
         let _guard = site.locks.storage(self.node, &source.storage, shared).await?;
@@ -77,7 +82,11 @@ impl DiskClone<'_> {
         Ok(volume)
     }
 
-    async fn copy(&self, source: &VolumeId, made: &mut Vec<VolumeId>) -> Result<VolumeId, Refusal> {
+    async fn copy(
+        &self,
+        source: &VolumeId,
+        made: &mut Vec<VolumeId>,
+    ) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
         let to = self.storage.unwrap_or(&source.storage);
         let format = self.target_format(source, to)?;
@@ -115,29 +124,29 @@ impl DiskClone<'_> {
         Ok(volume)
     }
 
-    /// The format asked for, else that of the source; where the storage has it.
-    fn target_format(&self, source: &VolumeId, to: &str) -> Result<String, Refusal> {
+    /// Requested format, otherwise that of the source, if the storage supports it.
+    fn target_format(&self, source: &VolumeId, to: &str) -> Result<String, ApiError> {
         let world = self.task.site.world();
         if world.release == Release::V8 && self.drive.key == "tpmstate0" {
             return Ok("raw".to_owned());
         }
         let now = storage::name_of(&world, source)?.format;
-        let wish = self.format.unwrap_or(now);
-        let format = storage::format_or_default(world.storage(to)?, Some(wish)).to_owned();
-        let heeded = self.format.is_none_or(|wish| wish == format);
+        let requested = self.format.unwrap_or(now);
+        let format = storage::format_or_default(world.storage(to)?, Some(requested)).to_owned();
+        let is_supported = self.format.is_none_or(|requested| requested == format);
         let release = world.release;
         drop(world);
-        if !heeded && release == Release::V9 {
+        if !is_supported && release == Release::V9 {
             self.task.log(format!(
-                "format '{wish}' is not supported by the target storage '{to}' - using '{format}' \
+                "format '{requested}' is not supported by the target storage '{to}' - using '{format}' \
                  instead"
             ));
         }
         Ok(format)
     }
 
-    /// How large the new volume must be, in bytes.
-    fn size(&self, source: &VolumeId) -> Result<u64, Refusal> {
+    /// Size of the new volume in bytes.
+    fn size(&self, source: &VolumeId) -> Result<u64, ApiError> {
         if self.drive.is_cloudinit() {
             return Ok(CLOUDINIT_BYTES);
         }
@@ -152,7 +161,7 @@ impl DiskClone<'_> {
         }
     }
 
-    async fn fill(&self, source: &VolumeId, to: &VolumeId, size: u64) -> Result<(), Refusal> {
+    async fn fill(&self, source: &VolumeId, to: &VolumeId, size: u64) -> Result<(), ApiError> {
         let site = &self.task.site;
         let used = storage::find(&site.world(), self.node, source)?
             .map_or(0, |volume| volume.used.min(volume.size));
@@ -167,18 +176,18 @@ impl DiskClone<'_> {
     }
 }
 
-/// Removes volumes that were made in vain; what cannot be removed stays behind.
-pub(crate) fn take_back(task: &TaskHandle, node: &str, made: &[VolumeId]) {
+/// Removes the volumes of a failed operation. Volumes that cannot be removed stay.
+pub(crate) fn remove_created(task: &TaskHandle, node: &str, made: &[VolumeId]) {
     for volume in made {
         let freed = storage::free(&mut task.site.world(), node, volume);
-        if let Err(refusal) = freed {
-            task.log(refusal.to_string());
+        if let Err(error) = freed {
+            task.log(error.to_string());
         }
     }
 }
 
-/// Removes a volume, and tells of it as the tools of its storage do.
-pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Result<(), Refusal> {
+/// Removes a volume, and logs the output of the storage tools.
+pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Result<(), ApiError> {
     let site = &task.site;
     let (shared, kind) = {
         let world = site.world();

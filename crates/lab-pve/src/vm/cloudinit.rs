@@ -1,26 +1,26 @@
-//! The cloud-init drive: what Proxmox writes on it, from the options of the VM.
+//! Cloud-init drive, generated from the options of a VM.
 
 use std::io;
 
 use talmox_lab_environment::Work;
 use talmox_talos_config::cidata;
 
-use super::disks::{Worker, lock_storage};
+use super::disk_creation::{Worker, lock_storage};
 use super::drive;
-use super::{cloudinit_text, rights};
+use super::{cloudinit_text, option_permissions};
 use crate::schema::{self, FormatName};
 use crate::site::Site;
 use crate::storage::{self, Allocation};
 use crate::world::{Config, ContentType, VolumeId, World};
-use crate::{Refusal, digest};
+use crate::{ApiError, digest};
 
 const DRIVE_KIB: u64 = 4 << 10;
-/// What fits on the drive, with the frame of the image.
-const MOST_BYTES: usize = 3 << 20;
+/// Maximum total size in bytes of the files on the drive.
+const MAX_BYTES: usize = 3 << 20;
 
-/// Which of the cloud-init options a configuration has.
+/// Cloud-init options of a config.
 pub(crate) fn options(config: &Config) -> Config {
-    let is_one = |key: &str| rights::is_cloudinit_option(key) || is_ip_config(key);
+    let is_one = |key: &str| option_permissions::is_cloudinit_option(key) || is_ip_config(key);
     config.iter().filter(|(key, _)| is_one(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
@@ -29,35 +29,36 @@ fn is_ip_config(key: &str) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// `nocloud`, `configdrive2` or `opennebula`.
+/// Type of the cloud-init drive: `nocloud`, `configdrive2` or `opennebula`.
 pub(crate) fn kind(config: &Config) -> &str {
     let windows = config.get("ostype").is_some_and(|ostype| ostype.starts_with('w'));
     let default = if windows { "configdrive2" } else { "nocloud" };
     config.get("citype").map_or(default, String::as_str)
 }
 
-/// The volumes of the drives that are the VM's own, in the order of the slots: IDE, SCSI, VirtIO, SATA.
+/// Cloud-init volumes that belong to the VM, in the order of buses IDE, SCSI, VirtIO, SATA.
 ///
-/// The API refuses a second one; a configuration that was edited by hand may have several.
+/// The API rejects a second one, but a manually edited config may contain several.
 pub(crate) fn volumes_of(config: &Config, vmid: u32) -> Vec<VolumeId> {
     let own = format!("vm-{vmid}-cloudinit");
     let volumes = drive::drives(config).into_iter().filter_map(|drive| drive.volume());
     volumes.filter(|volume| volume.name.contains(&own)).collect()
 }
 
-/// Writes each of the drives that the VM has; a volume that is gone is made again.
+/// Writes all cloud-init drives of a VM, and creates missing volumes.
 ///
-/// The other kinds of drives have folders, which our images have not: they stay empty.
-pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Result<(), Refusal> {
+/// Drives of other types than `nocloud` stay empty, because the image writer does not support
+/// folders.
+pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     let site = worker.site();
     let config = site.world().vm(node, vmid)?.config.clone();
     let volumes = volumes_of(&config, vmid);
     if volumes.is_empty() || kind(&config) != "nocloud" {
         return Ok(());
     }
-    let files = Files::of(site, node, vmid, &config)?;
-    if files.bytes() > MOST_BYTES {
-        return Err(Refusal::failed("Cloud-Init sum of snippets too big (> 3 MiB)"));
+    let files = CloudinitFiles::of(site, node, vmid, &config)?;
+    if files.bytes() > MAX_BYTES {
+        return Err(ApiError::failed("Cloud-Init sum of snippets too big (> 3 MiB)"));
     }
     for volume in &volumes {
         write_volume(worker, node, vmid, volume, &files).await?;
@@ -65,9 +66,10 @@ pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Resul
     let mut world = site.world();
     let vm = world.vm_mut(node, vmid)?;
     if let Some(run) = &mut vm.run {
-        // What runs has read the drive, or can read it now.
+        // The running VM can now read the new content.
         let written = options(&vm.config);
-        run.config.retain(|key, _| !rights::is_cloudinit_option(key) && !is_ip_config(key));
+        run.config
+            .retain(|key, _| !option_permissions::is_cloudinit_option(key) && !is_ip_config(key));
         run.config.extend(written);
     }
     Ok(())
@@ -78,8 +80,8 @@ async fn write_volume(
     node: &str,
     vmid: u32,
     volume: &VolumeId,
-    files: &Files,
-) -> Result<(), Refusal> {
+    files: &CloudinitFiles,
+) -> Result<(), ApiError> {
     let site = worker.site();
     if storage::find(&site.world(), node, volume)?.is_none() {
         make_volume(worker, node, vmid, volume).await?;
@@ -99,8 +101,8 @@ async fn write_volume(
     Ok(())
 }
 
-fn unwritable(error: &io::Error) -> Refusal {
-    Refusal::failed(format!("unable to write cloud-init image - {error}"))
+fn unwritable(error: &io::Error) -> ApiError {
+    ApiError::failed(format!("unable to write cloud-init image - {error}"))
 }
 
 async fn make_volume(
@@ -108,7 +110,7 @@ async fn make_volume(
     node: &str,
     vmid: u32,
     volume: &VolumeId,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let site = worker.site();
     let (shared, format) = {
         let world = site.world();
@@ -130,17 +132,17 @@ async fn make_volume(
     storage::alloc(&mut site.world(), &new).map(drop)
 }
 
-/// The files of a drive.
-struct Files {
+/// Files on a cloud-init drive.
+struct CloudinitFiles {
     user: String,
     network: String,
     meta: String,
     vendor: String,
 }
 
-impl Files {
-    /// What the options make of them, or the snippets that `cicustom` names.
-    fn of(site: &Site, node: &str, vmid: u32, config: &Config) -> Result<Self, Refusal> {
+impl CloudinitFiles {
+    /// Files generated from the options, or the snippets that `cicustom` names.
+    fn of(site: &Site, node: &str, vmid: u32, config: &Config) -> Result<Self, ApiError> {
         let world = site.world();
         let format = schema::format(world.release, FormatName::CiCustom);
         let custom = config.get("cicustom").and_then(|text| format.parse(text).ok());
@@ -162,39 +164,39 @@ impl Files {
         self.user.len() + self.network.len() + self.meta.len() + self.vendor.len()
     }
 
-    fn image(&self) -> Result<cidata::Image, Refusal> {
+    fn image(&self) -> Result<cidata::Image, ApiError> {
         let files = [
             ("meta-data", self.meta.as_bytes()),
             ("network-config", self.network.as_bytes()),
             ("user-data", self.user.as_bytes()),
             ("vendor-data", self.vendor.as_bytes()),
         ];
-        cidata::volume(&files).map_err(|error| Refusal::failed(error.to_string()))
+        cidata::volume(&files).map_err(|error| ApiError::failed(error.to_string()))
     }
 }
 
-/// The text of a snippet on a storage.
-fn snippet(world: &World, site: &Site, node: &str, text: &str) -> Result<String, Refusal> {
-    let malformed = || Refusal::failed(format!("unable to parse volume ID '{text}'\n"));
+/// Content of a snippet on a storage.
+fn snippet(world: &World, site: &Site, node: &str, text: &str) -> Result<String, ApiError> {
+    let malformed = || ApiError::failed(format!("unable to parse volume ID '{text}'\n"));
     let volume = VolumeId::parse(text).ok_or_else(malformed)?;
     if storage::name_of(world, &volume)?.content != ContentType::Snippets {
-        return Err(Refusal::failed(format!("{text} is not in the snippets directory")));
+        return Err(ApiError::failed(format!("{text} is not in the snippets directory")));
     }
     let path = storage::path_of(world, &volume)?;
-    let missing = || Refusal::failed(format!("can't open '{path}' - No such file or directory"));
+    let missing = || ApiError::failed(format!("can't open '{path}' - No such file or directory"));
     let found = storage::find(world, node, &volume)?.ok_or_else(missing)?;
     let Some(blob) = &found.blob else { return Ok(String::new()) };
     std::fs::read_to_string(site.blobs.path(blob)).map_err(|_| missing())
 }
 
-/// What `GET cloudinit/dump` shows: never a snippet.
+/// Text for `GET cloudinit/dump`, which never contains snippets.
 pub(crate) fn dump(
     world: &World,
     node: &str,
     vmid: u32,
     part: &str,
     mask_password: bool,
-) -> Result<String, Refusal> {
+) -> Result<String, ApiError> {
     let config = &world.vm(node, vmid)?.config;
     let is_nocloud = kind(config) == "nocloud";
     let network = || {

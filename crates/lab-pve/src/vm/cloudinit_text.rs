@@ -1,4 +1,4 @@
-//! The texts for cloud-init that Proxmox makes of a VM's options.
+//! Cloud-init files that Proxmox generates from VM options.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,7 @@ use crate::digest;
 use crate::schema::{self, Fields, FormatName};
 use crate::world::{Config, Host, World};
 
-/// `user-data`.
+/// `user-data` file.
 pub(crate) fn user(config: &Config, vmid: u32, mask_password: bool) -> String {
     let (host, full) = names(config, vmid);
     let mut text =
@@ -41,7 +41,7 @@ pub(crate) fn user(config: &Config, vmid: u32, mask_password: bool) -> String {
     text
 }
 
-/// The name of the host, alone and with its domain.
+/// Host name, and fully qualified name.
 fn names(config: &Config, vmid: u32) -> (String, String) {
     let name = config.get("name").cloned().unwrap_or_else(|| format!("VM{vmid}"));
     match (name.split_once('.'), config.get("searchdomain")) {
@@ -51,7 +51,7 @@ fn names(config: &Config, vmid: u32) -> (String, String) {
     }
 }
 
-/// Without the escapes of a URL.
+/// Text with its percent-encoding decoded.
 fn unescaped(text: &str) -> String {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
@@ -72,8 +72,8 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One card with an `ipconfigN`: its number, MAC and addresses.
-struct Card {
+/// Number, MAC address and IP settings of a network card with an `ipconfigN`.
+struct CardAddresses {
     number: String,
     mac: String,
     ip: Option<String>,
@@ -82,7 +82,7 @@ struct Card {
     gateway6: Option<String>,
 }
 
-fn cards(world: &World, config: &Config) -> Vec<Card> {
+fn cards(world: &World, config: &Config) -> Vec<CardAddresses> {
     let nets = schema::format(world.release, FormatName::Net);
     let ips = schema::format(world.release, FormatName::IpConfig);
     let mut cards = vec![];
@@ -90,9 +90,9 @@ fn cards(world: &World, config: &Config) -> Vec<Card> {
         let number = key.trim_start_matches("net").to_owned();
         let Some(ip_config) = config.get(&format!("ipconfig{number}")) else { continue };
         let mac = nets.parse(value).ok().and_then(|net| net.get("macaddr").map(str::to_lowercase));
-        let fields = ips.parse(ip_config).ok().and_then(sensible).unwrap_or_default();
+        let fields = ips.parse(ip_config).ok().and_then(validated).unwrap_or_default();
         let field = |name: &str| fields.get(name).map(str::to_owned);
-        cards.push(Card {
+        cards.push(CardAddresses {
             number,
             mac: mac.unwrap_or_default(),
             ip: field("ip"),
@@ -104,8 +104,9 @@ fn cards(world: &World, config: &Config) -> Vec<Card> {
     cards
 }
 
-/// Nothing is left of an option whose parts do not go together; one without addresses means DHCP.
-fn sensible(mut fields: Fields) -> Option<Fields> {
+/// Validated `ipconfigN` fields, or `None` if they contradict each other. Without addresses DHCP is
+/// used.
+fn validated(mut fields: Fields) -> Option<Fields> {
     let is_fixed =
         |name: &str| fields.get(name).is_some_and(|ip| ip.contains('/') || ip.contains(':'));
     if fields.has("gw") && !is_fixed("ip") || fields.has("gw6") && !is_fixed("ip6") {
@@ -118,7 +119,7 @@ fn sensible(mut fields: Fields) -> Option<Fields> {
     Some(fields)
 }
 
-/// Address and netmask.
+/// Address and netmask of a CIDR.
 fn split(ip: &str) -> (String, String) {
     let (address, prefix) = ip.split_once('/').unwrap_or((ip, "32"));
     let length = prefix.parse::<u32>().unwrap_or(32).min(32);
@@ -126,7 +127,7 @@ fn split(ip: &str) -> (String, String) {
     (address.to_owned(), Ipv4Addr::from(mask).to_string())
 }
 
-/// Search domains and name servers: the VM's, else the host's.
+/// Search domains and name servers of the VM, otherwise those of the host.
 fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<String>) {
     let host = world.hosts.get(node).map(Host::resolver).unwrap_or_default();
     let setting = |key: &str| host.get(key).cloned();
@@ -139,11 +140,11 @@ fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<Str
     (search.map(|search| words(&search)).unwrap_or_default(), servers)
 }
 
-/// `network-config`, version 1: cards are known by their MAC.
+/// `network-config` file in version 1, which identifies cards by MAC address.
 pub(crate) fn network_v1(world: &World, node: &str, config: &Config) -> String {
     let mut text = "version: 1\nconfig:\n".to_owned();
     for card in cards(world, config) {
-        let Card { number, mac, .. } = &card;
+        let CardAddresses { number, mac, .. } = &card;
         text += &format!(
             "    - type: physical\n      name: eth{number}\n      mac_address: '{mac}'\n      subnets:\n"
         );
@@ -183,7 +184,7 @@ fn gateway_line(gateway: Option<&String>) -> String {
     gateway.map(|gateway| format!("        gateway: '{gateway}'\n")).unwrap_or_default()
 }
 
-/// The network as `/etc/network/interfaces` has it, for config drives.
+/// Network config in the format of `/etc/network/interfaces`, for config drives.
 pub(crate) fn interfaces(world: &World, node: &str, config: &Config) -> String {
     let mut text = "auto lo\niface lo inet loopback\n\n".to_owned();
     let (search, servers) = resolver(world, node, config);
@@ -224,12 +225,12 @@ fn fixed(id: &str, family: &str, address: &str, mask: &str, gateway: Option<&Str
     text
 }
 
-/// `meta-data`: an instance whose name changes with what it is told.
+/// `meta-data` file. The instance id is a hash, so it changes with the other files.
 pub(crate) fn meta(user: &str, network: &str) -> String {
     format!("instance-id: {}\n", digest::of_text(&format!("{user}{network}")))
 }
 
-/// `meta_data.json` of a config drive.
+/// `meta_data.json` file of a config drive.
 pub(crate) fn config_drive_meta(id: &str) -> String {
     format!(
         "{{\n     \"uuid\": \"{id}\",\n     \"network_config\": {{ \"content_path\": \"/content/0000\" }}\n}}\n"

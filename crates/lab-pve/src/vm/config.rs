@@ -1,4 +1,4 @@
-//! A VM's configuration as callers see it, and as the file that its digest is made of.
+//! VM config: JSON of the API answers, text of the config file, digest and checks.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use aws_lc_rs::digest;
 use serde_json::{Map, Value as Json, json};
 
 use super::drive;
-use crate::schema::{self, Kind};
+use crate::schema::{self, ValueKind};
 use crate::world::{Config, PendingDelete, Vm};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
 const HIDDEN_PASSWORD: &str = "**********";
 
-/// The configuration with the changes that wait for the next start.
+/// VM config with its pending changes applied.
 pub(crate) fn merged(vm: &Vm) -> Config {
     let mut config = vm.config.clone();
     config.retain(|key, _| !vm.pending_delete.contains_key(key));
@@ -21,7 +21,7 @@ pub(crate) fn merged(vm: &Vm) -> Config {
     config
 }
 
-/// As `GET config` shows a configuration: numbers are numbers, passwords are hidden.
+/// Answer of `GET config`: with JSON numbers, without passwords.
 pub(crate) fn shown(release: Release, config: &Config, digest: &str) -> Json {
     let mut shown = Map::new();
     for (key, value) in config {
@@ -34,7 +34,7 @@ pub(crate) fn shown(release: Release, config: &Config, digest: &str) -> Json {
     Json::Object(shown)
 }
 
-/// As `GET pending` shows it: every option with its value now and at the next start.
+/// Answer of `GET pending`: every option with its current and pending value.
 pub(crate) fn pending_shown(release: Release, vm: &Vm) -> Json {
     let mut entries = vec![];
     let hidden = |key: &str, value: &str, mask: &str| {
@@ -71,24 +71,24 @@ fn delete_code(how: PendingDelete) -> u8 {
     }
 }
 
-/// One value in the type that answers give it.
+/// Value of an option in its JSON type.
 fn value_shown(release: Release, key: &str, value: &str) -> Json {
     let is_number = matches!(key, "snaptime")
         || schema::vm_option(release, key)
-            .is_some_and(|option| matches!(option.kind, Kind::Integer | Kind::Flag));
+            .is_some_and(|option| matches!(option.kind, ValueKind::Integer | ValueKind::Flag));
     match value.parse::<i64>() {
         Ok(number) if is_number => json!(number),
         _ => json!(value),
     }
 }
 
-/// The digest of the configuration file.
+/// Digest of the config file of a VM.
 pub(crate) fn digest(vm: &Vm) -> String {
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, file_text(vm).as_bytes());
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The configuration file: the current section, what is pending, and a section for each snapshot.
+/// Text of the config file: current section, pending section, and one section per snapshot.
 pub(crate) fn file_text(vm: &Vm) -> String {
     let mut text = section(&vm.config);
     if !vm.pending.is_empty() || !vm.pending_delete.is_empty() {
@@ -126,7 +126,7 @@ fn section(config: &Config) -> String {
     text
 }
 
-/// Percent signs, colons and control characters are escaped in descriptions.
+/// Description line with percent signs, colons and control characters escaped.
 fn escaped(line: &str) -> String {
     let mut text = String::new();
     for c in line.chars() {
@@ -138,35 +138,35 @@ fn escaped(line: &str) -> String {
     text
 }
 
-/// Refuses when another operation has the VM.
-pub(crate) fn check_lock(vm: &Vm) -> Result<(), Refusal> {
+/// Rejects an operation while another one holds the config lock of the VM.
+pub(crate) fn check_lock(vm: &Vm) -> Result<(), ApiError> {
     match vm.lock() {
-        Some(lock) => Err(Refusal::failed(format!("VM is locked ({lock})"))),
+        Some(lock) => Err(ApiError::failed(format!("VM is locked ({lock})"))),
         None => Ok(()),
     }
 }
 
-/// Refuses when the VM is protected against removal.
-pub(crate) fn check_protection(vm: &Vm, what: &str) -> Result<(), Refusal> {
+/// Rejects an operation on a VM with protection enabled.
+pub(crate) fn check_protection(vm: &Vm, what: &str) -> Result<(), ApiError> {
     if vm.config.get("protection").is_some_and(|value| value == "1") {
-        return Err(Refusal::failed(format!("{what} - protection mode enabled")));
+        return Err(ApiError::failed(format!("{what} - protection mode enabled")));
     }
     Ok(())
 }
 
-/// Refuses when the caller saw another state of the configuration.
-pub(crate) fn check_digest(vm: &Vm, seen: Option<&str>) -> Result<(), Refusal> {
+/// Rejects a change whose `digest` differs from the current config.
+pub(crate) fn check_digest(vm: &Vm, seen: Option<&str>) -> Result<(), ApiError> {
     match seen {
         Some(seen) if !seen.is_empty() && seen != digest(vm) => {
-            Err(Refusal::failed("checksum mismatch (file change by other user?)"))
+            Err(ApiError::failed("checksum mismatch (file change by other user?)"))
         }
         _ => Ok(()),
     }
 }
 
-/// Options are cleaned on their way into a file: the end of a description carries no white space,
-/// one that is empty is not there at all, and a volume that is used is not unused.
-pub(crate) fn tidy(config: &mut Config) {
+/// Normalizes a config as writing and reading the config file does: trims the description, drops an
+/// empty one, and drops `unusedN` entries of volumes that are in use.
+pub(crate) fn normalize(config: &mut Config) {
     if let Some(description) = config.get_mut("description") {
         let length = description.trim_end().len();
         description.truncate(length);
@@ -174,15 +174,14 @@ pub(crate) fn tidy(config: &mut Config) {
             config.remove("description");
         }
     }
-    tidy_empty(config);
+    normalize_empty(config);
     let used: BTreeSet<String> =
         drive::drives(config).iter().map(|drive| drive.file().to_owned()).collect();
     config.retain(|key, value| !(drive::is_unused(key) && used.contains(value)));
 }
 
-/// An empty value reads back as the blank that stands for it in the file, or not at all where a
-/// blank is no value.
-pub(crate) fn tidy_empty(config: &mut Config) {
+/// Replaces an empty value by a blank, as in the config file, or drops it where a blank is invalid.
+pub(crate) fn normalize_empty(config: &mut Config) {
     let takes_blank =
         |key: &str| schema::vm_option(Release::V9, key).is_some_and(|option| option.takes(" "));
     config.retain(|key, value| !value.is_empty() || key == "description" || takes_blank(key));
@@ -203,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_its_description_first_and_escaped() {
+    fn config_file_starts_with_escaped_description() {
         let vm = vm(&[("description", "a: 5%\nb"), ("cores", "2"), ("boot", "order=scsi0")]);
         assert_eq!(file_text(&vm), "#a%3A 5%25\n#b\nboot: order=scsi0\ncores: 2\n");
     }
 
     #[test]
-    fn every_change_changes_the_digest_and_going_back_restores_it() {
+    fn digest_depends_only_on_content() {
         let mut vm = vm(&[("cores", "2")]);
         let before = digest(&vm);
         vm.pending.insert("cores".to_owned(), "4".to_owned());

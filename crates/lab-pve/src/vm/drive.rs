@@ -1,4 +1,4 @@
-//! Drives: the options `scsi0`, `ide2`, `efidisk0`… and what their property strings say.
+//! Drives of a VM: the options `scsi0`, `ide2`, `efidisk0` and their property strings.
 
 use regex_lite::Regex;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::schema::{self, Fields, Format};
 use crate::world::{Config, VolumeId};
 
-/// Whether an option is a slot for a drive (`unusedN` is not).
+/// Whether an option is a drive (`unusedN` is not).
 pub(crate) fn is_slot(key: &str) -> bool {
     schema::is_drive(key)
 }
@@ -16,31 +16,31 @@ pub(crate) fn is_unused(key: &str) -> bool {
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A drive as its property string describes it.
+/// Drive with the fields of its property string.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
     pub key: String,
     fields: Fields,
 }
 
-/// What the file of a drive stands for.
+/// Meaning of the `file` of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// `none`: an empty CD drive.
+pub enum DriveSource {
+    /// `none`: empty CD drive.
     None,
-    /// `cdrom`: the host's own drive.
+    /// `cdrom`: physical CD drive of the host.
     HostCdrom,
-    /// `STORAGE:SIZE`: a volume to be made, with the size in GiB as it was written.
+    /// `STORAGE:SIZE`: new volume, with the size in GiB as written.
     New {
         storage: Option<String>,
         size: String,
     },
-    /// `STORAGE:cloudinit`: a cloud-init volume to be made.
+    /// `STORAGE:cloudinit`: new cloud-init volume.
     NewCloudinit {
         storage: Option<String>,
     },
     Volume(VolumeId),
-    /// A path of the host.
+    /// Path of a file or device on the host.
     Path(String),
 }
 
@@ -53,15 +53,14 @@ static CLOUDINIT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Drive {
-    /// Reads the value of a slot (or of `unusedN`). None where it makes no sense as a whole, though
-    /// each of its parts may.
+    /// Parses a drive or `unusedN` option. `None` for an invalid text or conflicting fields.
     pub(crate) fn parse(key: &str, text: &str) -> Option<Self> {
         let fields = format_of(key)?.parse(text).ok()?;
         let drive = Self { key: key.to_owned(), fields };
-        drive.makes_sense().then_some(drive)
+        drive.is_consistent().then_some(drive)
     }
 
-    fn makes_sense(&self) -> bool {
+    fn is_consistent(&self) -> bool {
         let has = |name: &str| self.get(name).is_some_and(|value| value != "0");
         let conflicts =
             [("mbps_rd", "mbps"), ("mbps_wr", "mbps"), ("iops_rd", "iops"), ("iops_wr", "iops")];
@@ -85,7 +84,7 @@ impl Drive {
         !is_wrong
     }
 
-    /// The property string: the file first, then the rest in order.
+    /// Property string: the file first, then the other fields sorted.
     pub(crate) fn print(&self) -> String {
         format_of(&self.key).map(|format| format.print(&self.fields)).unwrap_or_default()
     }
@@ -106,7 +105,7 @@ impl Drive {
         self.get("file").unwrap_or_default()
     }
 
-    /// In bytes.
+    /// Size of the disk in bytes, from the `size` field.
     pub fn size(&self) -> Option<u64> {
         self.get("size").and_then(schema::parse_size)
     }
@@ -123,42 +122,42 @@ impl Drive {
         CLOUDINIT.is_match(self.file())
     }
 
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> DriveSource {
         let file = self.file();
         if let Some(found) = NEW.captures(file) {
             let part = |n: usize| found.get(n).map(|part| part.as_str().to_owned());
-            return Source::New { storage: part(1), size: part(2).unwrap_or_default() };
+            return DriveSource::New { storage: part(1), size: part(2).unwrap_or_default() };
         }
         match file {
-            "none" | "" => Source::None,
-            "cdrom" => Source::HostCdrom,
-            "cloudinit" => Source::NewCloudinit { storage: None },
-            path if path.starts_with('/') => Source::Path(path.to_owned()),
+            "none" | "" => DriveSource::None,
+            "cdrom" => DriveSource::HostCdrom,
+            "cloudinit" => DriveSource::NewCloudinit { storage: None },
+            path if path.starts_with('/') => DriveSource::Path(path.to_owned()),
             _ => match VolumeId::parse(file) {
                 Some(volume) if volume.name == "cloudinit" => {
-                    Source::NewCloudinit { storage: Some(volume.storage) }
+                    DriveSource::NewCloudinit { storage: Some(volume.storage) }
                 }
-                Some(volume) => Source::Volume(volume),
-                None => Source::Path(file.to_owned()),
+                Some(volume) => DriveSource::Volume(volume),
+                None => DriveSource::Path(file.to_owned()),
             },
         }
     }
 
-    /// The volume that the drive has, if it has one on a storage.
+    /// Volume of the drive on a storage, if it has one.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
         match self.source() {
-            Source::Volume(volume) => Some(volume),
+            DriveSource::Volume(volume) => Some(volume),
             _ => None,
         }
     }
 }
 
-/// The drives of a configuration, in the order in which slots are gone through.
+/// Drives of a config, in the order in which Proxmox iterates over them.
 pub fn drives(config: &Config) -> Vec<Drive> {
     schema::drive_names().filter_map(|key| Drive::parse(&key, config.get(&key)?)).collect()
 }
 
-/// The volumes kept aside as `unusedN`.
+/// Volumes of the `unusedN` options.
 pub(crate) fn unused(config: &Config) -> Vec<Drive> {
     config
         .iter()
@@ -167,7 +166,7 @@ pub(crate) fn unused(config: &Config) -> Vec<Drive> {
         .collect()
 }
 
-/// Where a configuration has its cloud-init drive, other than in `except`.
+/// Option with the cloud-init drive of a config, other than `except`.
 pub(crate) fn cloudinit_slot(config: &Config, except: &str) -> Option<String> {
     drives(config)
         .into_iter()

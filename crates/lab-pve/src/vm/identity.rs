@@ -1,11 +1,12 @@
-//! What makes a VM unique: MACs, SMBIOS UUIDs, generation ids. Drawn by chance where nobody says.
+//! Unique values of a VM: MAC addresses, SMBIOS UUID and generation id, random where the config
+//! does not set them.
 
 use talmox_clock::Chance;
 
 use crate::schema::{self, FormatName};
 use crate::world::{Config, World};
 
-/// The prefix of generated MACs, unless the datacenter has its own.
+/// Prefix of generated MAC addresses, unless the datacenter config sets one.
 const MAC_PREFIX: &str = "BC:24:11";
 
 pub(crate) fn uuid(chance: &mut Chance) -> String {
@@ -26,7 +27,7 @@ fn mac(world: &World, chance: &mut Chance) -> String {
     mac
 }
 
-/// A NIC's property string in its usual order, with a new MAC if it has none.
+/// Normalized property string of a network card, with a new MAC address if it has none.
 pub(crate) fn net(world: &World, chance: &mut Chance, text: &str) -> String {
     let format = schema::format(world.release, FormatName::Net);
     let Ok(mut fields) = format.parse(text) else { return text.to_owned() };
@@ -36,7 +37,7 @@ pub(crate) fn net(world: &World, chance: &mut Chance, text: &str) -> String {
     format.print(&fields)
 }
 
-/// The same NIC with another MAC.
+/// Property string of a network card with a new MAC address.
 pub(crate) fn net_with_new_mac(world: &World, chance: &mut Chance, text: &str) -> String {
     let format = schema::format(world.release, FormatName::Net);
     let Ok(mut fields) = format.parse(text) else { return text.to_owned() };
@@ -44,7 +45,7 @@ pub(crate) fn net_with_new_mac(world: &World, chance: &mut Chance, text: &str) -
     format.print(&fields)
 }
 
-/// Writes every NIC in its usual order, and gives those a MAC that have none.
+/// Normalizes all network cards of a config and adds missing MAC addresses.
 pub(crate) fn complete_nets(world: &World, chance: &mut Chance, config: &mut Config) {
     for (_, value) in config.iter_mut().filter(|(key, _)| is_net(key)) {
         *value = net(world, chance, value);
@@ -55,7 +56,7 @@ pub(crate) fn is_net(key: &str) -> bool {
     key.strip_prefix("net").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// SMBIOS settings with another UUID; the other fields stay.
+/// SMBIOS settings with a new UUID and otherwise unchanged.
 pub(crate) fn smbios_with_new_uuid(
     world: &World,
     chance: &mut Chance,

@@ -1,36 +1,37 @@
-//! The volumes that have to move along when a VM moves to another host.
+//! Local volumes that a migration must move.
 
 use super::migration::{Migration, info};
-use super::volumes::{self, Reference};
-use crate::Refusal;
+use super::volume_references::{self, VolumeReference};
+use crate::ApiError;
 use crate::storage::{self, Allocation, Feature};
 use crate::task::TaskHandle;
 use crate::world::{StorageKind, VolumeId, World};
 
+/// Volume on a local storage that a migration moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalVolume {
     pub(crate) id: VolumeId,
-    /// The storage that it goes to.
+    /// Target storage of the volume.
     pub(crate) target: String,
-    pub(crate) role: Role,
+    pub(crate) role: VolumeRole,
     pub(crate) slot: Option<String>,
-    /// How many bytes there are to copy.
+    /// Number of bytes to copy.
     pub(crate) used: u64,
 }
 
-/// Why the VM has the volume.
+/// Reason why the VM refers to the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum VolumeRole {
     Attached,
     Unused,
     Snapshot,
     Pending,
-    /// Made from the configuration, or kept by QEMU itself.
+    /// Generated from the config, or internal to QEMU.
     Generated,
 }
 
-impl Role {
-    fn of(reference: &Reference) -> Self {
+impl VolumeRole {
+    fn of(reference: &VolumeReference) -> Self {
         if reference.tpm || reference.cdrom {
             Self::Generated
         } else if reference.attached {
@@ -45,23 +46,23 @@ impl Role {
     }
 }
 
-/// Finds the local volumes; refuses if one of them cannot move.
+/// Finds the local volumes of a VM; rejects the migration if one of them cannot move.
 pub(super) fn scan(
     migration: &Migration,
     task: &TaskHandle,
     running: bool,
-) -> Result<Vec<LocalVolume>, Refusal> {
+) -> Result<Vec<LocalVolume>, ApiError> {
     let mut found = vec![];
     let mut errors: Vec<String> = vec![];
     {
         let world = task.site.world();
         let vm = world.vm(&migration.node, migration.vmid)?;
-        for (file, reference) in volumes::references(vm) {
-            match judge(migration, &world, &file, &reference, running) {
+        for (file, reference) in volume_references::references(vm) {
+            match check_volume(migration, &world, &file, &reference, running) {
                 Ok(volume) => found.extend(volume),
-                Err(refusal) if file == "cdrom" => errors.push(refusal.to_string()),
-                Err(refusal) => {
-                    errors.push(format!("can't migrate local disk '{file}': {refusal}"));
+                Err(api_error) if file == "cdrom" => errors.push(api_error.to_string()),
+                Err(api_error) => {
+                    errors.push(format!("can't migrate local disk '{file}': {api_error}"));
                 }
             }
         }
@@ -71,14 +72,18 @@ pub(super) fn scan(
         info(
             task,
             &match volume.role {
-                Role::Attached => format!("found local disk '{id}' (attached)"),
-                Role::Unused => format!("found local disk '{id}' (unused)"),
-                Role::Snapshot => format!("found local disk '{id}' (referenced by snapshot(s))"),
-                Role::Pending => format!("found local disk '{id}' (pending change)"),
-                Role::Generated => format!("found generated disk '{id}' (in current VM config)"),
+                VolumeRole::Attached => format!("found local disk '{id}' (attached)"),
+                VolumeRole::Unused => format!("found local disk '{id}' (unused)"),
+                VolumeRole::Snapshot => {
+                    format!("found local disk '{id}' (referenced by snapshot(s))")
+                }
+                VolumeRole::Pending => format!("found local disk '{id}' (pending change)"),
+                VolumeRole::Generated => {
+                    format!("found generated disk '{id}' (in current VM config)")
+                }
             },
         );
-        if running && volume.role == Role::Attached && !migration.with_local_disks {
+        if running && volume.role == VolumeRole::Attached && !migration.with_local_disks {
             errors.push(format!(
                 "can't migrate local disk '{id}': can't live migrate attached local disks without \
                  with-local-disks option"
@@ -88,27 +93,31 @@ pub(super) fn scan(
     for error in &errors {
         info(task, error);
     }
-    if errors.is_empty() { Ok(found) } else { Err(Refusal::failed("can't migrate VM - check log")) }
+    if errors.is_empty() {
+        Ok(found)
+    } else {
+        Err(ApiError::failed("can't migrate VM - check log"))
+    }
 }
 
-fn judge(
+fn check_volume(
     migration: &Migration,
     world: &World,
     file: &str,
-    reference: &Reference,
+    reference: &VolumeReference,
     running: bool,
-) -> Result<Option<LocalVolume>, Refusal> {
-    let refuse = |text: &str| Err(Refusal::failed(text));
+) -> Result<Option<LocalVolume>, ApiError> {
+    let reject = |text: &str| Err(ApiError::failed(text));
     if file.starts_with('/') {
-        return if reference.shared { Ok(None) } else { refuse("local file/device") };
+        return if reference.shared { Ok(None) } else { reject("local file/device") };
     }
     if reference.cdrom && file == "cdrom" {
-        return refuse("can't migrate local cdrom drive");
+        return reject("can't migrate local cdrom drive");
     }
     if reference.cdrom && file == "none" {
         return Ok(None);
     }
-    let unknown = || Refusal::failed(format!("unable to parse volume ID '{file}'"));
+    let unknown = || ApiError::failed(format!("unable to parse volume ID '{file}'"));
     let id = VolumeId::parse(file).ok_or_else(unknown)?;
     let target = migration.check_storage(world, &id)?;
     let from = world.storage(&id.storage)?;
@@ -118,41 +127,41 @@ fn judge(
     storage::activate(world, &migration.node, &id)?;
     let name = storage::name_of(world, &id)?;
     let volume = LocalVolume {
-        role: Role::of(reference),
+        role: VolumeRole::of(reference),
         slot: reference.slot.clone(),
         used: storage::find(world, &migration.node, &id)?.map_or(0, |it| it.used.min(it.size)),
         id,
         target,
     };
     if reference.cdrom {
-        return if reference.cloudinit { Ok(Some(volume)) } else { refuse("local cdrom image") };
+        return if reference.cloudinit { Ok(Some(volume)) } else { reject("local cdrom image") };
     }
     if name.owner != Some(migration.vmid) {
         let owner = name.owner.map(|owner| owner.to_string()).unwrap_or_default();
-        return Err(Refusal::failed(format!("owned by other VM (owner = VM {owner})")));
+        return Err(ApiError::failed(format!("owned by other VM (owner = VM {owner})")));
     }
     if !reference.snapshots.is_empty() && !reference.memory {
         if running {
-            return refuse(
+            return reject(
                 "online storage migration not possible if non-replicated snapshot exists",
             );
         }
         if from.kind != StorageKind::ZfsPool && name.format != "qcow2" {
-            return refuse("non-migratable snapshot exists");
+            return reject("non-migratable snapshot exists");
         }
     }
     if storage::is_base_in_use(world, &migration.node, &volume.id)? {
-        return refuse("referenced by linked clone(s)");
+        return reject("referenced by linked clone(s)");
     }
     if let Some(base) = name.base {
         let text = format!("can't migrate '{}' as it's a clone of '{}'", volume.id, base.file);
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     Ok(Some(volume))
 }
 
-/// Whether a volume can be sent as it is to a storage of the target's kind.
-pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), Refusal> {
+/// Rejects an offline transfer between storage types without a common export format.
+pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), ApiError> {
     let from = world.storage(&volume.id.storage)?.kind;
     let to = world.storage(&volume.target)?.kind;
     let is_raw = storage::name_of(world, &volume.id)?.format == "raw";
@@ -160,28 +169,28 @@ pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), 
         return Ok(());
     }
     let (from, to) = (from.name(), to.name());
-    Err(Refusal::failed(format!("cannot migrate from storage type '{from}' to '{to}'")))
+    Err(ApiError::failed(format!("cannot migrate from storage type '{from}' to '{to}'")))
 }
 
-/// Makes the volume anew on the target, under its own name where that is free.
-pub(super) fn put_on_target(
+/// Creates the volume on the target host, under the same name if it is free.
+pub(super) fn create_on_target(
     world: &mut World,
     node: &str,
     target: &str,
     volume: &LocalVolume,
     vmid: u32,
     now: u64,
-) -> Result<VolumeId, Refusal> {
+) -> Result<VolumeId, ApiError> {
     let id = &volume.id;
     let kind = world.storage(&id.storage)?.kind;
     let to = world.storage_on(&volume.target, target)?;
     let Some(source) = storage::find(world, node, id)?.cloned() else {
-        return Err(Refusal::failed(format!("volume '{id}' does not exist")));
+        return Err(ApiError::failed(format!("volume '{id}' does not exist")));
     };
     let same = VolumeId::new(&volume.target, &id.name);
     if kind == to.kind && storage::find(world, target, &same)?.is_none() {
         if source.used > storage::room(to, target) {
-            return Err(Refusal::failed("No space left on device"));
+            return Err(ApiError::failed("No space left on device"));
         }
         storage::put(world, target, &same, source)?;
         return Ok(same);

@@ -1,10 +1,10 @@
-//! Machine types: `q35`, `pc-i440fx-9.2+pve1`…
+//! Machine types such as `q35` and `pc-i440fx-9.2+pve1`.
 
 use crate::schema::{self, FormatName};
 use crate::world::World;
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// The type of a `machine` option.
+/// Machine type of a `machine` option.
 fn kind(release: Release, machine: Option<&String>) -> Option<String> {
     let format = schema::format(release, FormatName::Machine);
     format.parse(machine?).ok()?.get("type").map(str::to_owned)
@@ -14,7 +14,7 @@ pub(crate) fn is_q35(release: Release, machine: Option<&String>) -> bool {
     kind(release, machine).is_some_and(|kind| kind.contains("q35"))
 }
 
-/// `9.2` of `pc-q35-9.2+pve1`, as numbers.
+/// Version of a machine type: `9.2` for `pc-q35-9.2+pve1`.
 fn version(kind: &str) -> Option<(u32, u32)> {
     let prefixes = ["pc-i440fx-", "pc-q35-", "pc-", "virt-"];
     let version = prefixes.iter().find_map(|prefix| kind.strip_prefix(prefix))?;
@@ -22,13 +22,17 @@ fn version(kind: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The installed QEMU must know the machine.
-pub(crate) fn check(release: Release, node: &str, machine: Option<&String>) -> Result<(), Refusal> {
+/// Rejects a machine type that is newer than the installed QEMU.
+pub(crate) fn check(
+    release: Release,
+    node: &str,
+    machine: Option<&String>,
+) -> Result<(), ApiError> {
     let Some(kind) = kind(release, machine) else { return Ok(()) };
     let installed = release.qemu();
     let newest = version(&format!("virt-{installed}")).unwrap_or_default();
     if version(&kind).is_some_and(|wanted| wanted > newest) {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "Installed QEMU version '{installed}' is too old to run machine type '{kind}', please \
              upgrade node '{node}'"
         )));
@@ -36,7 +40,7 @@ pub(crate) fn check(release: Release, node: &str, machine: Option<&String>) -> R
     Ok(())
 }
 
-/// The machine that QEMU runs for an option, with its version.
+/// Versioned machine type that QEMU runs for a `machine` option.
 pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
     let newest = release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
     let revision = match release {
@@ -51,13 +55,13 @@ pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
     }
 }
 
-/// The machine as it is written down: Windows is confused by one that changes under it, so that its
-/// type is pinned to a version.
+/// Machine type to store. For Windows guests Proxmox pins it to a version, because Windows does not
+/// tolerate a changing machine type.
 pub(crate) fn pinned(
     world: &World,
     machine: Option<&String>,
     ostype: &str,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, ApiError> {
     let format = schema::format(world.release, FormatName::Machine);
     let mut fields = machine.and_then(|machine| format.parse(machine).ok()).unwrap_or_default();
     if is_windows(ostype) {
@@ -80,18 +84,18 @@ fn is_windows(ostype: &str) -> bool {
     )
 }
 
-pub(crate) fn check_options(machine: &schema::Fields) -> Result<(), Refusal> {
+pub(crate) fn check_options(machine: &schema::Fields) -> Result<(), ApiError> {
     let is_q35 = machine.get("type").is_some_and(|kind| kind.contains("q35"));
     if machine.get("viommu") == Some("intel") && !is_q35 {
-        return Err(Refusal::failed("to use Intel vIOMMU please set the machine type to q35"));
+        return Err(ApiError::failed("to use Intel vIOMMU please set the machine type to q35"));
     }
     match (machine.get("viommu"), machine.number("aw-bits")) {
         (Some("intel"), Some(bits)) if bits != 39 && bits != 48 => {
             let text = "Intel vIOMMU supports only 39 or 48 bits as address width";
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
         (None, Some(_)) => {
-            return Err(Refusal::failed("cannot set aw-bits if no vIOMMU is configured"));
+            return Err(ApiError::failed("cannot set aw-bits if no vIOMMU is configured"));
         }
         _ => {}
     }
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_machine_types() {
+    fn machine_type_versions_are_parsed() {
         assert_eq!(version("pc-q35-9.2+pve1"), Some((9, 2)));
         assert_eq!(version("pc-i440fx-10.1"), Some((10, 1)));
         assert_eq!(version("pc-8.0"), Some((8, 0)));
@@ -114,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn machines_of_the_future_do_not_start() {
+    fn machine_type_newer_than_qemu_is_rejected() {
         let machine = "pc-q35-42.9+pve0".to_owned();
-        let refusal = check(Release::V8, "pve1", Some(&machine)).unwrap_err();
+        let error = check(Release::V8, "pve1", Some(&machine)).unwrap_err();
         assert_eq!(
-            refusal.message,
+            error.message,
             "Installed QEMU version '9.2.0' is too old to run machine type 'pc-q35-42.9+pve0', \
              please upgrade node 'pve1'"
         );
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_machine_has_a_version() {
+    fn running_machine_type_has_a_version() {
         assert_eq!(running(Release::V8, None), "pc-i440fx-9.2+pve1");
         let machine = "q35,viommu=virtio".to_owned();
         assert_eq!(running(Release::V9, Some(&machine)), "pc-q35-10.1+pve0");

@@ -1,19 +1,19 @@
-//! Memory: how much a VM has, and how much of it a balloon may leave.
+//! Memory and balloon options.
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::schema::{self, FormatName};
 use crate::world::{Config, Vm, World};
 
-/// The memory that a `memory` option gives, in MiB.
+/// Memory of a VM in MiB.
 pub(crate) fn mib(world: &World, memory: Option<&str>) -> u64 {
     let format = schema::format(world.release, FormatName::Memory);
     let current = memory.and_then(|memory| format.parse(memory).ok()?.number("current"));
-    // However much a configuration asks for, no host has more.
+    // Limits an arbitrary configured value, so that byte counts do not overflow.
     current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512).min(1 << 32)
 }
 
-/// A balloon cannot be larger than the memory, whichever of the two is changed.
-pub(crate) fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), Refusal> {
+/// Rejects a balloon larger than the memory, whichever of the two is changed.
+pub(crate) fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), ApiError> {
     if !set.contains_key("memory") && !set.contains_key("balloon") {
         return Ok(());
     }
@@ -25,7 +25,7 @@ pub(crate) fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), 
         value("balloon").and_then(|balloon| balloon.parse::<u64>().ok()).unwrap_or_default();
     if balloon > memory {
         let text = "balloon value too large (must be smaller than assigned memory)";
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     Ok(())
 }

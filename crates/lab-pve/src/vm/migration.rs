@@ -1,120 +1,121 @@
-//! Moving a VM to another host, with its local disks, switched off or running.
+//! Migration of a stopped or running VM with its local disks.
 
 use std::collections::BTreeMap;
 
 use talmox_lab_environment::Work;
 
-use super::local::LocalResources;
-use super::local_volumes::{self, LocalVolume, Role};
+use super::local_resources::LocalResources;
+use super::local_volumes::{self, LocalVolume, VolumeRole};
 use super::storage_map::StorageMap;
-use super::volumes::volume_of;
-use super::{config, drive, memory, progress, timestamp, volumes};
-use crate::Refusal;
-use crate::lock::CALL_PATIENCE;
+use super::volume_references::volume_of;
+use super::{config, drive, memory, progress, timestamp, volume_references};
+use crate::ApiError;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::storage;
 use crate::task::TaskHandle;
 use crate::world::{Vm, VolumeId, World};
 
+/// Parameters of a migration.
 #[derive(Debug)]
 pub(crate) struct Migration {
     pub(crate) node: String,
     pub(crate) vmid: u32,
     pub(crate) target: String,
-    /// The guest may go on running.
+    /// Live migration, if the VM runs.
     pub(crate) online: bool,
     pub(crate) with_local_disks: bool,
-    /// Never mind local devices.
+    /// `force`: migrate despite local devices.
     pub(crate) force: bool,
     pub(crate) storages: StorageMap,
 }
 
-/// How a migration ends that does not succeed.
-enum Failure {
-    /// The VM is where it was.
-    Aborted(Refusal),
-    /// Something went wrong when the guest was on its way already.
+/// Outcome of a migration that did not succeed.
+enum MigrationFailure {
+    /// The VM is still on its host.
+    Aborted(ApiError),
+    /// An error occurred after the VM had moved.
     Problems,
 }
 
 impl Migration {
-    pub(crate) async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    pub(crate) async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let began = task.site.now();
-        let done = self.go(task).await;
+        let done = self.migrate(task).await;
         let duration = timestamp::duration(task.site.now() - began);
         match done {
             Ok(()) => {
                 info(task, &format!("migration finished successfully (duration {duration})"));
                 Ok(())
             }
-            Err(Failure::Aborted(refusal)) => {
-                error(task, &format!("migration aborted (duration {duration}): {refusal}"));
-                Err(Refusal::failed("migration aborted"))
+            Err(MigrationFailure::Aborted(api_error)) => {
+                error(task, &format!("migration aborted (duration {duration}): {api_error}"));
+                Err(ApiError::failed("migration aborted"))
             }
-            Err(Failure::Problems) => {
+            Err(MigrationFailure::Problems) => {
                 error(task, &format!("migration finished with problems (duration {duration})"));
-                Err(Refusal::failed("migration problems"))
+                Err(ApiError::failed("migration problems"))
             }
         }
     }
 
-    async fn go(&self, task: &TaskHandle) -> Result<(), Failure> {
+    async fn migrate(&self, task: &TaskHandle) -> Result<(), MigrationFailure> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Failure::Aborted(timeout.into()))?;
-        let running = self.prepare(task).map_err(Failure::Aborted)?;
-        let begun = task.wait(Work::Call).await;
-        begun.map_err(|text| Failure::Aborted(Refusal::failed(text)))?;
+        let lock = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await;
+        let _guard = lock.map_err(|timeout| MigrationFailure::Aborted(timeout.into()))?;
+        let running = self.prepare(task).map_err(MigrationFailure::Aborted)?;
+        let started = task.wait(Work::Call).await;
+        started.map_err(|text| MigrationFailure::Aborted(ApiError::failed(text)))?;
         let mut moved = BTreeMap::new();
-        let volumes = match self.move_off_line(task, running, &mut moved).await {
+        let volumes = match self.move_offline(task, running, &mut moved).await {
             Ok(volumes) => volumes,
-            Err(refusal) => {
-                error(task, &refusal.to_string());
+            Err(api_error) => {
+                error(task, &api_error.to_string());
                 info(task, "aborting phase 1 - cleanup resources");
-                self.give_up(task, &moved);
-                return Err(Failure::Aborted(refusal));
+                self.clean_up_target(task, &moved);
+                return Err(MigrationFailure::Aborted(api_error));
             }
         };
-        if running && let Err(refusal) = self.move_running(task, &volumes, &mut moved).await {
-            error(task, &format!("online migrate failure - {refusal}"));
+        if running && let Err(api_error) = self.move_running(task, &volumes, &mut moved).await {
+            error(task, &format!("online migrate failure - {api_error}"));
             info(task, "aborting phase 2 - cleanup resources");
-            self.give_up(task, &moved);
-            return Err(Failure::Problems);
+            self.clean_up_target(task, &moved);
+            return Err(MigrationFailure::Problems);
         }
-        self.arrive(task, &moved).map_err(Failure::Aborted)
+        self.assign_to_target(task, &moved).map_err(MigrationFailure::Aborted)
     }
 
-    /// Whether the VM can move at all; tells whether it runs.
-    fn prepare(&self, task: &TaskHandle) -> Result<bool, Refusal> {
+    /// Checks that the VM can migrate, and returns whether it is running.
+    fn prepare(&self, task: &TaskHandle) -> Result<bool, ApiError> {
         let world = task.site.world();
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         let running = vm.is_running();
         if running && !self.online {
-            return Err(Refusal::failed("can't migrate running VM without --online"));
+            return Err(ApiError::failed("can't migrate running VM without --online"));
         }
         self.check_devices(&world, vm, running)?;
         for drive in drive::drives(&vm.config).iter().filter(|drive| !drive.is_cdrom()) {
             self.check_storage(&world, &volume_of(drive)?)?;
         }
         if !world.hosts.get(&self.target).is_some_and(|host| host.online) {
-            return Err(Refusal::failed("Can't connect to destination address using public key"));
+            return Err(ApiError::failed("Can't connect to destination address using public key"));
         }
         Ok(running)
     }
 
-    fn check_devices(&self, world: &World, vm: &Vm, running: bool) -> Result<(), Refusal> {
+    fn check_devices(&self, world: &World, vm: &Vm, running: bool) -> Result<(), ApiError> {
         let target = &self.target;
         let local = LocalResources::of(world, &vm.config, running);
         let blocking = local.unmapped();
         if !blocking.is_empty() && (running || !self.force) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't migrate VM which uses local devices: {}",
                 blocking.join(", ")
             )));
         }
         let missing = local.missing.get(target).filter(|missing| !missing.is_empty());
         if let Some(missing) = missing {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't migrate to '{target}': missing mapped devices {}",
                 missing.join(", ")
             )));
@@ -126,7 +127,7 @@ impl Migration {
             .map(|(key, device)| format!("{key}:{}", device.name))
             .collect();
         if running && !fixed.is_empty() {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't live migrate running VM which uses following mapped devices: {}",
                 fixed.join(", ")
             )));
@@ -134,18 +135,18 @@ impl Migration {
         Ok(())
     }
 
-    /// The storage that a volume goes to.
+    /// Target storage of a volume, if it supports the content type.
     pub(super) fn check_storage(
         &self,
         world: &World,
         volume: &VolumeId,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, ApiError> {
         let from = world.storage_on(&volume.storage, &self.node)?;
         let mapped = self.storages.target(&volume.storage);
         let id = if from.shared { &volume.storage } else { mapped };
         let kind = storage::name_of(world, volume)?.content;
         if !world.storage_on(id, &self.target)?.content.contains(&kind) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "{volume}: content type '{}' is not available on storage '{id}'",
                 kind.name()
             )));
@@ -153,13 +154,14 @@ impl Migration {
         Ok(id.to_owned())
     }
 
-    /// Locks the VM, looks for local volumes, and copies those that no guest writes to.
-    async fn move_off_line(
+    /// Locks the VM, finds its local volumes, and copies those that the running guest does not
+    /// write to.
+    async fn move_offline(
         &self,
         task: &TaskHandle,
         running: bool,
         moved: &mut BTreeMap<VolumeId, VolumeId>,
-    ) -> Result<Vec<LocalVolume>, Refusal> {
+    ) -> Result<Vec<LocalVolume>, ApiError> {
         let (vmid, target) = (self.vmid, &self.target);
         let address = {
             let mut world = task.site.world();
@@ -168,18 +170,18 @@ impl Migration {
             world.hosts.get(target).map(|host| host.ip.clone()).unwrap_or_default()
         };
         info(task, &format!("starting migration of VM {vmid} to node '{target}' ({address})"));
-        let volumes = local_volumes::scan(self, task, running).map_err(|refusal| {
-            Refusal::failed(format!("Problem found while scanning volumes - {refusal}"))
+        let volumes = local_volumes::scan(self, task, running).map_err(|error| {
+            ApiError::failed(format!("Problem found while scanning volumes - {error}"))
         })?;
-        let off_line = |volume: &&LocalVolume| !(running && volume.role == Role::Attached);
+        let off_line = |volume: &&LocalVolume| !(running && volume.role == VolumeRole::Attached);
         if volumes.iter().any(|volume| off_line(&volume)) {
             info(task, "copying local disk images");
         }
         for volume in volumes.iter().filter(off_line) {
             let (id, to) = (&volume.id, &volume.target);
-            let copied = self.copy(task, volume, false).await.map_err(|refusal| {
-                Refusal::failed(format!(
-                    "storage migration for '{id}' to storage '{to}' failed - {refusal}"
+            let copied = self.copy(task, volume, false).await.map_err(|error| {
+                ApiError::failed(format!(
+                    "storage migration for '{id}' to storage '{to}' failed - {error}"
                 ))
             })?;
             info(task, &format!("volume '{id}' is '{copied}' on the target"));
@@ -193,13 +195,13 @@ impl Migration {
         task: &TaskHandle,
         volume: &LocalVolume,
         mirrored: bool,
-    ) -> Result<VolumeId, Refusal> {
+    ) -> Result<VolumeId, ApiError> {
         let site = &task.site;
         if !mirrored {
             local_volumes::check_transfer(&site.world(), volume)?;
         }
         progress::wait(task, Work::Fetch { bytes: volume.used }).await?;
-        local_volumes::put_on_target(
+        local_volumes::create_on_target(
             &mut site.world(),
             &self.node,
             &self.target,
@@ -209,17 +211,17 @@ impl Migration {
         )
     }
 
-    /// The guest's disks are mirrored, then its memory follows.
+    /// Mirrors the disks of the running VM, then transfers its memory.
     async fn move_running(
         &self,
         task: &TaskHandle,
         volumes: &[LocalVolume],
         moved: &mut BTreeMap<VolumeId, VolumeId>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let (vmid, target) = (self.vmid, &self.target);
         info(task, &format!("starting VM {vmid} on remote node '{target}'"));
         info(task, "start remote tunnel");
-        let attached = volumes.iter().filter(|volume| volume.role == Role::Attached);
+        let attached = volumes.iter().filter(|volume| volume.role == VolumeRole::Attached);
         for (index, volume) in attached.enumerate() {
             if index == 0 {
                 info(task, "starting storage migration");
@@ -248,15 +250,15 @@ impl Migration {
         Ok(())
     }
 
-    /// From now on the VM is the other host's.
-    fn arrive(
+    /// Assigns the VM to the target host.
+    fn assign_to_target(
         &self,
         task: &TaskHandle,
         moved: &BTreeMap<VolumeId, VolumeId>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let mut world = task.site.world();
         let vm = world.vm_mut(&self.node, self.vmid)?;
-        volumes::replace(vm, moved);
+        volume_references::replace(vm, moved);
         vm.node.clone_from(&self.target);
         vm.config.remove("lock");
         for old in moved.keys() {
@@ -265,13 +267,13 @@ impl Migration {
         Ok(())
     }
 
-    fn give_up(&self, task: &TaskHandle, moved: &BTreeMap<VolumeId, VolumeId>) {
+    fn clean_up_target(&self, task: &TaskHandle, moved: &BTreeMap<VolumeId, VolumeId>) {
         let mut world = task.site.world();
         if let Ok(vm) = world.vm_mut(&self.node, self.vmid) {
             vm.config.remove("lock");
         }
         for new in moved.values() {
-            // What cannot be removed stays behind on the target.
+            // A volume that cannot be removed stays on the target.
             drop(storage::free(&mut world, &self.target, new));
         }
     }

@@ -1,32 +1,32 @@
-//! Virtual machines: what their configuration says, who may change it, and how changes take effect.
+//! VMs: configs, permissions on options, and how changes take effect.
 
-pub(crate) mod base;
 pub(crate) mod boot;
-pub(crate) mod card;
 pub(crate) mod clone_disk;
-pub(crate) mod clone_rights;
+pub(crate) mod clone_permissions;
 pub(crate) mod cloudinit;
 mod cloudinit_text;
 pub(crate) mod config;
-pub(crate) mod disks;
+pub(crate) mod disk_creation;
 pub(crate) mod drive;
 mod hookscript;
 pub(crate) mod identity;
-mod launch;
-pub(crate) mod local;
+pub(crate) mod local_resources;
 pub(crate) mod local_volumes;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod migration;
+pub(crate) mod network_card;
+pub(crate) mod option_permissions;
 mod pci;
-pub(crate) mod pending;
+pub(crate) mod pending_changes;
 pub(crate) mod power;
 pub(crate) mod progress;
-pub(crate) mod rights;
 pub(crate) mod snapshots;
+mod start_check;
 pub(crate) mod storage_map;
 pub(crate) mod suspend;
 pub(crate) mod tags;
+pub(crate) mod template_disks;
 pub(crate) mod timestamp;
 pub(crate) mod update;
-pub(crate) mod volumes;
+pub(crate) mod volume_references;

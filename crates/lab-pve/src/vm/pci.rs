@@ -1,4 +1,4 @@
-//! PCI devices that are passed to guests: which ones a configuration means, and who has them.
+//! PCI passthrough: devices that a config requests, and their current users.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use super::machine;
 use crate::guest::Guests;
 use crate::schema::{self, Fields, FormatName};
 use crate::world::{Config, Host, PciDevice, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// The devices for each `hostpciN` of a VM that starts now.
+/// PCI devices for each `hostpciN` of a VM that starts.
 pub(crate) fn choose(
     world: &World,
     guests: &Guests,
     node: &str,
     vmid: u32,
     options: &Config,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, ApiError> {
     let is_q35 = machine::is_q35(world.release, options.get("machine"));
-    let mut wishes = vec![];
+    let mut requests = vec![];
     for (key, fields) in passed(world.release, options) {
         let alternatives = alternatives(world, node, &fields)?;
         if fields.flag("pcie").unwrap_or_default() && !is_q35 {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "q35 machine model is not enabled at /usr/share/perl5/PVE/QemuServer/PCI.pm line {}.",
                 if world.release == Release::V8 { 501 } else { 510 }
             )));
         }
-        // Mediated devices share their parent.
+        // Mediated devices can share a physical device.
         if !fields.has("mdev") {
-            wishes.push((key, alternatives));
+            requests.push((key, alternatives));
         }
     }
     let taken = taken(world, guests, node, vmid);
     let mut chosen: Vec<String> = vec![];
-    for (key, alternatives) in wishes {
+    for (key, alternatives) in requests {
         let free = |group: &&Vec<String>| {
             group.iter().all(|device| !taken.contains_key(device) && !chosen.contains(device))
         };
@@ -41,14 +41,14 @@ pub(crate) fn choose(
             [only] => {
                 if let Some(twice) = only.iter().find(|device| chosen.contains(device)) {
                     let text = format!("device '{twice}' assigned more than once");
-                    return Err(Refusal::failed(text));
+                    return Err(ApiError::failed(text));
                 }
                 check_free(world, only, &taken)?;
                 chosen.extend(only.iter().cloned());
             }
             several => {
                 let group = several.iter().find(free).cloned().ok_or_else(|| {
-                    Refusal::failed(format!("could not find a free device for '{key}'"))
+                    ApiError::failed(format!("could not find a free device for '{key}'"))
                 })?;
                 chosen.extend(group);
             }
@@ -58,7 +58,7 @@ pub(crate) fn choose(
     Ok(chosen)
 }
 
-/// The `hostpciN` of a configuration, in the order of their numbers.
+/// `hostpciN` options of a config, sorted by number.
 fn passed(release: Release, options: &Config) -> Vec<(String, Fields)> {
     let format = schema::format(release, FormatName::HostPci);
     (0..16)
@@ -67,16 +67,16 @@ fn passed(release: Release, options: &Config) -> Vec<(String, Fields)> {
         .collect()
 }
 
-/// The groups of devices that would do, each of them whole.
-fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<String>>, Refusal> {
+/// Groups of devices that satisfy a `hostpciN` option; one complete group is used.
+fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<String>>, ApiError> {
     let host = world.hosts.get(node);
     let paths: Vec<String> = match (fields.get("mapping"), fields.get("host")) {
         (Some(_), Some(_)) => {
-            return Err(Refusal::failed("Cannot set both 'host' and 'mapping'."));
+            return Err(ApiError::failed("Cannot set both 'host' and 'mapping'."));
         }
         (Some(mapping), None) => mapped(world, node, mapping)?,
         (None, Some(path)) => vec![path.to_owned()],
-        (None, None) => return Err(Refusal::failed("Either 'host' or 'mapping' must be set.")),
+        (None, None) => return Err(ApiError::failed("Either 'host' or 'mapping' must be set.")),
     };
     paths
         .iter()
@@ -85,7 +85,7 @@ fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<St
             for path in group.split(';') {
                 let found = host.map(|host| functions(host, path)).unwrap_or_default();
                 if found.is_empty() {
-                    return Err(Refusal::failed(format!("no PCI device found for '{path}'")));
+                    return Err(ApiError::failed(format!("no PCI device found for '{path}'")));
                 }
                 devices.extend(found);
             }
@@ -94,7 +94,7 @@ fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<St
         .collect()
 }
 
-/// The devices that a path means: one function, or all of them.
+/// Addresses that a path stands for: one function, or all functions of a device.
 fn functions(host: &Host, path: &str) -> Vec<String> {
     let full = full_path(path);
     let is_meant = |device: &&PciDevice| {
@@ -103,13 +103,13 @@ fn functions(host: &Host, path: &str) -> Vec<String> {
     host.pci.iter().filter(is_meant).map(|device| device.address.clone()).collect()
 }
 
-/// With the domain that a path may leave out.
+/// PCI address with the domain, which a config may omit.
 fn full_path(path: &str) -> String {
     if path.matches(':').count() == 1 { format!("0000:{path}") } else { path.to_owned() }
 }
 
-/// The paths of a mapping on this host, once the hardware was compared with what it says.
-fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, Refusal> {
+/// Device paths of a mapping on this host, after comparison with the hardware.
+fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiError> {
     let format = schema::format(world.release, FormatName::PciMap);
     let known = world.mappings.pci.get(mapping);
     let entries: Vec<Fields> = known
@@ -119,12 +119,12 @@ fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, Refus
         .filter(|entry| entry.get("node") == Some(node))
         .collect();
     if entries.is_empty() {
-        return Err(Refusal::failed(format!("PCI device mapping not found for '{mapping}'")));
+        return Err(ApiError::failed(format!("PCI device mapping not found for '{mapping}'")));
     }
     let mut paths = vec![];
     for entry in &entries {
         check_hardware(world, node, mapping, entry).map_err(|why| {
-            Refusal::failed(format!(
+            ApiError::failed(format!(
                 "PCI device mapping invalid (hardware probably changed): {why}\n"
             ))
         })?;
@@ -133,7 +133,7 @@ fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, Refus
     Ok(paths)
 }
 
-/// What the mapping says of its devices must still be so.
+/// Compares the properties in a mapping with the hardware.
 fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> Result<(), String> {
     let path = entry.get("path").unwrap_or_default();
     for (nth, path) in path.split(';').enumerate() {
@@ -145,14 +145,14 @@ fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> R
             .and_then(|host| host.pci.iter().find(|device| device.address == full))
             .ok_or_else(|| format!("pci device '{path}' not found"))?;
         for (name, real) in properties(device) {
-            let said = entry.get(name).map(plain);
+            let configured = entry.get(name).map(plain);
             if name == "iommugroup" && nth > 0 {
                 continue;
             }
-            match (real, said) {
-                (Some(real), Some(said)) if real != said => {
+            match (real, configured) {
+                (Some(real), Some(configured)) if real != configured => {
                     return Err(format!(
-                        "'{name}' does not match for '{mapping}' ({real} != {said})"
+                        "'{name}' does not match for '{mapping}' ({real} != {configured})"
                     ));
                 }
                 (Some(_), None) => {
@@ -170,7 +170,7 @@ fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> R
     Ok(())
 }
 
-/// What a mapping notes of a device, in the order in which it is compared.
+/// Properties of a device that a mapping contains, in the order of comparison.
 fn properties(device: &PciDevice) -> [(&'static str, Option<String>); 3] {
     let subsystem = device.subsystem_vendor.as_ref().zip(device.subsystem_device.as_ref());
     [
@@ -184,7 +184,7 @@ fn plain(id: &str) -> String {
     id.replace("0x", "")
 }
 
-/// Who has which device of the host, other than this VM.
+/// vmid that uses each device of the host, other than this VM.
 fn taken(world: &World, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<String, u32> {
     let mut taken = BTreeMap::new();
     for (other, vm) in world.vms.iter().filter(|(id, vm)| **id != vmid && vm.node == node) {
@@ -206,18 +206,18 @@ fn check_free(
     world: &World,
     group: &[String],
     taken: &BTreeMap<String, u32>,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let used = group.iter().find_map(|device| Some((device, taken.get(device)?)));
     let Some((device, other)) = used else { return Ok(()) };
     let runs = world.vms.get(other).is_some_and(crate::world::Vm::is_running);
-    Err(Refusal::failed(if runs {
+    Err(ApiError::failed(if runs {
         format!("PCI device '{device}' already in use by VMID '{other}'")
     } else {
         format!("PCI device '{device}' is currently reserved for use by VMID '{other}'")
     }))
 }
 
-fn check_iommu(world: &World, node: &str, chosen: &[String]) -> Result<(), Refusal> {
+fn check_iommu(world: &World, node: &str, chosen: &[String]) -> Result<(), ApiError> {
     let without = world
         .hosts
         .get(node)
@@ -225,7 +225,7 @@ fn check_iommu(world: &World, node: &str, chosen: &[String]) -> Result<(), Refus
         .flat_map(|host| &host.pci)
         .any(|device| chosen.contains(&device.address) && device.iommu_group < 0);
     if without {
-        return Err(Refusal::failed("cannot prepare PCI pass-through, IOMMU not present"));
+        return Err(ApiError::failed("cannot prepare PCI pass-through, IOMMU not present"));
     }
     Ok(())
 }

@@ -1,31 +1,31 @@
-//! Switching a VM on and off.
+//! Power operations of a VM.
 //!
-//! All of this happens under the lock file of the VM, so that a shutdown which waits for its guest
-//! keeps everything else waiting, too.
+//! They hold the lock of the VM, so a shutdown that waits for its guest delays all other operations
+//! on it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_lab_environment::Work;
 
-use super::disks::Worker;
-use super::launch::{self, Launch};
-use super::{cloudinit, config, hookscript, pending, suspend};
-use crate::Refusal;
-use crate::guest::Moment;
-use crate::lock::{CALL_PATIENCE, LockGuard};
+use super::disk_creation::Worker;
+use super::start_check::{self, StartCheck};
+use super::{cloudinit, config, hookscript, pending_changes, suspend};
+use crate::ApiError;
+use crate::guest::GuestEventKind;
+use crate::lock::{CALL_LOCK_TIMEOUT, LockGuard};
 use crate::schema::{self, FormatName};
 use crate::site::Site;
 use crate::world::{Caller, Config, Run, TaskState, Vm, World};
 
-/// How long a shutdown waits for the guest if nobody says.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
-/// Between two looks whether a guest is off.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long the agent has to answer a ping.
-pub(crate) const PING_PATIENCE: Duration = Duration::from_secs(3);
+/// Default timeout of a shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_mins(1);
+/// Interval of checks whether a guest is off.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of a ping to the guest agent.
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A VM whose power is switched, and on whose behalf.
+/// VM whose power state is changed, and the caller that requested it.
 #[derive(Clone, Debug)]
 pub(crate) struct Power {
     pub(crate) worker: Worker,
@@ -34,12 +34,12 @@ pub(crate) struct Power {
     pub(crate) vmid: u32,
 }
 
-/// How a VM is to stop.
+/// Parameters of a stop or shutdown.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stop {
-    /// The guest is asked, else its plug is pulled.
+pub(crate) struct StopOptions {
+    /// Request a shutdown from the guest instead of a hard stop.
     pub(crate) shutdown: bool,
-    /// The plug is pulled once the guest was waited for.
+    /// Hard stop after the timeout of the shutdown.
     pub(crate) force: bool,
     pub(crate) skip_lock: bool,
     pub(crate) timeout: Option<Duration>,
@@ -50,9 +50,9 @@ impl Power {
         self.worker.site()
     }
 
-    async fn lock(&self) -> Result<LockGuard, Refusal> {
-        let lock = self.site().locks.vm(self.vmid, CALL_PATIENCE).await;
-        let guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+    async fn lock(&self) -> Result<LockGuard, ApiError> {
+        let lock = self.site().locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await;
+        let guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
         self.worker.begin().await?;
         Ok(guard)
     }
@@ -61,19 +61,19 @@ impl Power {
         &self,
         skip_lock: bool,
         machine: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         let resume = {
             let mut world = self.site().world();
             let vm = world.vm_mut(&self.node, self.vmid)?;
             if vm.is_template() {
-                return Err(Refusal::failed("you can't start a vm if it's a template"));
+                return Err(ApiError::failed("you can't start a vm if it's a template"));
             }
             let suspended = vm.lock() == Some("suspended");
             if vm.lock() == Some("backup")
                 && let Some(run) = &mut vm.run
             {
-                // A backup keeps the QEMU that it started; there the guest goes on.
+                // A backup keeps a paused QEMU process, which resumes the guest instead of a start.
                 run.paused = false;
                 return Ok(());
             }
@@ -81,15 +81,15 @@ impl Power {
                 config::check_lock(vm)?;
             }
             if vm.is_running() {
-                return Err(Refusal::failed(format!("VM {} already running", self.vmid)));
+                return Err(ApiError::failed(format!("VM {} already running", self.vmid)));
             }
             suspended || vm.config.contains_key("vmstate")
         };
         self.launch(resume, machine).await
     }
 
-    /// Brings QEMU up; the lock file is held.
-    async fn launch(&self, resume: bool, machine: Option<&str>) -> Result<(), Refusal> {
+    /// Starts QEMU. The caller holds the lock of the VM.
+    async fn launch(&self, resume: bool, machine: Option<&str>) -> Result<(), ApiError> {
         let site = self.site();
         if !resume {
             self.apply_pending();
@@ -101,8 +101,8 @@ impl Power {
                 self.worker.log("Resuming suspended VM");
                 let has_state = self.read(|vm| vm.config.contains_key("vmstate"))?;
                 if !has_state {
-                    // Only a scenario can say that a VM is suspended and leave out to where.
-                    return Err(Refusal::failed("start failed: QEMU exited with code 1"));
+                    // Only a scenario can define a suspended VM without a state volume.
+                    return Err(ApiError::failed("start failed: QEMU exited with code 1"));
                 }
                 self.read(|vm| vm.config.get("runningmachine").cloned())?
             }
@@ -111,15 +111,15 @@ impl Power {
         let launch = {
             let world = site.world();
             let launch =
-                launch::check(&world, &site.guests, &self.node, self.vmid, machine.as_ref())?;
-            // The devices are the VM's from before QEMU is up.
+                start_check::check(&world, &site.guests, &self.node, self.vmid, machine.as_ref())?;
+            // The devices are assigned before QEMU runs.
             site.guests.hold(self.vmid, &launch.devices);
             launch
         };
         for warning in &launch.warnings {
             self.worker.warn(warning);
         }
-        let started = self.bring_up(&launch).await;
+        let started = self.run_qemu(&launch).await;
         if started.is_err() {
             site.guests.release(self.vmid);
         }
@@ -130,13 +130,13 @@ impl Power {
         Ok(())
     }
 
-    async fn bring_up(&self, launch: &Launch) -> Result<(), Refusal> {
+    async fn run_qemu(&self, launch: &StartCheck) -> Result<(), ApiError> {
         let site = self.site();
         if let Some(lines) = &launch.exits {
             for line in lines {
                 self.worker.log(line.clone());
             }
-            return Err(Refusal::failed("start failed: QEMU exited with code 1"));
+            return Err(ApiError::failed("start failed: QEMU exited with code 1"));
         }
         self.worker.wait(Work::Start, &format!("vm/{}", self.vmid)).await?;
         let pid = 2_000 + site.chance(&format!("qemu/{}", self.vmid)).below(4_000_000);
@@ -151,32 +151,32 @@ impl Power {
             held_drives: vm.guest.held_drives.clone(),
         });
         drop(world);
-        site.guests.tell(&self.node, self.vmid, Moment::Started);
+        site.guests.emit(&self.node, self.vmid, GuestEventKind::Started);
         Ok(())
     }
 
-    /// Applies what waited for this. What cannot be applied is told, and stays pending.
+    /// Applies pending changes. Logs those that cannot be applied, which stay pending.
     fn apply_pending(&self) {
         let applied = {
             let mut world = self.site().world();
-            pending::apply(&mut world, self.vmid, &self.caller)
+            pending_changes::apply(&mut world, self.vmid, &self.caller)
         };
         for text in applied.err().into_iter().flat_map(std::collections::BTreeMap::into_values) {
             self.worker.log(text.trim_end());
         }
     }
 
-    /// Looks at the VM.
-    fn read<T>(&self, look: impl FnOnce(&Vm) -> T) -> Result<T, Refusal> {
+    /// Reads a value of the VM.
+    fn read<T>(&self, look: impl FnOnce(&Vm) -> T) -> Result<T, ApiError> {
         self.site().world().vm(&self.node, self.vmid).map(look)
     }
 
-    pub(crate) async fn stop(&self, how: Stop) -> Result<(), Refusal> {
+    pub(crate) async fn stop(&self, how: StopOptions) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         self.stop_locked(how).await
     }
 
-    async fn stop_locked(&self, how: Stop) -> Result<(), Refusal> {
+    async fn stop_locked(&self, how: StopOptions) -> Result<(), ApiError> {
         let site = self.site();
         if !is_running(&site.world(), &self.node, self.vmid)? {
             return Ok(());
@@ -189,16 +189,18 @@ impl Power {
             }
             vm.config.clone()
         };
-        let own = || options.get("startup").filter(|_| how.shutdown).and_then(|text| down(text));
-        let patience = how.timeout.or_else(own).unwrap_or(SHUTDOWN_PATIENCE);
+        let own = || {
+            options.get("startup").filter(|_| how.shutdown).and_then(|text| shutdown_timeout(text))
+        };
+        let timeout = how.timeout.or_else(own).unwrap_or(SHUTDOWN_TIMEOUT);
         if how.shutdown {
             self.ask_to_shut_down(&options).await?;
         } else {
             self.quit();
         }
-        if !self.is_gone_within(patience).await? {
+        if !self.is_off_within(timeout).await? {
             if !how.force {
-                return Err(Refusal::failed("VM quit/powerdown failed - got timeout"));
+                return Err(ApiError::failed("VM quit/powerdown failed - got timeout"));
             }
             self.worker.log("VM still running - terminating now with SIGTERM");
             self.worker.wait(Work::Stop, &format!("vm/{}", self.vmid)).await?;
@@ -208,8 +210,8 @@ impl Power {
         Ok(())
     }
 
-    /// By the agent if it answers, else by the power button.
-    async fn ask_to_shut_down(&self, options: &Config) -> Result<(), Refusal> {
+    /// Requests a shutdown from the guest agent if it answers, otherwise through the power button.
+    async fn ask_to_shut_down(&self, options: &Config) -> Result<(), ApiError> {
         let site = self.site();
         let is_silent = {
             let world = site.world();
@@ -217,7 +219,7 @@ impl Power {
             agent_is_enabled(&world, options) && !run.is_some_and(answers)
         };
         if is_silent {
-            site.clock.sleep(PING_PATIENCE).await;
+            site.clock.sleep(PING_TIMEOUT).await;
             self.worker.log(format!(
                 "QEMU Guest Agent is not running - VM {} qmp command 'guest-ping' failed - got timeout",
                 self.vmid
@@ -227,7 +229,7 @@ impl Power {
         Ok(())
     }
 
-    /// QEMU is told to quit, which takes it a moment.
+    /// Stops QEMU after a short delay.
     fn quit(&self) {
         let (site, vmid) = (Arc::clone(self.site()), self.vmid);
         tokio::spawn(async move {
@@ -236,53 +238,54 @@ impl Power {
         });
     }
 
-    /// Waits for the guest to go off, and looks every second. Fails if the task is told to stop meanwhile.
+    /// Waits until the guest is off, with one check per second. Fails if the task is interrupted
+    /// meanwhile.
     ///
-    /// As a host does it counts its looks, not the time: a machine that stands still for a while takes no guest's
-    /// chance to go.
-    async fn is_gone_within(&self, patience: Duration) -> Result<bool, Refusal> {
+    /// Like Proxmox, this counts checks instead of elapsed time, so that a suspended machine does
+    /// not use up the timeout.
+    async fn is_off_within(&self, timeout: Duration) -> Result<bool, ApiError> {
         let site = self.site();
-        let mut looks = patience.as_secs();
+        let mut checks_left = timeout.as_secs();
         loop {
             let stops = site.guests.next_stop();
             if !self.read(Vm::is_running)? {
                 return Ok(true);
             }
             self.check_interrupt()?;
-            if looks == 0 {
+            if checks_left == 0 {
                 return Ok(false);
             }
-            // Some other guest may have stopped, which is no look.
-            looks -= u64::from(site.clock.timeout(LOOK, stops).await.is_err());
+            // A stop of another guest ends the wait early and does not count as a check.
+            checks_left -= u64::from(site.clock.timeout(CHECK_INTERVAL, stops).await.is_err());
         }
     }
 
-    fn check_interrupt(&self) -> Result<(), Refusal> {
+    fn check_interrupt(&self) -> Result<(), ApiError> {
         let Worker::Task(task) = &self.worker else { return Ok(()) };
         let world = task.site.world();
         match world.tasks.get(&task.upid).map(|task| &task.state) {
             Some(TaskState::Running { interrupted: true }) => {
-                Err(Refusal::failed("received interrupt"))
+                Err(ApiError::failed("received interrupt"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Shuts the guest down; as soon as it is off it is started again, by itself.
-    pub(crate) async fn reboot(&self, timeout: Option<Duration>) -> Result<(), Refusal> {
+    /// Shuts the guest down. A background task starts it again once it is off.
+    pub(crate) async fn reboot(&self, timeout: Option<Duration>) -> Result<(), ApiError> {
         let guard = self.lock().await?;
         if !is_running(&self.site().world(), &self.node, self.vmid)? {
             return Ok(());
         }
-        self.stop_locked(Stop { shutdown: true, timeout, ..Stop::default() }).await?;
+        self.stop_locked(StopOptions { shutdown: true, timeout, ..StopOptions::default() }).await?;
         drop(guard);
         let again = Self { worker: Worker::Call(Arc::clone(self.site())), ..self.clone() };
-        // Nobody waits for this start: where it fails the VM stays off.
+        // If this start fails, the VM stays off.
         tokio::spawn(async move { drop(again.start(false, None).await) });
         Ok(())
     }
 
-    pub(crate) async fn reset(&self, skip_lock: bool) -> Result<(), Refusal> {
+    pub(crate) async fn reset(&self, skip_lock: bool) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         let site = self.site();
         {
@@ -294,11 +297,11 @@ impl Power {
             check_monitor(vm, self.vmid)?;
         }
         site.forget_agent(self.vmid);
-        site.guests.tell(&self.node, self.vmid, Moment::Reset);
+        site.guests.emit(&self.node, self.vmid, GuestEventKind::Reset);
         Ok(())
     }
 
-    pub(crate) async fn pause(&self, skip_lock: bool) -> Result<(), Refusal> {
+    pub(crate) async fn pause(&self, skip_lock: bool) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         let mut world = self.site().world();
         let vm = world.vm_mut(&self.node, self.vmid)?;
@@ -310,14 +313,14 @@ impl Power {
         Ok(())
     }
 
-    pub(crate) async fn resume(&self, skip_lock: bool) -> Result<(), Refusal> {
+    pub(crate) async fn resume(&self, skip_lock: bool) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         let mut world = self.site().world();
         let vm = world.vm_mut(&self.node, self.vmid)?;
         check_monitor(vm, self.vmid)?;
         if vm.is_template() {
             let text = format!("VM {} is a template and cannot be resumed!", self.vmid);
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
         if vm.run.as_ref().is_none_or(|run| !run.paused) {
             return Ok(());
@@ -333,42 +336,42 @@ impl Power {
         if let Some(run) = &mut vm.run {
             run.paused = paused;
         }
-        let moment = if paused { Moment::Paused } else { Moment::Resumed };
-        self.site().guests.tell(&self.node, self.vmid, moment);
+        let kind = if paused { GuestEventKind::Paused } else { GuestEventKind::Resumed };
+        self.site().guests.emit(&self.node, self.vmid, kind);
     }
 }
 
-/// Whether a VM runs on this host, or what calls say that look at its process first.
-pub(crate) fn is_running(world: &World, node: &str, vmid: u32) -> Result<bool, Refusal> {
+/// Whether a VM runs on this host; with the error of calls that check the process first.
+pub(crate) fn is_running(world: &World, node: &str, vmid: u32) -> Result<bool, ApiError> {
     let vm = world.vm(node, vmid).map_err(|_| {
         let text = format!("unable to find configuration file for VM {vmid} on node '{node}'");
-        Refusal::failed(text)
+        ApiError::failed(text)
     })?;
     Ok(vm.is_running())
 }
 
-/// QEMU's monitor is there as long as QEMU is.
-fn check_monitor(vm: &Vm, vmid: u32) -> Result<(), Refusal> {
+/// Rejects a monitor command to a stopped VM.
+fn check_monitor(vm: &Vm, vmid: u32) -> Result<(), ApiError> {
     if vm.is_running() {
         return Ok(());
     }
-    Err(Refusal::failed(format!("VM {vmid} not running")))
+    Err(ApiError::failed(format!("VM {vmid} not running")))
 }
 
-/// Whether the configuration has a guest agent that is switched on.
+/// Whether the guest agent is enabled in a config.
 pub(crate) fn agent_is_enabled(world: &World, options: &Config) -> bool {
     let format = schema::format(world.release, FormatName::Agent);
     let fields = options.get("agent").and_then(|agent| format.parse(agent).ok());
     fields.and_then(|fields| fields.flag("enabled")).unwrap_or_default()
 }
 
-/// A guest that is paused answers nothing.
+/// Whether the guest agent answers, which it does not while the VM is paused.
 pub(crate) fn answers(run: &Run) -> bool {
     run.agent.is_some() && !run.paused
 }
 
-/// How long the VM's own `startup` option says to wait for it at most.
-fn down(startup: &str) -> Option<Duration> {
+/// Shutdown timeout in the `startup` option (`down=`).
+fn shutdown_timeout(startup: &str) -> Option<Duration> {
     let seconds = startup.split(',').find_map(|part| part.strip_prefix("down="))?;
     let seconds: u64 = seconds.parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))

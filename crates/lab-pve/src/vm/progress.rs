@@ -1,17 +1,17 @@
-//! What a task's log shows of long work, and how it ends when somebody interrupts it.
+//! Progress lines of long operations in task logs, and their interruption.
 
 use talmox_lab_environment::Work;
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::task::TaskHandle;
 
-/// In how many steps a copy is told of.
+/// Number of progress lines per copy.
 const STEPS: u64 = 10;
 
-/// Lets time pass in a task that cleans up after itself when it is interrupted.
-pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), Refusal> {
+/// Waits in a task that cleans up when it is interrupted.
+pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), ApiError> {
     task.wait(work).await.map_err(|text| {
-        Refusal::failed(if text == "received interrupt" {
+        ApiError::failed(if text == "received interrupt" {
             "interrupted by signal".to_owned()
         } else {
             text
@@ -19,21 +19,21 @@ pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), Refusal> {
     })
 }
 
-/// Copies an image of `size` bytes of which `used` are data.
-pub(crate) async fn copy(task: &TaskHandle, size: u64, used: u64) -> Result<(), Refusal> {
+/// Copies an image of `size` bytes, of which `used` contain data.
+pub(crate) async fn copy(task: &TaskHandle, size: u64, used: u64) -> Result<(), ApiError> {
     transfer(task, size, used, |done, percent| {
         format!("transferred {done} of {} ({percent}.00%)", bytes(size))
     })
     .await
 }
 
-/// Mirrors a drive of a running guest.
+/// Mirrors a drive of a running VM.
 pub(crate) async fn mirror(
     task: &TaskHandle,
     drive: &str,
     size: u64,
     used: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     task.log(format!("drive mirror is starting for drive-{drive}"));
     let began = task.site.now();
     let site = task.site.clone();
@@ -55,7 +55,7 @@ async fn transfer(
     size: u64,
     used: u64,
     line: impl Fn(String, u64) -> String,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     task.log(line(bytes(0), 0));
     for step in 1..=STEPS {
         wait(task, Work::Transfer { bytes: used / STEPS }).await?;
@@ -64,7 +64,7 @@ async fn transfer(
     Ok(())
 }
 
-/// A number of bytes for people, with one digit after the point.
+/// Byte count with unit and one decimal.
 pub(crate) fn bytes(value: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut unit = 0;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_for_people() {
+    fn bytes_are_formatted_with_units() {
         assert_eq!(bytes(0), "0.0 B");
         assert_eq!(bytes(1023), "1023.0 B");
         assert_eq!(bytes(4 << 30), "4.0 GiB");

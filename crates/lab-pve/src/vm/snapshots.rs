@@ -1,36 +1,37 @@
-//! Taking, deleting and going back to snapshots of a VM.
+//! Creation, deletion and rollback of VM snapshots.
 //!
-//! Each is done in steps between which the VM's lock file is free; the `lock` in its configuration
-//! keeps others away. Where a step fails in the middle, that lock and what was done stay behind.
+//! Each operation consists of several steps. Between them the lock file is free, and the `lock`
+//! option in the config prevents other operations. If a step fails, that lock and the completed
+//! steps remain.
 
 use std::collections::BTreeSet;
 
 use talmox_lab_environment::Work;
 
 use super::drive::{self, Drive};
-use super::local::state_blockers;
-use super::volumes::{add_unused, all_can, keep_unused, volume_of};
+use super::local_resources::state_blockers;
+use super::volume_references::{add_unused, all_can, keep_unused, volume_of};
 use super::{clone_disk, config, identity, memory, progress};
-use crate::Refusal;
-use crate::lock::{CALL_PATIENCE, LockGuard};
+use crate::ApiError;
+use crate::lock::{CALL_LOCK_TIMEOUT, LockGuard};
 use crate::storage::{self, Allocation, Feature};
 use crate::task::TaskHandle;
 use crate::world::{Config, Snapshot, Vm, VolumeId, World};
 
-/// What QEMU needs to save beside the memory.
+/// Space for device state in addition to the memory.
 const DRIVER_STATE_MIB: u64 = 500;
 
-/// A snapshot that a task works on.
+/// Snapshot that a task operates on.
 #[derive(Debug)]
-pub(crate) struct SnapshotWork<'a> {
+pub(crate) struct SnapshotOperation<'a> {
     pub(crate) task: &'a TaskHandle,
     pub(crate) node: &'a str,
     pub(crate) vmid: u32,
     pub(crate) name: &'a str,
 }
 
-/// What cannot be saved along with a running guest's memory.
-pub(crate) fn check_saving_memory(config: &Config, memory: bool) -> Result<(), Refusal> {
+/// Rejects saving the memory of a VM with devices that do not support it.
+pub(crate) fn check_saving_memory(config: &Config, memory: bool) -> Result<(), ApiError> {
     if !memory {
         return Ok(());
     }
@@ -38,26 +39,26 @@ pub(crate) fn check_saving_memory(config: &Config, memory: bool) -> Result<(), R
     if blockers.is_empty() {
         return Ok(());
     }
-    Err(Refusal::failed(format!(
+    Err(ApiError::failed(format!(
         "Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: {}",
         blockers.join(", ")
     )))
 }
 
-impl SnapshotWork<'_> {
+impl SnapshotOperation<'_> {
     pub(crate) async fn create(
         &self,
         memory: bool,
         description: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let taken_with = self.prepare(memory, description).await?;
         let mut done = BTreeSet::new();
-        if let Err(refusal) = self.take(&taken_with, &mut done).await {
+        if let Err(error) = self.take(&taken_with, &mut done).await {
             self.task.log("snapshot create failed: starting cleanup");
-            if let Err(refusal) = self.remove("snapshot", true, Some(&done)).await {
-                self.task.log(refusal.to_string());
+            if let Err(error) = self.remove("snapshot", true, Some(&done)).await {
+                self.task.log(error.to_string());
             }
-            return Err(refusal);
+            return Err(error);
         }
         let _guard = self.lock_file().await?;
         self.change(|vm, snapshot| {
@@ -67,8 +68,8 @@ impl SnapshotWork<'_> {
         })
     }
 
-    /// Writes the snapshot down before anything is done, and gives the VM as it is then.
-    async fn prepare(&self, memory: bool, description: Option<&str>) -> Result<Vm, Refusal> {
+    /// Records the snapshot in the config before any change, and returns the VM in that state.
+    async fn prepare(&self, memory: bool, description: Option<&str>) -> Result<Vm, ApiError> {
         let _guard = self.lock_file().await?;
         let site = &self.task.site;
         let mut vm = site.world().vm(self.node, self.vmid)?.clone();
@@ -86,7 +87,7 @@ impl SnapshotWork<'_> {
         if let Some(text) = description.filter(|text| !text.is_empty()) {
             config.insert("description".to_owned(), text.to_owned());
         }
-        config::tidy(&mut config);
+        config::normalize(&mut config);
         for other in vm.snapshots.values_mut() {
             if other.config.get("parent").is_some_and(|parent| parent == self.name) {
                 other.config.remove("parent");
@@ -98,24 +99,25 @@ impl SnapshotWork<'_> {
         Ok(vm)
     }
 
-    fn check_new(&self, world: &World, vm: &Vm, memory: bool) -> Result<(), Refusal> {
+    fn check_new(&self, world: &World, vm: &Vm, memory: bool) -> Result<(), ApiError> {
         if vm.is_template() {
-            return Err(Refusal::failed("you can't take a snapshot if it's a template"));
+            return Err(ApiError::failed("you can't take a snapshot if it's a template"));
         }
         config::check_lock(vm)?;
         check_saving_memory(&vm.config, memory)?;
         let name = self.name;
         if vm.snapshots.contains_key(name) {
-            return Err(Refusal::failed(format!("snapshot name '{name}' already used")));
+            return Err(ApiError::failed(format!("snapshot name '{name}' already used")));
         }
         if !all_can(world, &vm.config, Feature::Snapshot, None)? {
-            return Err(Refusal::failed("snapshot feature is not available"));
+            return Err(ApiError::failed("snapshot feature is not available"));
         }
         Ok(())
     }
 
-    /// A volume for the guest's memory: twice as large, for the guest goes on while it is saved.
-    async fn allocate_memory(&self, vm: &Vm) -> Result<VolumeId, Refusal> {
+    /// Creates the volume for the memory, with twice its size, because the guest runs while it is
+    /// saved.
+    async fn allocate_memory(&self, vm: &Vm) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
         let (storage, shared, name, mib) = {
             let world = site.world();
@@ -140,7 +142,7 @@ impl SnapshotWork<'_> {
         storage::alloc(&mut site.world(), &new)
     }
 
-    async fn take(&self, vm: &Vm, done: &mut BTreeSet<String>) -> Result<(), Refusal> {
+    async fn take(&self, vm: &Vm, done: &mut BTreeSet<String>) -> Result<(), ApiError> {
         let site = &self.task.site;
         let Some(snapshot) = vm.snapshots.get(self.name) else { return Ok(()) };
         let disks = disks(&snapshot.config);
@@ -164,7 +166,7 @@ impl SnapshotWork<'_> {
         Ok(())
     }
 
-    pub(crate) async fn delete(&self, force: bool) -> Result<(), Refusal> {
+    pub(crate) async fn delete(&self, force: bool) -> Result<(), ApiError> {
         let disks = disks(&self.snapshot()?);
         self.check_storages(&disks)?;
         {
@@ -177,25 +179,26 @@ impl SnapshotWork<'_> {
         self.remove("snapshot-delete", force, None).await
     }
 
-    /// Removes the snapshot of a VM that is locked for it. `only` names the disks that have one.
+    /// Removes a snapshot of a VM that holds the given lock. `only` limits it to disks that have
+    /// the snapshot.
     async fn remove(
         &self,
         lock: &str,
         force: bool,
         only: Option<&BTreeSet<String>>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let site = &self.task.site;
         let snapshot = {
             let _guard = self.lock_file().await?;
             let mut world = site.world();
             let vm = world.vm_mut(self.node, self.vmid)?;
             if vm.lock() != Some(lock) {
-                return Err(Refusal::failed(format!(
+                return Err(ApiError::failed(format!(
                     "encountered invalid lock, expected '{lock}'"
                 )));
             }
             if vm.is_template() {
-                return Err(Refusal::failed("you can't delete a snapshot if vm is a template"));
+                return Err(ApiError::failed("you can't delete a snapshot if vm is a template"));
             }
             let missing = self.missing();
             let snapshot = vm.snapshots.get_mut(self.name).ok_or(missing)?;
@@ -223,17 +226,17 @@ impl SnapshotWork<'_> {
             })?;
         }
         let _guard = self.lock_file().await?;
-        self.forget(&unused)
+        self.remove_from_config(&unused)
     }
 
-    async fn delete_one(&self, drive: &Drive) -> Result<(), Refusal> {
+    async fn delete_one(&self, drive: &Drive) -> Result<(), ApiError> {
         progress::wait(self.task, Work::Allocate).await?;
         let mut world = self.task.site.world();
         storage::delete_snapshot(&mut world, self.node, &volume_of(drive)?, self.name)
     }
 
-    /// Takes the snapshot out of the configuration; those after it stand on the one before it.
-    fn forget(&self, unused: &[String]) -> Result<(), Refusal> {
+    /// Removes the snapshot from the config, and links its children to its parent.
+    fn remove_from_config(&self, unused: &[String]) -> Result<(), ApiError> {
         let mut world = self.task.site.world();
         let vm = world.vm_mut(self.node, self.vmid)?;
         let Some(gone) = vm.snapshots.remove(self.name) else { return Err(self.missing()) };
@@ -252,19 +255,19 @@ impl SnapshotWork<'_> {
         Ok(())
     }
 
-    /// With force, a volume that cannot be handled is only worth a line.
-    fn or_force(&self, force: bool, done: Result<(), Refusal>) -> Result<(), Refusal> {
+    /// With `force`, logs the error of a volume instead of failing.
+    fn or_force(&self, force: bool, done: Result<(), ApiError>) -> Result<(), ApiError> {
         match done {
-            Err(refusal) if force => {
-                self.task.log(refusal.to_string());
+            Err(error) if force => {
+                self.task.log(error.to_string());
                 Ok(())
             }
             done => done,
         }
     }
 
-    /// Makes the VM what it was, and tells whether its memory was saved too.
-    pub(crate) async fn rollback(&self) -> Result<bool, Refusal> {
+    /// Rolls the VM back, and returns whether the snapshot contains memory.
+    pub(crate) async fn rollback(&self) -> Result<bool, ApiError> {
         let snapshot = self.prepare_rollback().await?;
         let site = &self.task.site;
         for drive in disks(&snapshot) {
@@ -302,20 +305,20 @@ impl SnapshotWork<'_> {
             }
         }
         for volume in gone {
-            // A volume that is gone already is as good as destroyed.
+            // A missing volume counts as destroyed.
             drop(storage::free(&mut world, self.node, &volume));
         }
         Ok(snapshot.contains_key("vmstate"))
     }
 
-    async fn prepare_rollback(&self) -> Result<Config, Refusal> {
+    async fn prepare_rollback(&self) -> Result<Config, ApiError> {
         let _guard = self.lock_file().await?;
         let site = &self.task.site;
         let snapshot = {
             let world = site.world();
             let vm = world.vm(self.node, self.vmid)?;
             if vm.is_template() {
-                return Err(Refusal::failed("you can't rollback if vm is a template"));
+                return Err(ApiError::failed("you can't rollback if vm is a template"));
             }
             let missing = || self.missing();
             let snapshot = vm.snapshots.get(self.name).ok_or_else(missing)?.config.clone();
@@ -327,7 +330,7 @@ impl SnapshotWork<'_> {
                 storage::check_rollback(&world, self.node, &volume_of(drive)?, self.name)?;
             }
             if let Some(state) = snapshot.get("snapstate") {
-                return Err(Refusal::failed(format!(
+                return Err(ApiError::failed(format!(
                     "unable to rollback to incomplete snapshot (snapstate = {state})"
                 )));
             }
@@ -345,14 +348,14 @@ impl SnapshotWork<'_> {
         Ok(snapshot)
     }
 
-    fn snapshot(&self) -> Result<Config, Refusal> {
+    fn snapshot(&self) -> Result<Config, ApiError> {
         let world = self.task.site.world();
         let vm = world.vm(self.node, self.vmid)?;
         let snapshot = vm.snapshots.get(self.name);
         snapshot.map(|snapshot| snapshot.config.clone()).ok_or_else(|| self.missing())
     }
 
-    fn check_storages(&self, disks: &[Drive]) -> Result<(), Refusal> {
+    fn check_storages(&self, disks: &[Drive]) -> Result<(), ApiError> {
         let world = self.task.site.world();
         for drive in disks {
             world.storage_on(&volume_of(drive)?.storage, self.node)?;
@@ -360,16 +363,16 @@ impl SnapshotWork<'_> {
         Ok(())
     }
 
-    fn missing(&self) -> Refusal {
-        Refusal::failed(format!("snapshot '{}' does not exist", self.name))
+    fn missing(&self) -> ApiError {
+        ApiError::failed(format!("snapshot '{}' does not exist", self.name))
     }
 
-    async fn lock_file(&self) -> Result<LockGuard, Refusal> {
-        Ok(self.task.site.locks.vm(self.vmid, CALL_PATIENCE).await?)
+    async fn lock_file(&self) -> Result<LockGuard, ApiError> {
+        Ok(self.task.site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?)
     }
 
-    /// Changes the VM and its snapshot in one go.
-    fn change(&self, act: impl FnOnce(&mut Vm, &mut Config)) -> Result<(), Refusal> {
+    /// Changes the VM and its snapshot in one operation.
+    fn change(&self, act: impl FnOnce(&mut Vm, &mut Config)) -> Result<(), ApiError> {
         let mut world = self.task.site.world();
         let vm = world.vm_mut(self.node, self.vmid)?;
         let mut snapshot = vm.snapshots.remove(self.name).ok_or_else(|| self.missing())?;
@@ -383,7 +386,7 @@ fn disks(config: &Config) -> Vec<Drive> {
     drive::drives(config).into_iter().filter(|drive| !drive.is_cdrom()).collect()
 }
 
-/// What goes from a configuration into a snapshot, and back.
+/// Options that a snapshot copies from the config, and a rollback copies back.
 fn copied(config: &Config) -> Config {
     let own = ["snapstate", "snaptime", "vmstate", "lock", "description"];
     config
@@ -393,9 +396,9 @@ fn copied(config: &Config) -> Config {
         .collect()
 }
 
-/// Where a guest's memory goes: where the VM says, else to one of its own storages, those that are
-/// shared or have files first.
-fn memory_storage(world: &World, config: &Config) -> Result<String, Refusal> {
+/// Storage for the memory: `vmstatestorage` of the VM, otherwise one of the storages of its disks,
+/// preferably shared or file-based.
+fn memory_storage(world: &World, config: &Config) -> Result<String, ApiError> {
     if let Some(storage) = config.get("vmstatestorage") {
         return Ok(storage.clone());
     }
@@ -415,7 +418,7 @@ fn memory_storage(world: &World, config: &Config) -> Result<String, Refusal> {
     Ok(shared.or(local).unwrap_or_else(|| "local".to_owned()))
 }
 
-/// The machine that the guest runs on, with its version.
+/// Versioned machine type that the VM runs.
 fn running_machine(vm: &Vm, qemu: &str) -> String {
     let version = qemu.rsplit_once('.').map_or(qemu, |(version, _)| version);
     let machine = vm.config.get("machine").map_or("pc", String::as_str);

@@ -1,20 +1,21 @@
-//! To which storages the disks of a VM go that moves to another host.
+//! Mapping of storages in a migration (`targetstorage`).
 
 use std::collections::BTreeMap;
 
 use crate::schema::split_list;
 
+/// Target storage of each source storage in a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageMap {
-    /// Everything to the storage of the same name, and the caller said so.
+    /// Explicit identity mapping (`1`): every volume stays on the storage of the same name.
     pub(crate) identity: bool,
     pub(crate) entries: BTreeMap<String, String>,
-    /// For all that the entries do not name.
+    /// Target of all storages without an entry.
     pub(crate) default: Option<String>,
 }
 
 impl StorageMap {
-    /// Reads `a:b,c`; the parts are known to be names of storages.
+    /// Parses `a:b,c`, whose parts are verified storage ids.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut map = Self::default();
         for entry in split_list(text) {
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_come_before_the_default() {
+    fn entries_override_the_default() {
         let map = StorageMap::parse("a:b,c").unwrap();
         assert_eq!((map.target("a"), map.target("z")), ("b", "c"));
         assert_eq!(StorageMap::parse("1").unwrap().target("a"), "a");
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_maps_are_rejected() {
         for text in ["a:b,a:c", "a,b", "1,a", "1,a:b"] {
             assert!(StorageMap::parse(text).is_err(), "{text}");
         }

@@ -1,23 +1,23 @@
-//! Suspending to disk: the guest's memory goes to a volume, and the next start brings it back.
+//! Suspend to disk: saves the memory to a volume that the next start restores.
 
 use talmox_lab_environment::Work;
 
-use super::disks::{Worker, lock_storage};
+use super::disk_creation::{Worker, lock_storage};
 use super::drive;
 use super::memory;
 use super::{config, machine};
-use crate::Refusal;
-use crate::lock::CALL_PATIENCE;
+use crate::ApiError;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::storage::{self, Allocation};
 use crate::world::{Config, VolumeId, World};
 
-/// What a volume holds besides memory, in MiB.
+/// Space in MiB for device state in addition to the memory.
 const DEVICES_MIB: u64 = 500;
 
-/// What a suspended VM notes of its run.
-const NOTES: &[&str] = &["vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"];
+/// Options that a suspended VM stores about its run.
+const RUN_OPTIONS: &[&str] = &["vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"];
 
-/// Where a VM's memory is saved if nobody says: on a storage of its disks, a shared one if possible.
+/// Default storage for saved memory: a storage of the VM's disks, preferably shared.
 pub(crate) fn default_storage(world: &World, options: &Config) -> String {
     if let Some(storage) = options.get("vmstatestorage") {
         return storage.clone();
@@ -33,14 +33,14 @@ pub(crate) fn default_storage(world: &World, options: &Config) -> String {
     shared.or(local).unwrap_or_else(|| "local".to_owned())
 }
 
-/// Makes the volume for the memory of a running VM, named after `what`.
+/// Creates the volume for the memory of a running VM. `what` is part of its name.
 pub(crate) async fn state_volume(
     worker: &Worker,
     node: &str,
     vmid: u32,
     storage_id: &str,
     what: &str,
-) -> Result<VolumeId, Refusal> {
+) -> Result<VolumeId, ApiError> {
     let site = worker.site();
     let (shared, has_files, memory) = {
         let world = site.world();
@@ -58,29 +58,29 @@ pub(crate) async fn state_volume(
         vmid,
         format: Some("raw"),
         name: Some(&name),
-        // Memory is saved while the guest goes on changing it.
+        // Twice the memory, because the guest changes it while it is saved.
         kib: (memory * 2 + DEVICES_MIB) << 10,
         now: site.now(),
     };
     storage::alloc(&mut site.world(), &new)
 }
 
-/// Saves the memory of a running VM and switches it off.
+/// Saves the memory of a running VM and stops it.
 pub(crate) async fn to_disk(
     worker: &Worker,
     node: &str,
     vmid: u32,
     storage_id: &str,
     skip_lock: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let site = worker.site();
-    let lock = |timeout: crate::lock::LockTimeout| Refusal::failed(timeout.to_string());
-    let guard = site.locks.vm(vmid, CALL_PATIENCE).await.map_err(lock)?;
+    let lock = |timeout: crate::lock::LockTimeout| ApiError::failed(timeout.to_string());
+    let guard = site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await.map_err(lock)?;
     {
         let world = site.world();
         let vm = world.vm(node, vmid)?;
         if vm.lock() == Some("backup") {
-            return Err(Refusal::failed("cannot suspend to disk during backup"));
+            return Err(ApiError::failed("cannot suspend to disk during backup"));
         }
         if !skip_lock {
             config::check_lock(vm)?;
@@ -103,14 +103,14 @@ pub(crate) async fn to_disk(
     };
     drop(guard);
     let saved = worker.wait(Work::Copy { bytes: memory << 20 }, storage_id).await;
-    let _guard = site.locks.vm(vmid, CALL_PATIENCE).await.map_err(lock)?;
-    if let Err(refusal) = saved {
-        // The lock stays, to show that something went wrong.
+    let _guard = site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await.map_err(lock)?;
+    if let Err(error) = saved {
+        // The lock stays and shows the failure.
         let mut world = site.world();
         storage::free(&mut world, node, &volume)?;
         let vm = world.vm_mut(node, vmid)?;
-        vm.config.retain(|key, _| !NOTES.contains(&key.as_str()));
-        return Err(refusal);
+        vm.config.retain(|key, _| !RUN_OPTIONS.contains(&key.as_str()));
+        return Err(error);
     }
     worker.log("State saved, quitting");
     site.guest_power_off(vmid);
@@ -119,8 +119,8 @@ pub(crate) async fn to_disk(
     Ok(())
 }
 
-/// The guest goes on where it was: its saved memory is of no use any more.
-pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), Refusal> {
+/// Removes the saved memory after the guest resumed.
+pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     worker.log("Resumed VM, removing state");
     let mut world = worker.site().world();
     let options = &world.vm(node, vmid)?.config;
@@ -128,13 +128,13 @@ pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), R
         storage::free(&mut world, node, &volume)?;
     }
     let vm = world.vm_mut(node, vmid)?;
-    vm.config.retain(|key, _| key != "lock" && !NOTES.contains(&key.as_str()));
+    vm.config.retain(|key, _| key != "lock" && !RUN_OPTIONS.contains(&key.as_str()));
     Ok(())
 }
 
-/// The day of a time in seconds since 1970, as `2026-11-15`.
+/// Date of a time in seconds since 1970, as `2026-11-15`.
 fn date(seconds: u64) -> String {
-    // Days are counted from 1 March of the year 0, so that leap days come last.
+    // Days are counted from 1 March of year 0, so that leap days come last.
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_named() {
+    fn dates_are_formatted() {
         assert_eq!(date(0), "1970-01-01");
         assert_eq!(date(951_782_400), "2000-02-29");
         assert_eq!(date(951_868_800), "2000-03-01");

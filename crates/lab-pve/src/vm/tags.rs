@@ -1,14 +1,15 @@
-//! Tags: how they are written down, and who may set which.
+//! Tags: normalization and permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::permission::refused;
+use crate::permission::permission_denied;
 use crate::schema::split_list;
 use crate::world::{Caller, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// Sorted, each once, in lower case unless the datacenter says that case matters.
-pub(crate) fn normal(world: &World, tags: &str) -> String {
+/// Normalized tags: sorted, unique, and in lower case unless the datacenter config makes them
+/// case-sensitive.
+pub(crate) fn normalized(world: &World, tags: &str) -> String {
     let style = |name: &str| setting(world, "tag-style", name);
     let case_sensitive = style("case-sensitive").is_some_and(|value| value == "1");
     let mut seen = BTreeSet::new();
@@ -23,32 +24,32 @@ pub(crate) fn normal(world: &World, tags: &str) -> String {
     list.join(";")
 }
 
-/// Whether the caller may turn these tags into those.
+/// Checks whether the caller may change `old` tags to `new` tags.
 pub(crate) fn check(
     world: &World,
     caller: &Caller,
     vmid: u32,
     old: &str,
     new: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
     let changed = changed(old, new);
     check_each(world, caller, changed)
 }
 
-/// Whether the caller may give these tags to a new VM.
+/// Checks whether the caller may set these tags on a new VM.
 pub(crate) fn check_new(
     world: &World,
     caller: &Caller,
     vmid: u32,
     tags: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     if world.release == Release::V8 {
         return Ok(());
     }
     world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
-    // Release 9 takes the VM that is not there yet for one that had a tag of its own, which is to
-    // go: where people may not use tags freely, this alone is refused.
+    // Proxmox VE 9 compares with a Perl hash reference instead of an empty list, so it also sees
+    // the removal of a tag like `HASH(0x…)`. Where tags are restricted, that alone is rejected.
     let mut changed = changed("", tags);
     changed.insert("HASH(0x5581e2b0a3c8)".to_owned());
     check_each(world, caller, changed)
@@ -66,7 +67,7 @@ fn changed(old: &str, new: &str) -> BTreeSet<String> {
     counts.into_keys().map(str::to_owned).collect()
 }
 
-fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<(), Refusal> {
+fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<(), ApiError> {
     if world.allowed(caller, "/", &["Sys.Modify"]) {
         return Ok(());
     }
@@ -89,13 +90,13 @@ fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<
     for tag in tags {
         let known = listed.contains(tag.as_str()) || access == "existing" && is_seen(&tag);
         if registered.contains(tag.as_str()) || access != "free" && !known {
-            return Err(refused(&format!("/, Sys.Modify for modifying tag '{tag}'")));
+            return Err(permission_denied(&format!("/, Sys.Modify for modifying tag '{tag}'")));
         }
     }
     Ok(())
 }
 
-/// A part of one of the datacenter's property strings.
+/// Field of a datacenter property string.
 fn setting<'a>(world: &'a World, option: &str, name: &str) -> Option<&'a str> {
     let value = world.datacenter.get(option)?;
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))

@@ -1,9 +1,9 @@
-//! Times as people read them in logs.
+//! Times in task logs.
 
-/// `2026-05-17 09:30:00`, in UTC.
+/// Date and time in UTC: `2026-05-17 09:30:00`.
 pub(crate) fn date_time(unix: u64) -> String {
     let (days, seconds) = (unix / 86_400, unix % 86_400);
-    // Counted from 1 March of year 0, leap days come last in their year.
+    // Days are counted from 1 March of year 0, so that leap days come last.
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;
@@ -17,7 +17,7 @@ pub(crate) fn date_time(unix: u64) -> String {
     format!("{year}-{month:02}-{day:02} {}", duration(seconds))
 }
 
-/// `01:02:03`.
+/// Duration as `01:02:03`.
 pub(crate) fn duration(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn dates_are_formatted() {
         assert_eq!(date_time(0), "1970-01-01 00:00:00");
         assert_eq!(date_time(951_782_400), "2000-02-29 00:00:00");
         assert_eq!(date_time(1_700_000_000), "2023-11-14 22:13:20");

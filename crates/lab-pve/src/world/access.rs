@@ -3,51 +3,54 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who is known, and who may do what.
+/// Users, groups, tokens, roles and access control lists.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// By `name@realm`.
+    /// Users by id: `name@realm`.
     pub users: BTreeMap<String, User>,
-    /// By `name@realm!id`.
+    /// API tokens by full id: `name@realm!id`.
     pub tokens: BTreeMap<String, Token>,
-    /// Group and its members.
+    /// User ids of the members of each group.
     pub groups: BTreeMap<String, BTreeSet<String>>,
-    /// The roles that somebody added to the built-in ones.
+    /// Custom roles and their privileges.
     pub roles: BTreeMap<String, BTreeSet<String>>,
     pub acl: Vec<AclEntry>,
-    /// `firstname`, `lastname`, `email` and `keys` of users, by user.
+    /// Profile fields of each user: `firstname`, `lastname`, `email` and `keys`.
     #[serde(default)]
     pub profiles: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+/// User of the cluster.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct User {
     pub password: Option<String>,
     pub enabled: bool,
-    /// In seconds since 1970; 0 means never.
+    /// Expiry in seconds since 1970; 0 means never.
     pub expires: u64,
     pub comment: Option<String>,
 }
 
+/// API token of a user.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Token {
     pub secret: String,
-    /// The token has only those of its user's rights that it was given itself.
+    /// Privilege separation: the token has only privileges that both it and its user have.
     pub separated: bool,
     pub expires: u64,
     pub comment: Option<String>,
 }
 
+/// Entry of an access control list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AclEntry {
     pub path: String,
-    /// A user, a token, or `@group`.
+    /// User, token, or `@group`.
     pub who: String,
     pub role: String,
     pub propagate: bool,
 }
 
-/// Who is calling: a user, or one of the user's tokens.
+/// Authenticated caller: a user or an API token of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub user: String,
@@ -62,7 +65,7 @@ impl Caller {
         }
     }
 
-    /// Tokens of root are not root.
+    /// Whether the caller is `root@pam` itself. Tokens of root are not root.
     pub(crate) fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }

@@ -1,7 +1,7 @@
-//! Everything the simulated cluster consists of, as plain data.
+//! State of the simulated cluster, as plain data.
 //!
-//! The world has no behaviour of its own beyond looking things up: the API decides, tasks change it.
-//! Whoever holds it never waits, so that any number of calls and tasks can share it.
+//! These types only offer lookups; API calls and tasks change the state. The state is locked only
+//! for single operations and never across an `await`, so that many calls and tasks can share it.
 
 mod access;
 mod host;
@@ -22,12 +22,16 @@ pub use storage::{Backing, ContentType, SavedVolume, Storage, StorageKind, Volum
 pub use task::{Task, TaskState, Tasks};
 pub use vm::{Agent, Config, Guest, PendingDelete, Run, Snapshot, Vm};
 
-use super::{Refusal, Release};
+use super::{ApiError, Release};
 
+/// Section of a config file: options and values.
+pub(crate) type Section = BTreeMap<String, String>;
+
+/// State of the simulated Proxmox VE cluster.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct World {
     pub release: Release,
-    /// A single host has no cluster name.
+    /// Name of the cluster; `None` for a single host.
     pub cluster_name: Option<String>,
     pub hosts: BTreeMap<String, Host>,
     pub storages: BTreeMap<String, Storage>,
@@ -38,14 +42,16 @@ pub struct World {
     pub ha: Ha,
     #[serde(default)]
     pub sdn: Sdn,
-    /// `datacenter.cfg`: option and value.
+    /// Options of `datacenter.cfg`.
     pub datacenter: BTreeMap<String, String>,
     pub tasks: Tasks,
-    /// What the status daemon last saw of each VM; `/cluster/resources` tells of this, not of now.
+    /// Last sample of each VM by the status daemon, which `/cluster/resources` returns instead of
+    /// the current state.
     #[serde(skip)]
     pub sampled: BTreeMap<u32, Sample>,
 }
 
+/// Resource pool.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pool {
     pub comment: Option<String>,
@@ -53,76 +59,78 @@ pub struct Pool {
     pub storages: BTreeSet<String>,
 }
 
-/// Resource mappings: id to its entries, each a property string that names a host.
+/// Resource mappings by id. Each entry is a property string that names a host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Mappings {
     pub pci: BTreeMap<String, Mapping>,
     pub usb: BTreeMap<String, Mapping>,
 }
 
+/// Resource mapping of a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Mapping {
     pub entries: Vec<String>,
-    /// `description`, `mdev`, `live-migration-capable`.
+    /// Options of the mapping: `description`, `mdev`, `live-migration-capable`.
     pub options: BTreeMap<String, String>,
 }
 
-/// High availability: sections of name to options, as its configuration files have them.
+/// HA configs as sections with options, and the state of the HA manager.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ha {
-    /// By `vm:101`.
+    /// HA resources by service id (`vm:101`).
     pub resources: BTreeMap<String, BTreeMap<String, String>>,
-    /// 8.4 only; on 9 they have become rules.
+    /// HA groups, only on Proxmox VE 8.
     pub groups: BTreeMap<String, BTreeMap<String, String>>,
     pub rules: BTreeMap<String, BTreeMap<String, String>>,
-    /// What the manager makes of the resources, by `vm:101`.
+    /// State of each resource in the HA manager, by service id (`vm:101`).
     #[serde(skip)]
-    pub services: BTreeMap<String, Service>,
-    /// Since when each host is missed.
+    pub services: BTreeMap<String, HaService>,
+    /// Time since when each offline host is missing.
     #[serde(skip)]
     pub missed: BTreeMap<String, u64>,
 }
 
-/// A resource in the hands of the HA manager.
+/// HA resource in the HA manager.
 #[derive(Clone, Debug)]
-pub struct Service {
+pub struct HaService {
     pub node: String,
-    pub state: ServiceState,
-    /// How often in a row its start failed.
+    pub state: HaServiceState,
+    /// Number of consecutive failed starts of the resource.
     pub failures: u32,
 }
 
+/// State of an HA resource in the HA manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServiceState {
+pub enum HaServiceState {
     Started,
     Stopped,
-    /// On its way to a host; without a break, or stopped and started again.
+    /// Migrating to a host: live (`online`), or with a stop and start.
     Migrate {
         target: String,
         online: bool,
     },
-    /// Its host is gone, and nobody knows yet whether it still runs there.
+    /// The host failed, and the VM may still run there.
     Fence,
     Error,
 }
 
-/// What the status daemon tells of a VM.
+/// Sample of a VM by the status daemon.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub name: String,
     pub template: bool,
-    /// Since when it runs, if it does.
+    /// Start time, if the VM runs.
     pub since: Option<u64>,
     pub cores: u64,
-    /// In bytes.
+    /// Configured memory of the VM in bytes.
     pub memory: u64,
     pub disk: u64,
-    /// When this was seen.
+    /// Time at which the sample was taken, in seconds since 1970.
     pub taken: u64,
 }
 
 impl World {
-    /// No hosts, no VMs, nobody but root.
+    /// State without hosts and VMs, with root as the only user.
     #[cfg(test)]
     pub(crate) fn new(release: Release) -> Self {
         Self {
@@ -142,36 +150,36 @@ impl World {
         }
     }
 
-    /// The VM's configuration on this host, or what Proxmox says when it is not there.
-    pub(crate) fn vm(&self, node: &str, vmid: u32) -> Result<&Vm, Refusal> {
+    /// VM on this host, or the error of Proxmox for a missing config file.
+    pub(crate) fn vm(&self, node: &str, vmid: u32) -> Result<&Vm, ApiError> {
         self.vms.get(&vmid).filter(|vm| vm.node == node).ok_or_else(|| no_config(node, vmid))
     }
 
-    pub(crate) fn vm_mut(&mut self, node: &str, vmid: u32) -> Result<&mut Vm, Refusal> {
+    pub(crate) fn vm_mut(&mut self, node: &str, vmid: u32) -> Result<&mut Vm, ApiError> {
         self.vms.get_mut(&vmid).filter(|vm| vm.node == node).ok_or_else(|| no_config(node, vmid))
     }
 
-    pub(crate) fn storage(&self, id: &str) -> Result<&Storage, Refusal> {
+    pub(crate) fn storage(&self, id: &str) -> Result<&Storage, ApiError> {
         self.storages
             .get(id)
-            .ok_or_else(|| Refusal::failed(format!("storage '{id}' does not exist")))
+            .ok_or_else(|| ApiError::failed(format!("storage '{id}' does not exist")))
     }
 
-    /// The storage, if it can be used on this host.
-    pub(crate) fn storage_on(&self, id: &str, node: &str) -> Result<&Storage, Refusal> {
+    /// Storage that is enabled and available on this host.
+    pub(crate) fn storage_on(&self, id: &str, node: &str) -> Result<&Storage, ApiError> {
         let storage = self.storage(id)?;
         if storage.disabled {
-            return Err(Refusal::failed(format!("storage '{id}' is disabled")));
+            return Err(ApiError::failed(format!("storage '{id}' is disabled")));
         }
         if !storage.is_on(node) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "storage '{id}' is not available on node '{node}'"
             )));
         }
         Ok(storage)
     }
 
-    /// A host loses its power, and every guest on it.
+    /// Takes a host offline and stops all its guests.
     pub(crate) fn switch_off(&mut self, name: &str) {
         if let Some(host) = self.hosts.get_mut(name) {
             host.online = false;
@@ -181,14 +189,14 @@ impl World {
         }
     }
 
-    /// The pool that a VM is in.
+    /// Id of the pool that contains a VM.
     pub(crate) fn pool_of(&self, vmid: u32) -> Option<&str> {
         self.pools.iter().find(|(_, pool)| pool.vms.contains(&vmid)).map(|(id, _)| id.as_str())
     }
 }
 
-fn no_config(node: &str, vmid: u32) -> Refusal {
-    Refusal::failed(format!(
+fn no_config(node: &str, vmid: u32) -> ApiError {
+    ApiError::failed(format!(
         "Configuration file 'nodes/{node}/qemu-server/{vmid}.conf' does not exist"
     ))
 }

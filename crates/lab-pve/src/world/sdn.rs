@@ -1,4 +1,4 @@
-//! Software-defined networks: zones, and the vnets in them.
+//! SDN zones and vnets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,23 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::World;
 
-/// The zone that bridges of hosts are in.
+/// Built-in zone of the bridges of all hosts.
 pub(crate) const LOCAL_ZONE: &str = "localnetwork";
 
+/// SDN configuration of the cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sdn {
     pub zones: BTreeMap<String, Zone>,
     pub vnets: BTreeMap<String, Vnet>,
 }
 
+/// SDN zone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Zone {
-    /// `simple`, `vlan` and the like.
+    /// Zone type such as `simple` or `vlan`.
     pub kind: String,
-    /// The hosts it is on; none means all.
+    /// Hosts of the zone; empty means all.
     pub nodes: BTreeSet<String>,
 }
 
+/// Virtual network of an SDN zone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Vnet {
     pub zone: String,
@@ -38,12 +41,12 @@ impl Zone {
 }
 
 impl World {
-    /// The zone in whose name rights on a bridge or vnet are held.
+    /// Zone of a bridge or vnet in permission paths.
     pub(crate) fn zone_of(&self, bridge: &str) -> &str {
         self.sdn.vnets.get(bridge).map_or(LOCAL_ZONE, |vnet| vnet.zone.as_str())
     }
 
-    /// The vnets that a host has.
+    /// Vnets that exist on a host.
     pub(crate) fn vnets_on(&self, node: &str) -> impl Iterator<Item = (&String, &Vnet)> {
         self.sdn.vnets.iter().filter(move |(_, vnet)| {
             self.sdn.zones.get(&vnet.zone).is_some_and(|it| it.is_on(node))

@@ -6,25 +6,28 @@ use serde_json::Value as Json;
 
 use crate::blob::BlobId;
 
+/// Storage with its configuration and volumes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Storage {
     pub kind: StorageKind,
     pub content: BTreeSet<ContentType>,
     pub shared: bool,
     pub disabled: bool,
-    /// The hosts it is for; empty means all.
+    /// Hosts of the storage; empty means all.
     pub nodes: BTreeSet<String>,
-    /// In bytes, on each host that has it.
+    /// Capacity in bytes, per host for a storage that is not shared.
     pub capacity: u64,
-    /// Somebody filled it up with things that no list shows.
+    /// Whether a fault filled the storage, without a visible volume.
     #[serde(default)]
     pub full: bool,
-    /// The rest of its section: `path`, `vgname`, `thinpool`, `pool`, `server`, `export`, `format`…
+    /// Other options of its section: `path`, `vgname`, `thinpool`, `pool`, `server`, `export`,
+    /// `format`…
     pub options: BTreeMap<String, String>,
-    /// What is on it: host (empty for a shared storage), then volume name.
+    /// Volumes by host (empty for a shared storage) and name.
     pub volumes: BTreeMap<String, BTreeMap<String, Volume>>,
 }
 
+/// Storage type (plugin).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
@@ -36,6 +39,7 @@ pub enum StorageKind {
     ZfsPool,
 }
 
+/// Content type of volumes on a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContentType {
@@ -48,33 +52,34 @@ pub enum ContentType {
     Import,
 }
 
+/// Volume on a storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// `raw`, `qcow2`, `vmdk`, `subvol`, `iso`…, as content lists name it.
+    /// Format in volume lists: `raw`, `qcow2`, `vmdk`, `subvol`, `iso`…
     pub format: String,
-    /// What a guest sees, in bytes.
+    /// Virtual size of the volume in bytes.
     pub size: u64,
-    /// What it takes on the storage, in bytes.
+    /// Used space on the storage in bytes.
     pub used: u64,
     pub backing: Option<Backing>,
-    /// Its bytes, where there are any; else it reads as zeros.
+    /// Stored content; without it the volume reads as zeros.
     pub blob: Option<BlobId>,
-    /// What a guest wrote onto it, beside those bytes, in a form that only the guest knows.
+    /// Data that a simulated guest wrote, in a format that only the guest simulator knows.
     #[serde(default)]
     pub written: Option<Json>,
-    /// The template's volume that a linked clone stands on.
+    /// Base volume of a linked clone.
     pub base: Option<String>,
     pub created: u64,
-    /// Snapshots by name, with the size and bytes of that time.
+    /// Snapshots by name, with the size and content of that time.
     pub snapshots: BTreeMap<String, SavedVolume>,
     pub notes: Option<String>,
     pub protected: bool,
-    /// Whether the host may run the file: hook scripts.
+    /// Whether the file is executable, as hook scripts must be.
     #[serde(default)]
     pub executable: bool,
 }
 
-/// What a snapshot keeps of a volume.
+/// Size and content of a volume at the time of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedVolume {
     pub size: u64,
@@ -83,13 +88,13 @@ pub struct SavedVolume {
     pub written: Option<Json>,
 }
 
-/// What an image's header refers to.
+/// Backing file in the header of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backing {
     pub file: String,
 }
 
-/// `storage:name`.
+/// Volume id: `storage:name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId {
     pub storage: String,
@@ -114,7 +119,7 @@ impl fmt::Display for VolumeId {
 }
 
 impl Volume {
-    /// As a snapshot or a copy keeps it.
+    /// Size and content, for a snapshot or copy.
     pub fn saved(&self) -> SavedVolume {
         SavedVolume { size: self.size, blob: self.blob.clone(), written: self.written.clone() }
     }
@@ -125,7 +130,7 @@ impl Storage {
         self.nodes.is_empty() || self.nodes.contains(node)
     }
 
-    /// Under which key the volumes seen from this host are kept.
+    /// Key of this host in `volumes`.
     fn place<'a>(&self, node: &'a str) -> &'a str {
         if self.shared { "" } else { node }
     }
@@ -153,7 +158,7 @@ impl Storage {
         self.volumes.get_mut(&place)?.remove(name)
     }
 
-    /// What is taken, in bytes: by its volumes, or all of it by who knows what.
+    /// Used space in bytes on a host.
     pub(crate) fn used(&self, node: &str) -> u64 {
         if self.full {
             return self.capacity;
@@ -180,7 +185,7 @@ impl StorageKind {
             .find(|kind| kind.name() == name)
     }
 
-    /// Volumes are files, in a folder for each content type.
+    /// Whether volumes are files, in a folder per content type.
     pub(crate) fn has_files(self) -> bool {
         matches!(self, Self::Dir | Self::Nfs | Self::Cifs)
     }

@@ -3,38 +3,40 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What runs and what ran, by UPID.
+/// Running and finished tasks, by UPID.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Tasks {
     by_upid: BTreeMap<String, Task>,
-    /// How many were ever started: process ids and start times are made of it.
+    /// Number of tasks ever started, from which process ids and start times are derived.
     started: u64,
 }
 
+/// Task of a host with its log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     pub node: String,
     pub pid: u32,
     pub pstart: u64,
-    /// In seconds since 1970.
+    /// Start time in seconds since 1970.
     pub started: u64,
     pub kind: String,
-    /// What it works on: a vmid, a file name, or nothing.
+    /// Object of the task: a vmid, a file name, or empty.
     pub id: String,
-    /// A user or a token.
+    /// User or token that started the task.
     pub owner: String,
     pub log: Vec<String>,
     pub state: TaskState,
 }
 
+/// State of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
     Running {
-        /// Somebody asked it to stop.
+        /// Whether the task was requested to stop.
         interrupted: bool,
     },
     Stopped {
-        /// `OK`, `WARNINGS: n`, or what went wrong.
+        /// Exit status: `OK`, `WARNINGS: n`, or the error.
         exit: String,
         ended: u64,
     },
@@ -54,7 +56,7 @@ impl fmt::Display for Task {
 }
 
 impl Tasks {
-    /// Writes down a task that begins now, and gives its UPID.
+    /// Adds a new task and returns its UPID.
     pub(crate) fn begin(
         &mut self,
         node: &str,
@@ -81,8 +83,8 @@ impl Tasks {
         upid
     }
 
-    /// Takes back a task that was never started.
-    pub(crate) fn forget(&mut self, upid: &str) {
+    /// Removes a task that could not be started.
+    pub(crate) fn remove(&mut self, upid: &str) {
         self.by_upid.remove(upid);
     }
 
@@ -94,8 +96,9 @@ impl Tasks {
         self.by_upid.get_mut(upid)
     }
 
-    /// What ran when the power went has ended without a last line in its log.
-    pub fn break_off(&mut self, now: u64) {
+    /// Ends all running tasks with an unknown status and without a final log line, as after a power
+    /// failure.
+    pub fn end_running(&mut self, now: u64) {
         for task in self.by_upid.values_mut() {
             if matches!(task.state, TaskState::Running { .. }) {
                 let exit = "unexpected status".to_owned();

@@ -2,68 +2,70 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Option and value, as the configuration file has them.
+/// VM config: options and values as in the config file.
 pub type Config = BTreeMap<String, String>;
 
+/// VM with its config, snapshots and current run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Vm {
     pub node: String,
-    /// `description`, `lock`, `template`, `parent` and the drives are options like any other.
+    /// Current options, including `description`, `lock`, `template`, `parent` and the drives.
     pub config: Config,
-    /// Changes that wait for the next start.
+    /// Changes that take effect at the next start.
     pub pending: Config,
     pub pending_delete: BTreeMap<String, PendingDelete>,
     pub snapshots: BTreeMap<String, Snapshot>,
     #[serde(default)]
     pub guest: Guest,
-    /// A lab that is started again finds its guests switched off.
+    /// Run of the VM, if it is started. A restarted lab has all VMs stopped.
     #[serde(skip)]
     pub run: Option<Run>,
 }
 
-/// How an option is to go: its volume stays as `unusedN`, or is destroyed too.
+/// How a pending deletion treats the volume: keep it as `unusedN`, or destroy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PendingDelete {
     Detach,
     Destroy,
 }
 
+/// Snapshot of a VM.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Holds `snaptime`, `parent`, `description` too, as the file's section does.
+    /// Options of the snapshot section, including `snaptime`, `parent` and `description`.
     pub config: Config,
 }
 
-/// A guest that is switched on.
+/// QEMU process of a started VM.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// In seconds since 1970.
+    /// Start time in seconds since 1970.
     pub since: u64,
     pub pid: u32,
     pub paused: bool,
-    /// The configuration it was started with.
+    /// Config with which it was started.
     pub config: Config,
-    /// Answers of its guest agent; none as long as nothing in the guest answers.
+    /// Answers of the guest agent; `None` if no agent runs.
     pub agent: Option<Agent>,
-    /// Drives that the guest does not let go of while it runs.
+    /// Drives that the guest keeps busy, which cannot be unplugged.
     pub held_drives: BTreeSet<String>,
 }
 
-/// What is installed in a VM, where the scenario says it: how it behaves whenever it runs.
+/// Guest properties that a scenario defines for a VM.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Guest {
     pub agent: Option<Agent>,
     pub held_drives: BTreeSet<String>,
 }
 
-/// What the guest agent tells.
+/// Answers of the guest agent in a VM.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Agent {
     pub interfaces: Vec<AgentInterface>,
     pub hostname: String,
 }
 
-/// A network interface of a guest: name, MAC, and addresses with their prefix length.
+/// Network interface of a guest: name, MAC address, and IP addresses with prefix length.
 pub(crate) type AgentInterface = (String, String, Vec<(std::net::IpAddr, u8)>);
 
 impl Vm {

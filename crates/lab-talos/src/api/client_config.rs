@@ -1,4 +1,4 @@
-//! Certificates for further clients, made by the node itself.
+//! `GenerateClientConfiguration`: client certificates signed by the node's Talos CA.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub(super) fn generate(
         return Err(Status::invalid_argument("crt_ttl should be positive"));
     };
     let config = session.node(|node| node.config.clone())?;
-    let config = config.ok_or_else(|| Status::unknown("there is no config"))?;
+    let config = config.ok_or_else(|| Status::unknown("the node has no config"))?;
     let facts = &config.facts;
     let failed = || Status::unknown("error creating secrets bundle from config");
     let authority = Authority::from_pem(&facts.ca, facts.ca_key.as_deref().unwrap_or_default());
     let authority = authority.map_err(|_| failed())?;
-    // What is not known is left out, without a word.
+    // Talos drops unknown roles without an error.
     let roles: BTreeSet<&str> = request.roles.iter().map(String::as_str).collect();
     let roles: Vec<&str> = roles.into_iter().filter(|role| role.starts_with("os:")).collect();
     let now = i64::try_from(session.simulation.now().as_secs()).unwrap_or(i64::MAX);

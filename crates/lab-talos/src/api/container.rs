@@ -1,7 +1,7 @@
-//! `MachineService.Containers`: what runs in a node's container runtimes.
+//! `MachineService.Containers`: containers in the container runtimes of a node.
 //!
-//! Only `talosctl containers` asks for it. talmox's own client does not, and so its stubs do not have it: the messages are
-//! declared here, and the call is answered as bytes.
+//! Only `talosctl containers` makes this call. The generated client of talmox lacks it, so the messages are declared
+//! here and the answer is encoded by hand.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use talmox_talos_api::proto::common::ContainerDriver;
 use talmox_talos_api::server::Status;
 use tonic::body::Body;
 
-use super::{Session, fan, frame};
+use super::{Session, fan_out, frame};
 use crate::service::{self, ServiceState};
 use crate::talos_state::{Node, TalosState};
 
 pub(super) const PATH: &str = "/machine.MachineService/Containers";
 
-/// The namespaces of containerd: of Talos's own services, and of pods.
+/// containerd namespaces: `system` for Talos services, `k8s.io` for pods.
 const SYSTEM: &str = "system";
 const KUBERNETES: &str = "k8s.io";
-/// How much of its id a container of a pod is shown with.
-const SHORT: usize = 12;
-/// What holds a pod together.
-const PAUSE: &str = "registry.k8s.io/pause:3.10";
+/// Number of characters of a pod container's id that are shown.
+const SHORT_ID_LENGTH: usize = 12;
+/// Image of the pause container, which every pod has.
+const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 
 #[derive(Clone, PartialEq, Message)]
 struct ContainersRequest {
@@ -58,7 +58,7 @@ struct ContainerInfo {
     uid: String,
 }
 
-/// The answer of one node; field 1 is metadata, which only forwarding fills in.
+/// Containers of one node; field 1 is metadata, which only forwarded answers contain.
 #[derive(Clone, PartialEq, Message)]
 struct Containers {
     #[prost(message, repeated, tag = "2")]
@@ -73,7 +73,7 @@ struct ContainersResponse {
 
 pub(super) async fn answer(session: &Arc<Session>, request: Request<Body>) -> Response<Body> {
     match containers(session, request).await {
-        Ok(messages) => fan::answer(&ContainersResponse { messages }.encode_to_vec()),
+        Ok(messages) => fan_out::answer(&ContainersResponse { messages }.encode_to_vec()),
         Err(status) => status.into_http(),
     }
 }
@@ -106,8 +106,8 @@ async fn containers(session: &Session, request: Request<Body>) -> Result<Vec<Con
     Ok(vec![Containers { containers }])
 }
 
-/// Services that run as containers of the system's own containerd. They are started from the root file system, and so have
-/// no image.
+/// Talos services that run as containers in the system containerd. They start from the root file system and therefore
+/// have no image.
 fn services(node: &Node) -> Vec<ContainerInfo> {
     let running = node.services.iter().filter(|(id, known)| {
         let is_container = service::runs_in_system_container(id);
@@ -126,7 +126,8 @@ fn services(node: &Node) -> Vec<ContainerInfo> {
     running.map(|(id, _)| info(id)).collect()
 }
 
-/// The pods of this node, each with what holds it together first. The two drivers tell of the same containers in other words.
+/// Containers of the pods of this node, the pause container of each pod first. The CRI and the containerd driver
+/// format the same containers differently.
 fn pods(talos: &TalosState, node: &Node, is_cri: bool) -> Vec<ContainerInfo> {
     let Some(store) = talos.kubernetes_of(node) else { return vec![] };
     let all = store.list("pods");
@@ -138,12 +139,12 @@ fn pods(talos: &TalosState, node: &Node, is_cri: bool) -> Vec<ContainerInfo> {
 
 fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
     let pod_id = format!("{}/{}", namespace(pod), name(pod));
-    // Sandboxes have ids of the same form as containers: 64 digits in base 16.
+    // Sandbox ids have the same form as container ids: 64 hexadecimal digits.
     let sandbox: String = uid(pod).replace('-', "").repeat(2);
     let mut found = vec![ContainerInfo {
         namespace: KUBERNETES.to_owned(),
         id: pod_id.clone(),
-        image: PAUSE.to_owned(),
+        image: PAUSE_IMAGE.to_owned(),
         pid: pid(&sandbox),
         status: if is_cri { "SANDBOX_READY" } else { "RUNNING" }.to_owned(),
         pod_id: pod_id.clone(),
@@ -157,7 +158,7 @@ fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
             continue;
         }
         let name = text(status, "/name");
-        let short = internal_id.get(..SHORT).unwrap_or(internal_id);
+        let short = internal_id.get(..SHORT_ID_LENGTH).unwrap_or(internal_id);
         found.push(ContainerInfo {
             namespace: KUBERNETES.to_owned(),
             id: if is_cri {
@@ -177,7 +178,7 @@ fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
     found
 }
 
-/// A number that stays the same for as long as the container does.
+/// Process id derived from the container id, so that it is stable over the life of the container.
 fn pid(id: &str) -> u32 {
     3000 + id.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 20_000)
 }

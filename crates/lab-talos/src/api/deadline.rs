@@ -1,15 +1,15 @@
-//! How long the caller of an API method waits for its answer.
+//! Deadline that a gRPC client sends with a call.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// The time that a call has, as gRPC clients send it along. None for callers that wait for ever.
+/// Timeout from the `grpc-timeout` header; none if the client set no deadline.
 pub(super) fn of(metadata: &MetadataMap) -> Option<Duration> {
     parse(metadata.get("grpc-timeout")?.to_str().ok()?)
 }
 
-/// Reads a number of at most eight digits and its unit.
+/// Parses a gRPC timeout: at most eight digits followed by a unit.
 fn parse(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let is_number = (1..=8).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_have_units() {
+    fn grpc_timeouts_are_parsed_with_their_units() {
         for (text, time) in [
             ("2H", Some(Duration::from_hours(2))),
             ("3M", Some(Duration::from_mins(3))),

@@ -1,4 +1,4 @@
-//! etcd, as far as the Talos API shows it.
+//! etcd methods of the Talos API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use talmox_talos_api::server::{Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
 use super::{Session, deadline, gone, stream};
-use crate::etcd::{self, Endpoints, Recover};
+use crate::etcd::{self, Endpoints, RecoverOptions};
 
-/// A call that machined passes on to etcd through etcd's own client. That one waits for a member to serve clients and
-/// reports no error meanwhile, and so the call stays open until there is one, or until the caller's deadline.
+/// Call that machined forwards to etcd through the etcd client. That client waits for a member that serves clients
+/// and reports no error meanwhile, so the call stays open until there is one or the caller's deadline passes.
 pub(super) struct EtcdCall<'s> {
     session: &'s Session,
-    /// In real time.
+    /// Time limit of the caller, in real time.
     deadline: Option<Duration>,
 }
 
@@ -32,7 +32,7 @@ impl<'s> EtcdCall<'s> {
         Self { session, deadline: deadline::of(request.metadata()) }
     }
 
-    /// Makes the call once a member serves clients; `call` gets its id.
+    /// Makes the call once a member serves clients; `call` receives the id of that member's VM.
     async fn make<T>(
         &self,
         endpoints: Endpoints,
@@ -50,13 +50,13 @@ impl<'s> EtcdCall<'s> {
         tokio::select! {
             biased;
             via = connected => call(via),
-            () = self.session.ended() => Err(gone()),
+            () = self.session.until_boot_end() => Err(gone()),
             () = late => Err(Status::deadline_exceeded("context deadline exceeded")),
         }
     }
 }
 
-/// More than any snapshot of a lab has.
+/// Upper limit for an uploaded snapshot; every snapshot of a lab is smaller.
 const LARGEST_SNAPSHOT: usize = 1 << 30;
 
 pub(super) fn bootstrap(
@@ -65,7 +65,7 @@ pub(super) fn bootstrap(
 ) -> Result<BootstrapResponse, Status> {
     let recover = request
         .recover_etcd
-        .then_some(Recover { skip_hash_check: request.recover_skip_hash_check });
+        .then_some(RecoverOptions { skip_hash_check: request.recover_skip_hash_check });
     etcd::bootstrap(&session.simulation, session.vmid, session.boot, recover)?;
     Ok(BootstrapResponse { messages: vec![Bootstrap { metadata: None }] })
 }
@@ -108,7 +108,7 @@ pub(super) async fn defragment(call: EtcdCall<'_>) -> Result<EtcdDefragmentRespo
     Ok(EtcdDefragmentResponse { messages: vec![EtcdDefragment { metadata: None }] })
 }
 
-/// Which member forfeits, or leaves, only the node itself knows: no other node is asked in its place.
+/// Moves the etcd leadership away from this node. The node must answer itself: no other member may answer for it.
 pub(super) async fn forfeit(call: EtcdCall<'_>) -> Result<EtcdForfeitLeadershipResponse, Status> {
     let forfeit = |via| etcd::forfeit(&call.session.simulation, via);
     let member = call.make(Endpoints::Local, forfeit).await?.unwrap_or_default();

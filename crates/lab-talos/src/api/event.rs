@@ -1,4 +1,4 @@
-//! Events: those that are remembered, as far back as is asked for, and those to come.
+//! `MachineService.Events`: stored events up to the requested age, then new events as they occur.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,15 @@ pub(super) fn events(
     session: &Arc<Session>,
     request: EventsRequest,
 ) -> Result<BoxStream<Event>, Status> {
-    let (greeting, (past, mut live)) = session
-        .change(|node| (node.events.greeting(&request.with_actor_id), node.events.subscribe()))?;
+    let (initial_event, (past, mut live)) = session.change(|node| {
+        (node.events.initial_event(&request.with_actor_id), node.events.subscribe())
+    })?;
     let past = tail(past, &request, session.simulation.now());
     Ok(stream::run(session, |sender| async move {
         let is_wanted = |event: &Event| {
             request.with_actor_id.is_empty() || event.actor_id == request.with_actor_id
         };
-        for event in std::iter::once(greeting).chain(past).filter(is_wanted) {
+        for event in std::iter::once(initial_event).chain(past).filter(is_wanted) {
             if sender.send(Ok(event)).await.is_err() {
                 return;
             }
@@ -45,8 +46,8 @@ pub(super) fn events(
     }))
 }
 
-/// The part of the past that is asked for: from an id on, of the last seconds, or the last few
-/// events; all of them for a negative number.
+/// Stored events that the request selects: from an event id on, of the last seconds, or the last few; all of them for
+/// a negative number.
 fn tail(past: Vec<(Duration, Event)>, request: &EventsRequest, now: Duration) -> Vec<Event> {
     let mut past = past;
     if !request.tail_id.is_empty() {
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_past_is_cut_where_it_is_asked_for() {
+    fn stored_events_are_selected_by_id_age_or_count() {
         let past: Vec<(Duration, Event)> = [(10, "a"), (20, "b"), (30, "c")]
             .map(|(at, id)| {
                 (Duration::from_secs(at), Event { id: id.to_owned(), ..Event::default() })

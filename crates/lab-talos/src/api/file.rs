@@ -1,4 +1,4 @@
-//! Files and META.
+//! Files of a node and keys of the META partition.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::{Session, status};
 use crate::etcd;
 use crate::talos_state::Node;
 
-/// As many bytes as fit into the partition META.
-const META: usize = 256 << 10;
+/// Size of the META partition in bytes.
+const META_SIZE: usize = 256 << 10;
 
 pub(super) fn read(session: &Session, path: &str) -> Result<BoxStream<Data>, Status> {
     Ok(stream::bytes(&bytes(session, path)?))
 }
 
-/// A file in an archive.
+/// File of the node as a tar archive.
 pub(super) fn copy(session: &Session, path: &str) -> Result<BoxStream<Data>, Status> {
     if !path.starts_with('/') {
         return Err(Status::unknown(format!("path is not absolute {path}")));
@@ -41,7 +41,7 @@ fn bytes(session: &Session, path: &str) -> Result<Vec<u8>, Status> {
     found.ok_or_else(|| Status::not_found(format!("stat {path}: no such file or directory")))
 }
 
-/// The files that a node has, as far as anybody reads them.
+/// Content of a file of the node; only files that clients are known to read exist.
 fn contents(node: &Node, path: &str, now: Duration) -> Option<String> {
     let version = &node.version;
     Some(match path {
@@ -77,14 +77,14 @@ fn contents(node: &Node, path: &str, now: Duration) -> Option<String> {
         "/etc/kubernetes/kubelet.yaml" => node.config.as_ref().map(|_| {
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".to_owned()
         })?,
-        // What is in it nobody reads; that it is there says that etcd has run here.
+        // Clients only check that the file exists, which shows that etcd has run on this node.
         "/var/lib/etcd/member/snap/db" => node.etcd.as_ref().map(|_| "\0".repeat(512))?,
         "/system/state/config.yaml" => node.config.as_ref().map(|config| config.text.clone())?,
         _ => return None,
     })
 }
 
-/// The kernels of releases.
+/// Kernel version of a Talos minor release.
 pub(crate) fn kernel(minor: u32) -> &'static str {
     match minor {
         ..=8 => "6.6.64",
@@ -97,7 +97,7 @@ pub(crate) fn kernel(minor: u32) -> &'static str {
     }
 }
 
-/// What the kernel was told, with the arguments of the schematic.
+/// Kernel command line, with the extra arguments of the schematic.
 pub(crate) fn command_line(node: &Node) -> String {
     let names = if node.platform.name == "nocloud" { " net.ifnames=0" } else { "" };
     let mut line =
@@ -115,7 +115,7 @@ pub(super) fn write_meta(session: &Session, key: u32, value: &[u8]) -> Result<()
     let value = String::from_utf8_lossy(value).into_owned();
     let disk = session.change(|node| {
         let used: usize = node.meta.values().map(String::len).sum();
-        if used + value.len() > META {
+        if used + value.len() > META_SIZE {
             return Err(Status::resource_exhausted("meta write failed"));
         }
         node.meta.insert(key, value.clone());

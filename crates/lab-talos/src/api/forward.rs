@@ -1,4 +1,4 @@
-//! Calls that are meant for other nodes: control planes pass them on, workers do not.
+//! Forwarding of calls to other nodes, which control planes do and workers reject.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,20 +10,24 @@ use crate::talos_state::{Node, TalosState};
 
 const PORT: u16 = 50000;
 
-/// Who is to answer.
+/// Nodes that must answer a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum CallTarget {
     Here,
-    /// This node, as if it had been asked directly.
+    /// One other node, whose answer is returned unchanged.
     One(String),
-    /// All of these; their answers are put together.
+    /// Several nodes, whose answers are merged.
     Many(Vec<String>),
 }
 
-pub(super) fn route(session: &Session, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
-    // In maintenance nothing is passed on, whatever the caller says.
+pub(super) fn route(
+    session: &Session,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<CallTarget, Status> {
+    // A node in maintenance forwards nothing, even if the caller asks for it.
     if session.is_anonymous() || headers.contains_key("proxyfrom") {
-        return Ok(Route::Here);
+        return Ok(CallTarget::Here);
     }
     let (one, many) = (values(headers, "node"), values(headers, "nodes"));
     if one.len() > 1 {
@@ -38,20 +42,20 @@ pub(super) fn route(session: &Session, path: &str, headers: &HeaderMap) -> Resul
             (one, many) => one.is_empty() && many.is_empty(),
         };
         return if only {
-            Ok(Route::Here)
+            Ok(CallTarget::Here)
         } else {
             Err(Status::permission_denied("no request forwarding"))
         };
     }
     if !many.is_empty() {
-        if !method::fans_out(path, is_13) {
+        if !method::allows_several_nodes(path, is_13) {
             let what = if is_13 { format!("method {path}") } else { "COSI methods".to_owned() };
             let text = format!("one-2-many proxying is not supported for {what}");
             return Err(Status::invalid_argument(text));
         }
-        return Ok(Route::Many(many));
+        return Ok(CallTarget::Many(many));
     }
-    Ok(one.into_iter().next().map_or(Route::Here, Route::One))
+    Ok(one.into_iter().next().map_or(CallTarget::Here, CallTarget::One))
 }
 
 /// All values of a metadata key; one header may hold several of them.
@@ -68,7 +72,7 @@ fn is_own_name(node: &Node, name: &str) -> bool {
     }
 }
 
-/// Opens a session with another node, with the roles that the caller has here.
+/// Opens a session with another node, with the roles of the caller.
 pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
     let unavailable = |problem: &str| {
         Status::unavailable(format!("connection error: desc = \"transport: {problem}\""))
@@ -87,13 +91,13 @@ pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
             )));
         };
         let at = SocketAddr::new(address, PORT);
-        let mut heard =
+        let mut reachable =
             talos.holders(address).filter(|other| talos.is_connected(node.vmid, other.vmid));
-        if heard.clone().next().is_none() {
+        if reachable.clone().next().is_none() {
             return Err(dialing(at, "no route to host"));
         }
-        let answering = session.simulation.wire.answering(address, PORT);
-        let Some(found) = heard.find(|other| answering.contains(&other.vmid)) else {
+        let answering = session.simulation.loopback_network.answering(address, PORT);
+        let Some(found) = reachable.find(|other| answering.contains(&other.vmid)) else {
             return Err(dialing(at, "connection refused"));
         };
         let authority = |node: &Node| node.config.as_ref().map(|config| config.facts.ca.clone());
@@ -107,7 +111,7 @@ pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
     })?
 }
 
-/// Members of a cluster know each other's names.
+/// Address of a cluster member by its host name.
 fn address_of(talos: &TalosState, node: &Node, name: &str) -> Option<IpAddr> {
     let cluster = |node: &Node| Some(node.config.as_ref()?.facts.cluster_id.clone());
     let mut others = talos.nodes.values();
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_may_come_in_one_header_or_in_several() {
+    fn metadata_values_are_read_from_one_or_several_headers() {
         let mut headers = HeaderMap::new();
         headers.append("nodes", "10.0.0.1, 10.0.0.2".parse().unwrap());
         headers.append("nodes", "10.0.0.3".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Messages as gRPC sends them, for calls that are passed on without knowing what they say.
+//! gRPC message framing, for calls that are forwarded without decoding the messages.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::codegen::Bytes;
 
-/// A flag and the length.
-const PREFIX: usize = 5;
+/// Length of the prefix of a gRPC message: a flag byte and the message length.
+const PREFIX_LENGTH: usize = 5;
 
-/// The next piece of a body.
+/// Next frame of a body.
 pub(super) async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, Status>> {
     std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
 }
 
-/// All of a body.
+/// All bytes of a body.
 pub(super) async fn collect(mut body: Body) -> Result<Bytes, Status> {
     let mut all = vec![];
     while let Some(frame) = next(&mut body).await {
@@ -30,14 +30,14 @@ pub(super) async fn collect(mut body: Body) -> Result<Bytes, Status> {
     Ok(all.into())
 }
 
-/// Takes whole messages off the front of what has arrived.
+/// Removes the first complete message from the received bytes.
 pub(super) fn take_message(arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let length: [u8; 4] = arrived.get(1..PREFIX)?.try_into().ok()?;
-    let end = PREFIX + usize::try_from(u32::from_be_bytes(length)).ok()?;
+    let length: [u8; 4] = arrived.get(1..PREFIX_LENGTH)?.try_into().ok()?;
+    let end = PREFIX_LENGTH + usize::try_from(u32::from_be_bytes(length)).ok()?;
     if arrived.len() < end {
         return None;
     }
-    let message = arrived[PREFIX..end].to_vec();
+    let message = arrived[PREFIX_LENGTH..end].to_vec();
     arrived.drain(..end);
     Some(message)
 }
@@ -50,7 +50,7 @@ pub(super) fn put_message(message: &[u8]) -> Bytes {
     framed.into()
 }
 
-/// Field 1 of a message, with this content.
+/// Encoded field 1 of a message with this content.
 pub(super) fn first_field(content: &[u8]) -> Vec<u8> {
     let mut field = vec![];
     encode_key(1, WireType::LengthDelimited, &mut field);
@@ -59,7 +59,7 @@ pub(super) fn first_field(content: &[u8]) -> Vec<u8> {
     field
 }
 
-/// The contents of field 1, which answers have their replies in.
+/// Contents of all fields 1 of a message, which hold the replies of an answer.
 pub(super) fn first_fields(mut message: &[u8]) -> Vec<Vec<u8>> {
     let mut found = vec![];
     while let Some((key, length, rest)) = header(message) {
@@ -74,32 +74,32 @@ pub(super) fn first_fields(mut message: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// Key and length of a field that has a length; all fields of answers do.
+/// Key and length of a length-delimited field; all fields of answers are of this type.
 fn header(mut bytes: &[u8]) -> Option<(u64, usize, &[u8])> {
     let key = prost::encoding::decode_varint(&mut bytes).ok()?;
     let length = prost::encoding::decode_varint(&mut bytes).ok()?;
     Some((key, usize::try_from(length).ok()?, bytes))
 }
 
-/// A body of bytes that are there.
+/// Body of bytes that are already complete.
 pub(super) fn full(bytes: Bytes) -> Body {
     let (sender, receiver) = mpsc::channel(1);
-    // There is room for one.
+    // The channel has capacity for one message.
     drop(sender.try_send(bytes));
-    Body::new(Pieces { receiver, has_trailers: false })
+    Body::new(ChannelBody { receiver, has_trailers: false })
 }
 
-/// A body whose messages come one by one. It ends well.
+/// Body whose messages arrive one by one; it ends with status OK.
 pub(super) fn stream(receiver: mpsc::Receiver<Bytes>) -> Body {
-    Body::new(Pieces { receiver, has_trailers: true })
+    Body::new(ChannelBody { receiver, has_trailers: true })
 }
 
-struct Pieces {
+struct ChannelBody {
     receiver: mpsc::Receiver<Bytes>,
     has_trailers: bool,
 }
 
-impl HttpBody for Pieces {
+impl HttpBody for ChannelBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_in_pieces() {
+    fn messages_are_reassembled_from_pieces() {
         let whole = put_message(b"abc");
         let mut arrived = whole[..6].to_vec();
         assert_eq!(take_message(&mut arrived), None);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_found_in_answers() {
+    fn replies_are_extracted_from_answers() {
         let answer = [first_field(b"one"), first_field(b""), first_field(b"three")].concat();
         assert_eq!(first_fields(&answer), [b"one".to_vec(), vec![], b"three".to_vec()]);
         assert!(first_fields(b"\x0a\x09short").is_empty());

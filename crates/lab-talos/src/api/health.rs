@@ -1,4 +1,4 @@
-//! ClusterService: the cluster's health as a control plane judges it, check by check.
+//! `ClusterService.HealthCheck`: health of the cluster as seen by a control plane, check by check.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::talos_state::{Node, TalosState};
 mod kube;
 mod node;
 
-/// How often a check that does not pass is made again, in the lab's time.
-const EVERY: Duration = Duration::from_secs(1);
-/// What a check may take if the caller says nothing.
-const USUAL: Duration = Duration::from_mins(5);
+/// Interval between two attempts of a check that fails, in lab time.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Time limit of all checks if the caller sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// How a check went.
+/// Result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
@@ -29,23 +29,23 @@ enum Verdict {
     Failed(String),
 }
 
-/// Who is in the cluster.
-struct Cluster {
+/// Addresses of the cluster members.
+struct ClusterMembers {
     control_planes: Vec<IpAddr>,
     workers: Vec<IpAddr>,
 }
 
-/// What checks look at.
-struct Scene<'a> {
+/// Input of the health checks.
+struct CheckContext<'a> {
     talos: &'a TalosState,
-    /// Who checks.
+    /// Node that runs the checks.
     node: &'a Node,
-    cluster: &'a Cluster,
+    cluster: &'a ClusterMembers,
 }
 
-type Check = (&'static str, fn(&Scene<'_>) -> Verdict);
+type Check = (&'static str, fn(&CheckContext<'_>) -> Verdict);
 
-/// In the order in which they are made.
+/// Checks in the order in which they run.
 const CHECKS: [Check; 16] = [
     ("etcd to be healthy", node::etcd),
     ("etcd members to be consistent across nodes", node::consistent),
@@ -73,7 +73,8 @@ impl ClusterService for NodeApi {
     ) -> Result<Answered<BoxStream<HealthCheckProgress>>, Status> {
         only_on_control_planes(&self.0, "cluster health check")?;
         let HealthCheckRequest { wait_timeout, cluster_info } = request.into_inner();
-        let wait = wait_timeout.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or(USUAL);
+        let wait =
+            wait_timeout.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or(DEFAULT_TIMEOUT);
         let cluster = self.0.look(|talos, node| members(talos, node, cluster_info))?;
         let session = Arc::clone(&self.0);
         Ok(Answered::new(stream::run(&self.0, |sender| async move {
@@ -87,8 +88,8 @@ impl ClusterService for NodeApi {
     }
 }
 
-/// Those whom the caller names, or those whom discovery knows.
-fn members(talos: &TalosState, node: &Node, named: Option<ClusterInfo>) -> Cluster {
+/// Members that the caller names, or otherwise the members found by discovery.
+fn members(talos: &TalosState, node: &Node, named: Option<ClusterInfo>) -> ClusterMembers {
     let named = named.unwrap_or_default();
     let addresses = |names: &[String]| -> Vec<IpAddr> {
         names.iter().filter_map(|name| name.parse().ok()).collect()
@@ -96,14 +97,14 @@ fn members(talos: &TalosState, node: &Node, named: Option<ClusterInfo>) -> Clust
     let (control_planes, workers) =
         (addresses(&named.control_plane_nodes), addresses(&named.worker_nodes));
     if !control_planes.is_empty() || !workers.is_empty() {
-        return Cluster { control_planes, workers };
+        return ClusterMembers { control_planes, workers };
     }
     let id = |node: &Node| node.config.as_ref().map(|config| config.facts.cluster_id.clone());
     let own = talos
         .nodes
         .values()
         .filter(|other| id(other) == id(node) && talos.is_connected(node.vmid, other.vmid));
-    let mut cluster = Cluster { control_planes: vec![], workers: vec![] };
+    let mut cluster = ClusterMembers { control_planes: vec![], workers: vec![] };
     for other in own {
         let kind = if other.is_control_plane() {
             &mut cluster.control_planes
@@ -117,7 +118,7 @@ fn members(talos: &TalosState, node: &Node, named: Option<ClusterInfo>) -> Clust
 
 async fn check_all(
     session: &Session,
-    cluster: &Cluster,
+    cluster: &ClusterMembers,
     sender: &stream::Sender<HealthCheckProgress>,
 ) {
     let say = |message: String| async move {
@@ -130,7 +131,7 @@ async fn check_all(
     for (name, check) in CHECKS {
         let mut last = String::new();
         loop {
-            let verdict = session.look(|talos, node| check(&Scene { talos, node, cluster }));
+            let verdict = session.look(|talos, node| check(&CheckContext { talos, node, cluster }));
             let Ok(verdict) = verdict else { return };
             let (text, is_done) = match verdict {
                 Verdict::Passed => ("OK".to_owned(), true),
@@ -147,28 +148,28 @@ async fn check_all(
                 break;
             }
             last = text;
-            session.simulation.clock().sleep(EVERY).await;
+            session.simulation.clock().sleep(RETRY_INTERVAL).await;
         }
     }
 }
 
-impl Cluster {
+impl ClusterMembers {
     fn all(&self) -> impl Iterator<Item = IpAddr> {
         self.control_planes.iter().chain(&self.workers).copied()
     }
 }
 
-impl<'a> Scene<'a> {
-    /// The nodes at these addresses, as far as they can be reached.
+impl<'a> CheckContext<'a> {
+    /// Nodes at these addresses; none for an address that cannot be reached.
     fn at(&self, addresses: &[IpAddr]) -> Vec<(IpAddr, Option<&'a Node>)> {
         let reached = |address: &IpAddr| {
-            let heard = |other: &&Node| self.talos.is_connected(self.node.vmid, other.vmid);
-            (*address, self.talos.holders(*address).find(heard))
+            let is_reachable = |other: &&Node| self.talos.is_connected(self.node.vmid, other.vmid);
+            (*address, self.talos.holders(*address).find(is_reachable))
         };
         addresses.iter().map(reached).collect()
     }
 
-    /// Passes where nothing is wrong with any of these nodes.
+    /// Passes if `problem` reports nothing for any of these nodes.
     fn each(&self, addresses: &[IpAddr], problem: impl Fn(&'a Node) -> Option<String>) -> Verdict {
         let found = self.at(addresses).into_iter().find_map(|(address, node)| match node {
             None => {

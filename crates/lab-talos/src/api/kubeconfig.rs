@@ -1,4 +1,4 @@
-//! The kubeconfig of an administrator, in an archive, as files come from a node.
+//! `MachineService.Kubeconfig`: the administrator's kubeconfig in a tar archive.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -97,7 +97,7 @@ fn write(facts: &Facts, now: UnixTime) -> Option<String> {
     Some(talmox_yaml::emit(&root, 2))
 }
 
-/// A duration as Go writes it: `8760h0m0s`.
+/// Parses a duration in Go's notation, such as `8760h0m0s`.
 fn duration(written: &str) -> Option<Duration> {
     let mut seconds = 0;
     let mut number = String::new();
@@ -117,7 +117,7 @@ fn duration(written: &str) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// A tar.gz with one file.
+/// Gzipped tar archive with one file.
 pub(super) fn archive(name: &str, content: &[u8], time: i64) -> std::io::Result<Vec<u8>> {
     let mut header = [0_u8; 512];
     let mut field = |at: usize, text: &str| {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_are_parsed_in_go_notation() {
         assert_eq!(duration("8760h0m0s"), Some(YEAR));
         assert_eq!(duration("90m"), Some(Duration::from_mins(90)));
         assert_eq!(duration("soon"), None);

@@ -1,4 +1,4 @@
-//! Images and installers, since 1.13 in services of their own.
+//! `LifecycleService` and `ImageService`, which Talos has since 1.13: image pulls, installs and upgrades.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use talmox_talos_api::server::{Answered, Asked, Status};
 use tonic::codegen::BoxStream;
 
 use super::{NodeApi, Session, stream};
-use crate::sequence::Word;
+use crate::sequence::InstallerMessage;
 
-/// What the layer of an installer has, about.
-const LAYER: i64 = 96 << 20;
+/// Approximate size of the layer of an installer image, in bytes.
+const LAYER_SIZE: i64 = 96 << 20;
 
 #[tonic::async_trait]
 impl LifecycleService for NodeApi {
@@ -33,10 +33,10 @@ impl LifecycleService for NodeApi {
         let image = source.unwrap_or_default().image_name;
         let disk = destination.unwrap_or_default().disk;
         let Session { simulation, vmid, boot, .. } = &*self.0;
-        let mut words = simulation.begin_install(*vmid, *boot, &image, &disk)?;
+        let mut messages = simulation.start_install(*vmid, *boot, &image, &disk)?;
         Ok(Answered::new(stream::run(&self.0, |sender| async move {
-            while let Some(word) = words.recv().await {
-                let answer = LifecycleServiceInstallResponse { progress: Some(progress(word)) };
+            while let Some(message) = messages.recv().await {
+                let answer = LifecycleServiceInstallResponse { progress: Some(progress(message)) };
                 if sender.send(Ok(answer)).await.is_err() {
                     return;
                 }
@@ -50,10 +50,10 @@ impl LifecycleService for NodeApi {
     ) -> Result<Answered<BoxStream<LifecycleServiceUpgradeResponse>>, Status> {
         let image = request.into_inner().source.unwrap_or_default().image_name;
         let Session { simulation, vmid, boot, .. } = &*self.0;
-        let mut words = simulation.begin_upgrade(*vmid, *boot, &image)?;
+        let mut messages = simulation.start_upgrade(*vmid, *boot, &image)?;
         Ok(Answered::new(stream::run(&self.0, |sender| async move {
-            while let Some(word) = words.recv().await {
-                let answer = LifecycleServiceUpgradeResponse { progress: Some(progress(word)) };
+            while let Some(message) = messages.recv().await {
+                let answer = LifecycleServiceUpgradeResponse { progress: Some(progress(message)) };
                 if sender.send(Ok(answer)).await.is_err() {
                     return;
                 }
@@ -62,10 +62,10 @@ impl LifecycleService for NodeApi {
     }
 }
 
-fn progress(word: Word) -> LifecycleServiceInstallProgress {
-    let response = match word {
-        Word::Said(text) => InstallWord::Message(text),
-        Word::Exit(code) => InstallWord::ExitCode(code),
+fn progress(message: InstallerMessage) -> LifecycleServiceInstallProgress {
+    let response = match message {
+        InstallerMessage::Output(text) => InstallWord::Message(text),
+        InstallerMessage::Exit(code) => InstallWord::ExitCode(code),
     };
     LifecycleServiceInstallProgress { response: Some(response) }
 }
@@ -87,7 +87,7 @@ impl ImageService for NodeApi {
                     status: status.into(),
                     elapsed: prost_types::Duration::try_from(Duration::ZERO).ok(),
                     offset,
-                    total: LAYER,
+                    total: LAYER_SIZE,
                 };
                 let layer_id = "sha256:installer".to_owned();
                 let progress = ImageServicePullProgress { layer_id, progress: Some(progress) };
@@ -98,7 +98,7 @@ impl ImageService for NodeApi {
             }
             let last = match pull(&session, &image).await {
                 Ok(()) => {
-                    let done = layer(LayerStatus::ExtractComplete, LAYER);
+                    let done = layer(LayerStatus::ExtractComplete, LAYER_SIZE);
                     if sender.send(Ok(done)).await.is_err() {
                         return;
                     }
@@ -106,20 +106,20 @@ impl ImageService for NodeApi {
                 }
                 Err(status) => Err(status),
             };
-            // Nobody may be listening any more.
+            // The client may have disconnected.
             drop(sender.send(last).await);
         })))
     }
 }
 
-/// Pulls an image for the system, or for Kubernetes: installers must be what they say they are, of
-/// others it is enough that there is a way out.
+/// Pulls an image into the system or the Kubernetes image store. An installer image must exist in the image factory;
+/// for any other image the node only needs internet access.
 pub(super) async fn pull(session: &Session, image: &str) -> Result<(), Status> {
     session.simulation.environment.wait(Work::Pull, &format!("node/{}/pull", session.vmid)).await;
     if image.contains("installer") {
         session.simulation.installer(session.vmid, image).map_err(Status::not_found)?;
     } else if !session
-        .node(|node| node.network.has_outside(&session.simulation.settings.gateways))?
+        .node(|node| node.network.has_internet(&session.simulation.settings.gateways))?
     {
         let text = format!("failed to pull image \"{image}\": network is unreachable");
         return Err(Status::unavailable(text));

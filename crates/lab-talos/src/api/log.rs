@@ -1,4 +1,4 @@
-//! What services, containers and the kernel have said.
+//! Logs of services, containers and the kernel.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::Session;
 use super::stream::{self, data};
 use crate::talos_state::{Node, TalosState};
 
-/// Services of Talos, as opposed to containers of Kubernetes.
+/// containerd namespace of Talos services; pods are in `k8s.io`.
 const SYSTEM: &str = "system";
 const KUBERNETES: &str = "k8s.io";
 
@@ -21,14 +21,14 @@ pub(super) fn logs(
     request: &LogsRequest,
 ) -> Result<BoxStream<Data>, Status> {
     let id = request.id.clone();
-    // The kubelet is a service, wherever it is looked for.
+    // The kubelet is a service in every namespace.
     if request.namespace == SYSTEM || id == "kubelet" {
         let missing = format!("log \"{id}\" was not registered");
         let lines = move |_: &TalosState, node: &Node| match (id.as_str(), node.services.get(&id)) {
             ("kernel", _) => Some(node.dmesg.clone()),
             (_, service) => service.map(|service| service.log.iter().cloned().collect()),
         };
-        return print(session, request, lines, &missing);
+        return tail_and_follow(session, request, lines, &missing);
     }
     if request.namespace.is_empty() {
         return Err(Status::invalid_argument("namespace can't be empty"));
@@ -42,33 +42,33 @@ pub(super) fn logs(
     if container.name.is_empty()
         && session.look(|talos, node| container.pod(talos, node))?.is_some()
     {
-        // What holds a pod together says nothing.
+        // The pause container of a pod writes no log.
         return Err(Status::unknown("no log available"));
     }
-    print(session, request, move |talos, node| container.log(talos, node), &missing)
+    tail_and_follow(session, request, move |talos, node| container.log(talos, node), &missing)
 }
 
-/// As many of the last lines as are wanted, and those to come.
-fn print(
+/// Requested number of last lines, followed by new lines.
+fn tail_and_follow(
     session: &Arc<Session>,
     request: &LogsRequest,
     lines: impl Fn(&TalosState, &Node) -> Option<Vec<String>> + Send + 'static,
     missing: &str,
 ) -> Result<BoxStream<Data>, Status> {
     let Some(found) = session.look(&lines)? else { return Err(Status::unknown(missing)) };
-    // A negative number is all of it, as zero would be nothing.
+    // A negative number selects all lines; zero would select none.
     let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
     let skipped = found.len().saturating_sub(wanted);
     let past = found[skipped..].to_vec();
     Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
 }
 
-/// A container of Kubernetes, as `namespace/pod:name` or `namespace/pod:name:id` have it.
+/// Container of a pod, parsed from `namespace/pod:name` or `namespace/pod:name:id`.
 struct Container {
     namespace: String,
     pod: String,
     name: String,
-    /// A part of what the runtime calls it.
+    /// Prefix of the id in the container runtime.
     id: String,
 }
 
@@ -80,13 +80,13 @@ impl Container {
         Self { namespace: namespace.to_owned(), pod: next(), name: next(), id: next() }
     }
 
-    /// Its pod, if that is on this node.
+    /// Pod of the container if it runs on this node.
     fn pod(&self, talos: &TalosState, node: &Node) -> Option<Arc<serde_json::Value>> {
         let pod = talos.kubernetes_of(node)?.get("pods", &self.namespace, &self.pod)?;
         (text(&pod, "/spec/nodeName") == node.hostname()).then_some(pod)
     }
 
-    /// Nobody runs what the image has: all that is known is what was started, and when.
+    /// Log lines of the container. The lab runs no images, so only the start of the container is logged.
     fn log(&self, talos: &TalosState, node: &Node) -> Option<Vec<String>> {
         let pod = self.pod(talos, node)?;
         let statuses = list(&pod, "/status/containerStatuses").iter();
@@ -95,7 +95,7 @@ impl Container {
         let states = ["/state/running/startedAt", "/state/terminated/finishedAt"];
         let at = states.iter().map(|at| text(status, at)).find(|at| !at.is_empty())?;
         let image = text(status, "/image");
-        Some(vec![format!("{at} stdout F the lab runs nothing in the place of {image}")])
+        Some(vec![format!("{at} stdout F the lab does not run the image {image}")])
     }
 }
 
@@ -109,43 +109,43 @@ pub(super) fn dmesg(
     Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
 }
 
-/// Lines that are there and, where wanted, those that come.
+/// Stored lines, followed by new ones if requested.
 fn follow(
     session: &Arc<Session>,
     past: Vec<String>,
-    goes_on: bool,
+    follows: bool,
     lines: impl Fn(&TalosState, &Node) -> Option<Vec<String>> + Send + 'static,
-    print: impl Fn(&str) -> String + Send + 'static,
+    format_line: impl Fn(&str) -> String + Send + 'static,
 ) -> BoxStream<Data> {
-    if !goes_on {
-        return stream::all(past.iter().map(|line| data(print(line).as_bytes())).collect());
+    if !follows {
+        return stream::all(past.iter().map(|line| data(format_line(line).as_bytes())).collect());
     }
     let mut known = session.look(&lines).ok().flatten().unwrap_or_default();
     let watcher = Arc::clone(session);
     stream::run(session, |sender| async move {
         for line in past {
-            if sender.send(Ok(data(print(&line).as_bytes()))).await.is_err() {
+            if sender.send(Ok(data(format_line(&line).as_bytes()))).await.is_err() {
                 return;
             }
         }
-        let mut news = watcher.simulation.news();
+        let mut state_changes = watcher.simulation.state_changes();
         loop {
             let Ok(Some(now)) = watcher.look(&lines) else { return };
-            for line in fresh(&known, &now) {
-                if sender.send(Ok(data(print(line).as_bytes()))).await.is_err() {
+            for line in new_lines(&known, &now) {
+                if sender.send(Ok(data(format_line(line).as_bytes()))).await.is_err() {
                     return;
                 }
             }
             known = now;
-            if news.changed().await.is_err() {
+            if state_changes.changed().await.is_err() {
                 return;
             }
         }
     })
 }
 
-/// The lines that were added, where old ones may have been forgotten meanwhile.
-fn fresh<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
+/// Lines added since the last look; the log may have dropped old lines meanwhile.
+fn new_lines<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
     let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
     &now[begins.map_or(0, |dropped| before.len() - dropped)..]
 }
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_that_forgets_still_tells_what_is_new() {
+    fn new_lines_are_found_in_a_log_that_dropped_old_ones() {
         let texts = |all: &str| all.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(fresh(&texts("a b"), &texts("a b c")), texts("c"));
-        assert_eq!(fresh(&texts("a b"), &texts("b c d")), texts("c d"));
-        assert_eq!(fresh(&texts("a b"), &texts("x y")), texts("x y"));
-        assert!(fresh(&texts("a b"), &texts("a b")).is_empty());
+        assert_eq!(new_lines(&texts("a b"), &texts("a b c")), texts("c"));
+        assert_eq!(new_lines(&texts("a b"), &texts("b c d")), texts("c d"));
+        assert_eq!(new_lines(&texts("a b"), &texts("x y")), texts("x y"));
+        assert!(new_lines(&texts("a b"), &texts("a b")).is_empty());
     }
 }

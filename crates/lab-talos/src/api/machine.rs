@@ -1,4 +1,4 @@
-//! MachineService: each method in the file of its kind.
+//! `MachineService`; the methods are implemented in the modules of their topics.
 
 use talmox_lab_environment::Work;
 use talmox_talos_api::proto::common::Data;
@@ -23,35 +23,35 @@ use talmox_talos_api::proto::machine::{
 use talmox_talos_api::server::{Answered, Asked, Status, Streaming};
 use tonic::codegen::BoxStream;
 
-use super::applying::Applying;
+use super::apply_lock::ApplyLock;
 use super::etcd::EtcdCall;
 use super::{
     NodeApi, Session, client_config, etcd, event, file, kubeconfig, lifecycle, log, status,
 };
-use crate::sequence::Order;
+use crate::sequence::ServiceOperation;
 use crate::talos_state::Node;
 
-type Answer<T> = Result<Answered<T>, Status>;
+type ApiResult<T> = Result<Answered<T>, Status>;
 
 #[tonic::async_trait]
 impl MachineService for NodeApi {
-    async fn version(&self, _: Asked<()>) -> Answer<VersionResponse> {
+    async fn version(&self, _: Asked<()>) -> ApiResult<VersionResponse> {
         let messages = vec![self.0.node(status::version)?];
         Ok(Answered::new(VersionResponse { messages }))
     }
 
-    async fn hostname(&self, _: Asked<()>) -> Answer<HostnameResponse> {
+    async fn hostname(&self, _: Asked<()>) -> ApiResult<HostnameResponse> {
         let hostname = self.0.node(|node| node.hostname().to_owned())?;
         let messages = vec![Hostname { metadata: None, hostname }];
         Ok(Answered::new(HostnameResponse { messages }))
     }
 
-    async fn memory(&self, _: Asked<()>) -> Answer<MemoryResponse> {
+    async fn memory(&self, _: Asked<()>) -> ApiResult<MemoryResponse> {
         let messages = vec![self.0.node(status::memory)?];
         Ok(Answered::new(MemoryResponse { messages }))
     }
 
-    async fn service_list(&self, _: Asked<()>) -> Answer<ServiceListResponse> {
+    async fn service_list(&self, _: Asked<()>) -> ApiResult<ServiceListResponse> {
         let messages = vec![self.0.node(status::services)?];
         Ok(Answered::new(ServiceListResponse { messages }))
     }
@@ -59,8 +59,10 @@ impl MachineService for NodeApi {
     async fn service_start(
         &self,
         request: Asked<ServiceStartRequest>,
-    ) -> Answer<ServiceStartResponse> {
-        let resp = self.order(&request.into_inner().id, Order::Start, "started").await?;
+    ) -> ApiResult<ServiceStartResponse> {
+        let resp = self
+            .control_service(&request.into_inner().id, ServiceOperation::Start, "started")
+            .await?;
         let messages = vec![ServiceStart { metadata: None, resp }];
         Ok(Answered::new(ServiceStartResponse { messages }))
     }
@@ -68,8 +70,10 @@ impl MachineService for NodeApi {
     async fn service_stop(
         &self,
         request: Asked<ServiceStopRequest>,
-    ) -> Answer<ServiceStopResponse> {
-        let resp = self.order(&request.into_inner().id, Order::Stop, "stopped").await?;
+    ) -> ApiResult<ServiceStopResponse> {
+        let resp = self
+            .control_service(&request.into_inner().id, ServiceOperation::Stop, "stopped")
+            .await?;
         let messages = vec![ServiceStop { metadata: None, resp }];
         Ok(Answered::new(ServiceStopResponse { messages }))
     }
@@ -77,8 +81,10 @@ impl MachineService for NodeApi {
     async fn service_restart(
         &self,
         request: Asked<ServiceRestartRequest>,
-    ) -> Answer<ServiceRestartResponse> {
-        let resp = self.order(&request.into_inner().id, Order::Restart, "restarted").await?;
+    ) -> ApiResult<ServiceRestartResponse> {
+        let resp = self
+            .control_service(&request.into_inner().id, ServiceOperation::Restart, "restarted")
+            .await?;
         let messages = vec![ServiceRestart { metadata: None, resp }];
         Ok(Answered::new(ServiceRestartResponse { messages }))
     }
@@ -86,140 +92,149 @@ impl MachineService for NodeApi {
     async fn apply_configuration(
         &self,
         request: Asked<ApplyConfigurationRequest>,
-    ) -> Answer<ApplyConfigurationResponse> {
+    ) -> ApiResult<ApplyConfigurationResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
-        let _applying = Applying::begin(&self.0)?;
+        let _applying = ApplyLock::acquire(&self.0)?;
         simulation.environment.wait(Work::Call, &format!("node/{vmid}/apply")).await;
         let applied = simulation.apply(*vmid, *boot, request.get_ref(), self.0.is_anonymous())?;
         Ok(Answered::new(ApplyConfigurationResponse { messages: vec![applied] }))
     }
 
-    async fn events(&self, request: Asked<EventsRequest>) -> Answer<BoxStream<Event>> {
+    async fn events(&self, request: Asked<EventsRequest>) -> ApiResult<BoxStream<Event>> {
         event::events(&self.0, request.into_inner()).map(Answered::new)
     }
 
-    async fn read(&self, request: Asked<ReadRequest>) -> Answer<BoxStream<Data>> {
+    async fn read(&self, request: Asked<ReadRequest>) -> ApiResult<BoxStream<Data>> {
         file::read(&self.0, &request.into_inner().path).map(Answered::new)
     }
 
-    async fn copy(&self, request: Asked<CopyRequest>) -> Answer<BoxStream<Data>> {
+    async fn copy(&self, request: Asked<CopyRequest>) -> ApiResult<BoxStream<Data>> {
         file::copy(&self.0, &request.into_inner().root_path).map(Answered::new)
     }
 
-    async fn logs(&self, request: Asked<LogsRequest>) -> Answer<BoxStream<Data>> {
+    async fn logs(&self, request: Asked<LogsRequest>) -> ApiResult<BoxStream<Data>> {
         log::logs(&self.0, request.get_ref()).map(Answered::new)
     }
 
-    async fn dmesg(&self, request: Asked<DmesgRequest>) -> Answer<BoxStream<Data>> {
+    async fn dmesg(&self, request: Asked<DmesgRequest>) -> ApiResult<BoxStream<Data>> {
         log::dmesg(&self.0, request.into_inner()).map(Answered::new)
     }
 
-    async fn kubeconfig(&self, _: Asked<()>) -> Answer<BoxStream<Data>> {
+    async fn kubeconfig(&self, _: Asked<()>) -> ApiResult<BoxStream<Data>> {
         kubeconfig::kubeconfig(&self.0).map(Answered::new)
     }
 
     async fn generate_client_configuration(
         &self,
         request: Asked<GenerateClientConfigurationRequest>,
-    ) -> Answer<GenerateClientConfigurationResponse> {
+    ) -> ApiResult<GenerateClientConfigurationResponse> {
         let messages = vec![client_config::generate(&self.0, &request.into_inner())?];
         Ok(Answered::new(GenerateClientConfigurationResponse { messages }))
     }
 
-    async fn meta_write(&self, request: Asked<MetaWriteRequest>) -> Answer<MetaWriteResponse> {
+    async fn meta_write(&self, request: Asked<MetaWriteRequest>) -> ApiResult<MetaWriteResponse> {
         let MetaWriteRequest { key, value } = request.into_inner();
         file::write_meta(&self.0, key, &value)?;
         Ok(Answered::new(MetaWriteResponse { messages: vec![MetaWrite { metadata: None }] }))
     }
 
-    async fn meta_delete(&self, request: Asked<MetaDeleteRequest>) -> Answer<MetaDeleteResponse> {
+    async fn meta_delete(
+        &self,
+        request: Asked<MetaDeleteRequest>,
+    ) -> ApiResult<MetaDeleteResponse> {
         file::delete_meta(&self.0, request.into_inner().key)?;
         Ok(Answered::new(MetaDeleteResponse { messages: vec![MetaDelete { metadata: None }] }))
     }
 
-    async fn bootstrap(&self, request: Asked<BootstrapRequest>) -> Answer<BootstrapResponse> {
+    async fn bootstrap(&self, request: Asked<BootstrapRequest>) -> ApiResult<BootstrapResponse> {
         etcd::bootstrap(&self.0, request.into_inner()).map(Answered::new)
     }
 
     async fn etcd_member_list(
         &self,
         request: Asked<EtcdMemberListRequest>,
-    ) -> Answer<EtcdMemberListResponse> {
+    ) -> ApiResult<EtcdMemberListResponse> {
         let call = EtcdCall::new(&self.0, &request);
         etcd::members(call, request.get_ref().query_local).await.map(Answered::new)
     }
 
-    async fn etcd_status(&self, request: Asked<()>) -> Answer<EtcdStatusResponse> {
+    async fn etcd_status(&self, request: Asked<()>) -> ApiResult<EtcdStatusResponse> {
         etcd::status(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_alarm_list(&self, request: Asked<()>) -> Answer<EtcdAlarmListResponse> {
+    async fn etcd_alarm_list(&self, request: Asked<()>) -> ApiResult<EtcdAlarmListResponse> {
         etcd::alarms(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_alarm_disarm(&self, request: Asked<()>) -> Answer<EtcdAlarmDisarmResponse> {
+    async fn etcd_alarm_disarm(&self, request: Asked<()>) -> ApiResult<EtcdAlarmDisarmResponse> {
         etcd::disarm(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_defragment(&self, request: Asked<()>) -> Answer<EtcdDefragmentResponse> {
+    async fn etcd_defragment(&self, request: Asked<()>) -> ApiResult<EtcdDefragmentResponse> {
         etcd::defragment(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_forfeit_leadership(
         &self,
         request: Asked<EtcdForfeitLeadershipRequest>,
-    ) -> Answer<EtcdForfeitLeadershipResponse> {
+    ) -> ApiResult<EtcdForfeitLeadershipResponse> {
         etcd::forfeit(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_leave_cluster(
         &self,
         request: Asked<EtcdLeaveClusterRequest>,
-    ) -> Answer<EtcdLeaveClusterResponse> {
+    ) -> ApiResult<EtcdLeaveClusterResponse> {
         etcd::leave(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
     async fn etcd_remove_member_by_id(
         &self,
         request: Asked<EtcdRemoveMemberByIdRequest>,
-    ) -> Answer<EtcdRemoveMemberByIdResponse> {
+    ) -> ApiResult<EtcdRemoveMemberByIdResponse> {
         let call = EtcdCall::new(&self.0, &request);
         etcd::remove(call, request.get_ref().member_id).await.map(Answered::new)
     }
 
-    async fn etcd_snapshot(&self, request: Asked<EtcdSnapshotRequest>) -> Answer<BoxStream<Data>> {
+    async fn etcd_snapshot(
+        &self,
+        request: Asked<EtcdSnapshotRequest>,
+    ) -> ApiResult<BoxStream<Data>> {
         etcd::snapshot(EtcdCall::new(&self.0, &request)).await.map(Answered::new)
     }
 
-    async fn etcd_recover(&self, request: Asked<Streaming<Data>>) -> Answer<EtcdRecoverResponse> {
+    async fn etcd_recover(
+        &self,
+        request: Asked<Streaming<Data>>,
+    ) -> ApiResult<EtcdRecoverResponse> {
         etcd::recover(&self.0, request.into_inner()).await.map(Answered::new)
     }
 
-    async fn image_pull(&self, request: Asked<ImagePullRequest>) -> Answer<ImagePullResponse> {
+    async fn image_pull(&self, request: Asked<ImagePullRequest>) -> ApiResult<ImagePullResponse> {
         lifecycle::pull(&self.0, &request.into_inner().reference).await?;
         Ok(Answered::new(ImagePullResponse { messages: vec![ImagePull { metadata: None }] }))
     }
 
-    async fn reboot(&self, request: Asked<RebootRequest>) -> Answer<RebootResponse> {
+    async fn reboot(&self, request: Asked<RebootRequest>) -> ApiResult<RebootResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
         let actor_id = simulation.reboot(*vmid, *boot, request.get_ref().mode())?;
         Ok(Answered::new(RebootResponse { messages: vec![Reboot { metadata: None, actor_id }] }))
     }
 
-    async fn shutdown(&self, request: Asked<ShutdownRequest>) -> Answer<ShutdownResponse> {
+    async fn shutdown(&self, request: Asked<ShutdownRequest>) -> ApiResult<ShutdownResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
         let actor_id = simulation.shut_down(*vmid, *boot, request.get_ref().force)?;
         let messages = vec![Shutdown { metadata: None, actor_id }];
         Ok(Answered::new(ShutdownResponse { messages }))
     }
 
-    async fn reset(&self, request: Asked<ResetRequest>) -> Answer<ResetResponse> {
+    async fn reset(&self, request: Asked<ResetRequest>) -> ApiResult<ResetResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
         let actor_id = simulation.reset(*vmid, *boot, request.into_inner())?;
         Ok(Answered::new(ResetResponse { messages: vec![Reset { metadata: None, actor_id }] }))
     }
 
-    async fn upgrade(&self, request: Asked<UpgradeRequest>) -> Answer<UpgradeResponse> {
+    async fn upgrade(&self, request: Asked<UpgradeRequest>) -> ApiResult<UpgradeResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
         let actor_id = simulation.upgrade(*vmid, *boot, request.into_inner()).await?;
         let ack = "Upgrade request received".to_owned();
@@ -227,7 +242,7 @@ impl MachineService for NodeApi {
         Ok(Answered::new(UpgradeResponse { messages }))
     }
 
-    async fn rollback(&self, _: Asked<RollbackRequest>) -> Answer<RollbackResponse> {
+    async fn rollback(&self, _: Asked<RollbackRequest>) -> ApiResult<RollbackResponse> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
         simulation.roll_back(*vmid, *boot)?;
         Ok(Answered::new(RollbackResponse { messages: vec![Rollback { metadata: None }] }))
@@ -235,15 +250,20 @@ impl MachineService for NodeApi {
 }
 
 impl NodeApi {
-    /// Orders something of a service, and says that it was done.
-    async fn order(&self, service: &str, order: Order, done: &str) -> Result<String, Status> {
+    /// Starts, stops or restarts a service and returns the confirmation.
+    async fn control_service(
+        &self,
+        service: &str,
+        order: ServiceOperation,
+        done: &str,
+    ) -> Result<String, Status> {
         let Session { simulation, vmid, boot, .. } = &*self.0;
-        simulation.order(*vmid, *boot, service, order).await?;
+        simulation.control_service(*vmid, *boot, service, order).await?;
         Ok(format!("Service {service:?} {done}"))
     }
 }
 
-/// Some calls are for control planes alone.
+/// Rejects a call on a worker that only control planes answer.
 pub(super) fn only_on_control_planes(session: &Session, what: &str) -> Result<(), Status> {
     if session.node(Node::is_control_plane)? {
         return Ok(());

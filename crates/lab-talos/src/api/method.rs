@@ -1,4 +1,4 @@
-//! The methods of the API: who may call them, and how they answer.
+//! Methods of the Talos API: required roles and whether the answer is a stream.
 
 use talmox_talos_api::server::Status;
 
@@ -17,7 +17,7 @@ const BACKUPS: &[&str] = &[ADMIN, OPERATOR, BACKUP];
 const WATCHERS: &[&str] = &[ADMIN, OPERATOR, READER, BACKUP];
 const META_WRITERS: &[&str] = &[ADMIN, META];
 
-/// Path, roles of which one is needed, and whether answers are streamed.
+/// Path, roles of which one is required, and whether answers are streamed.
 const METHODS: &[(&str, &[&str], bool)] = &[
     ("/cluster.ClusterService/HealthCheck", READERS, true),
     ("/cosi.resource.State/Get", READERS, false),
@@ -64,13 +64,13 @@ const METHODS: &[(&str, &[&str], bool)] = &[
     ("/storage.StorageService/Disks", READERS, false),
 ];
 
-/// All methods, with their services.
+/// Paths of all methods, including their services.
 pub fn names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().map(|(path, ..)| *path)
 }
 
 const APPLY: &str = "/machine.MachineService/ApplyConfiguration";
-/// All that the maintenance server of releases before 1.13 knows.
+/// Methods that the maintenance server of releases before 1.13 answers.
 const MAINTENANCE: &[&str] = &[
     APPLY,
     "/cosi.resource.State/Get",
@@ -79,8 +79,8 @@ const MAINTENANCE: &[&str] = &[
     "/storage.StorageService/Disks",
 ];
 
-/// Whether the caller may call this at all.
-pub(super) fn admit(session: &Session, path: &str) -> Result<(), Status> {
+/// Rejects a call that the roles of the caller do not permit.
+pub(super) fn authorize_call(session: &Session, path: &str) -> Result<(), Status> {
     let is_unified = session.node(|node| node.version.is_at_least(13))?;
     if session.is_anonymous() {
         if !is_unified && !MAINTENANCE.contains(&path) {
@@ -95,10 +95,10 @@ pub(super) fn admit(session: &Session, path: &str) -> Result<(), Status> {
     {
         return Err(Status::permission_denied("write access denied"));
     }
-    // What has no rule is for administrators; then it turns out not to exist.
+    // A method without a rule requires the administrator role, and then is answered as unimplemented.
     let needed = METHODS.iter().find(|(known, ..)| *known == path).map_or(ADMINS, |known| known.1);
     let has_one = needed.iter().any(|role| session.has_role(role));
-    // A role that this release does not know yet gives nothing.
+    // Releases before 1.13 do not know the role `os:meta:writer` and therefore grant it nothing.
     let only_meta = needed == META_WRITERS && !session.has_role(ADMIN);
     if !has_one || only_meta && !is_unified {
         return Err(Status::permission_denied("not authorized"));
@@ -106,13 +106,13 @@ pub(super) fn admit(session: &Session, path: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether the answer is a stream of messages, rather than one.
+/// Whether the answer is a stream of messages instead of a single one.
 pub(super) fn is_streaming(path: &str) -> bool {
     METHODS.iter().any(|(known, _, streams)| *known == path && *streams)
 }
 
 /// Whether a call may be sent to several nodes at once.
-pub(super) fn fans_out(path: &str, minor_is_13: bool) -> bool {
+pub(super) fn allows_several_nodes(path: &str, minor_is_13: bool) -> bool {
     if minor_is_13 {
         let prefixes =
             ["/machine.MachineService/", "/cluster.ClusterService/", "/storage.StorageService/"];
@@ -123,7 +123,7 @@ pub(super) fn fans_out(path: &str, minor_is_13: bool) -> bool {
 }
 
 impl Caller {
-    /// May see what is secret.
+    /// Whether the caller may read secrets.
     pub(super) fn is_admin(&self) -> bool {
         matches!(self, Self::Roles(roles) if roles.contains(ADMIN))
     }

@@ -1,8 +1,8 @@
-//! The Talos API of a node: what apid and machined answer together.
+//! Talos API of a node, as apid and machined answer it.
 //!
-//! Every call passes the gate: it is sent on to other nodes where its metadata says so, and the
-//! roles of the caller are held against what the method asks for. Handlers look at the state and ask
-//! for sequences; they keep nothing.
+//! Every call is first routed: it is forwarded to other nodes if its metadata names them, and the roles of the caller
+//! are compared with those that the method requires. Handlers read the state and request sequences; they keep no
+//! state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use tokio::sync::Notify;
 
 use super::simulation::Simulation;
 use super::talos_state::{Node, TalosState};
+use dispatch::Dispatcher;
 pub(crate) use file::command_line;
-use gate::Gate;
 pub use method::names as method_names;
 pub(crate) use storage::LOOP_SIZE;
 
-mod applying;
+mod apply_lock;
 mod client_config;
 mod container;
 mod deadline;
+mod dispatch;
 mod etcd;
 mod event;
-mod fan;
+mod fan_out;
 mod file;
 mod forward;
 mod frame;
-mod gate;
 mod health;
 mod kubeconfig;
 mod lifecycle;
@@ -45,55 +45,55 @@ mod status;
 mod storage;
 mod stream;
 
-/// Whom a connection is with, on either side.
+/// Connection between a client and one boot of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) simulation: Arc<Simulation>,
     pub(crate) vmid: u32,
     pub(crate) boot: u64,
     pub(crate) caller: Caller,
-    /// Told when the connection is to break.
+    /// Notified when the connection must be broken.
     pub(crate) line: Arc<Notify>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// In maintenance nobody is asked for a certificate.
+    /// Client without a certificate; maintenance mode requires none.
     Anonymous,
-    /// The organizations of the client's certificate.
+    /// Roles: the organizations of the client's certificate.
     Roles(BTreeSet<String>),
 }
 
-/// What answers on one connection.
+/// gRPC services that answer on one connection.
 pub(crate) fn services(session: Session) -> Services {
     let has_lifecycle = session.node(|node| node.version.is_at_least(13)).unwrap_or_default();
     let session = Arc::new(session);
     let services = Services::builder()
-        .with(Gate::<MachineServiceServer<NodeApi>>::new(&session))
-        .with(Gate::<ClusterServiceServer<NodeApi>>::new(&session))
-        .with(Gate::<StorageServiceServer<NodeApi>>::new(&session))
-        .with(Gate::<StateServer<NodeApi>>::new(&session));
+        .with(Dispatcher::<MachineServiceServer<NodeApi>>::new(&session))
+        .with(Dispatcher::<ClusterServiceServer<NodeApi>>::new(&session))
+        .with(Dispatcher::<StorageServiceServer<NodeApi>>::new(&session))
+        .with(Dispatcher::<StateServer<NodeApi>>::new(&session));
     if !has_lifecycle {
         return services.build();
     }
     services
-        .with(Gate::<LifecycleServiceServer<NodeApi>>::new(&session))
-        .with(Gate::<ImageServiceServer<NodeApi>>::new(&session))
+        .with(Dispatcher::<LifecycleServiceServer<NodeApi>>::new(&session))
+        .with(Dispatcher::<ImageServiceServer<NodeApi>>::new(&session))
         .build()
 }
 
-/// The handlers of all services, for one caller.
+/// Handlers of all services for one connection.
 #[derive(Clone, Debug)]
 struct NodeApi(Arc<Session>);
 
 impl Session {
-    /// With somebody who has not shown a certificate.
+    /// Session with a client that has not presented a certificate.
     pub(crate) fn new(simulation: Arc<Simulation>, vmid: u32, boot: u64) -> Self {
         Self { simulation, vmid, boot, caller: Caller::Anonymous, line: Arc::default() }
     }
 
-    /// Breaks the connection, and answers nothing more.
-    async fn hang_up<T>(&self) -> T {
+    /// Breaks the connection without an answer.
+    async fn break_connection<T>(&self) -> T {
         self.line.notify_one();
         std::future::pending().await
     }
@@ -104,13 +104,13 @@ impl Session {
 
     fn has_role(&self, role: &str) -> bool {
         match &self.caller {
-            // Since 1.13 maintenance is a reader; before, it never comes to this question.
+            // Since 1.13 an anonymous client in maintenance has the reader role; older releases reject it earlier.
             Caller::Anonymous => role == method::READER,
             Caller::Roles(roles) => roles.contains(role),
         }
     }
 
-    /// Looks at the node, if it has not booted anew meanwhile.
+    /// Reads the node unless it has rebooted since the connection was opened.
     fn node<T>(&self, look: impl FnOnce(&Node) -> T) -> Result<T, Status> {
         self.look(|_, node| look(node))
     }
@@ -126,8 +126,8 @@ impl Session {
         self.simulation.change_node(self.vmid, self.boot, change).ok_or_else(gone)
     }
 
-    /// Done when this boot of the node is over.
-    async fn ended(&self) {
+    /// Completes when this boot of the node ends.
+    async fn until_boot_end(&self) {
         let is_over = |talos: &TalosState| {
             let node = talos.nodes.get(&self.vmid);
             node.is_none_or(|node| node.boot != self.boot).then_some(())
@@ -136,7 +136,7 @@ impl Session {
     }
 }
 
-/// What a client sees of a node that goes away while it answers.
+/// Status that a client receives when the node goes down during a call.
 fn gone() -> Status {
     Status::unavailable("error reading from server: EOF")
 }

@@ -1,4 +1,4 @@
-//! The resources of a node: read, listed, watched; never written.
+//! COSI state API: resources of a node can be read, listed and watched, but not written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tonic::codegen::BoxStream;
 use super::status::timestamp;
 use super::stream;
 use super::{NodeApi, Session};
-use crate::resource::{self, Definition, Found, Spec, View};
+use crate::resource::{self, Definition, ResourceContext, Spec, VersionedResource};
 
 #[tonic::async_trait]
 impl State for NodeApi {
@@ -22,13 +22,13 @@ impl State for NodeApi {
         let request = request.into_inner();
         let kind = authorize(&self.0, &request.namespace, &request.r#type)?;
         let found = list(&self.0, kind, &request.namespace)?;
-        let one = found.into_iter().find(|found| found.item.id == request.id);
-        let Some(found) = one else {
+        let matching = found.into_iter().find(|found| found.item.id == request.id);
+        let Some(found) = matching else {
             let GetRequest { namespace, r#type, id, .. } = request;
             let text = format!("resource {type}({namespace}/{id}@undefined) doesn't exist");
             return Err(Status::not_found(text));
         };
-        Ok(Answered::new(GetResponse { resource: Some(wire(kind, &found)) }))
+        Ok(Answered::new(GetResponse { resource: Some(to_resource(kind, &found)) }))
     }
 
     async fn list(
@@ -38,7 +38,8 @@ impl State for NodeApi {
         let request = request.into_inner();
         let kind = authorize(&self.0, &request.namespace, &request.r#type)?;
         let found = list(&self.0, kind, &request.namespace)?;
-        let answers = found.iter().map(|found| ListResponse { resource: Some(wire(kind, found)) });
+        let answers =
+            found.iter().map(|found| ListResponse { resource: Some(to_resource(kind, found)) });
         Ok(Answered::new(stream::all(answers.collect())))
     }
 
@@ -48,8 +49,8 @@ impl State for NodeApi {
     ) -> Result<Answered<BoxStream<WatchResponse>>, Status> {
         let request = request.into_inner();
         let kind = authorize(&self.0, &request.namespace, &request.r#type)?;
-        let tells_past = request.options.is_some_and(|options| options.bootstrap_contents);
-        if request.id.is_some() && tells_past {
+        let wants_bootstrap = request.options.is_some_and(|options| options.bootstrap_contents);
+        if request.id.is_some() && wants_bootstrap {
             let text = "bootstrap contents is not implemented for resource watch";
             return Err(Status::unimplemented(text));
         }
@@ -58,7 +59,7 @@ impl State for NodeApi {
     }
 }
 
-/// The kind, if the caller may see resources of it.
+/// Definition of the resource type, if the caller may read it.
 fn authorize(
     session: &Session,
     namespace: &str,
@@ -80,16 +81,17 @@ fn authorize(
     Ok(kind)
 }
 
-/// Resources live in one namespace each; in others there are none of their kind.
+/// Resources of a type. Each type lives in one namespace; other namespaces contain none.
 fn list(
     session: &Session,
     kind: &'static Definition,
     namespace: &str,
-) -> Result<Vec<Found>, Status> {
+) -> Result<Vec<VersionedResource>, Status> {
     let simulation = &session.simulation;
     let (now, hypervisor) = (simulation.now(), &*simulation.hypervisor);
-    let mut found = session
-        .look(|talos, node| simulation.seen.list(&View { talos, node, hypervisor, now }, kind))?;
+    let mut found = session.look(|talos, node| {
+        simulation.resource_versions.list(&ResourceContext { talos, node, hypervisor, now }, kind)
+    })?;
     if namespace != kind.namespace {
         found.clear();
     }
@@ -97,7 +99,7 @@ fn list(
     Ok(found)
 }
 
-fn wire(kind: &Definition, found: &Found) -> Resource {
+fn to_resource(kind: &Definition, found: &VersionedResource) -> Resource {
     let spec = match &found.item.spec {
         Spec::Value(value) => {
             WireSpec { proto_spec: kind.to_proto(value), yaml_spec: resource::to_yaml(value) }
@@ -133,50 +135,53 @@ struct Watch {
 
 impl Watch {
     async fn run(self, sender: stream::Sender<WatchResponse>) {
-        let mut news = self.session.simulation.news();
-        news.borrow_and_update();
+        let mut state_changes = self.session.simulation.state_changes();
+        state_changes.borrow_and_update();
         let Ok(mut known) = self.look() else { return };
-        // An empty answer says that the watch has begun.
+        // An empty answer confirms that the watch has started.
         let mut waiting = vec![WatchResponse::default()];
-        waiting.extend(self.beginning(&known).into_iter().map(one));
+        waiting.extend(self.initial_events(&known).into_iter().map(single_event));
         loop {
             for answer in waiting.drain(..) {
                 if sender.send(Ok(answer)).await.is_err() {
                     return;
                 }
             }
-            if news.changed().await.is_err() {
+            if state_changes.changed().await.is_err() {
                 return;
             }
             let Ok(now) = self.look() else { return };
-            waiting.extend(self.changes(&known, &now).into_iter().map(one));
+            waiting.extend(self.changes(&known, &now).into_iter().map(single_event));
             known = now;
         }
     }
 
-    fn look(&self) -> Result<BTreeMap<String, Found>, Status> {
+    fn look(&self) -> Result<BTreeMap<String, VersionedResource>, Status> {
         let found = list(&self.session, self.kind, &self.request.namespace)?;
-        let is_meant =
-            |found: &Found| self.request.id.as_ref().is_none_or(|id| found.item.id == *id);
+        let is_meant = |found: &VersionedResource| {
+            self.request.id.as_ref().is_none_or(|id| found.item.id == *id)
+        };
         let meant = found.into_iter().filter(is_meant);
         Ok(meant.map(|found| (found.item.id.clone(), found)).collect())
     }
 
-    /// One resource is told in any case, as missing if need be; all of a kind where it is wanted.
-    fn beginning(&self, known: &BTreeMap<String, Found>) -> Vec<Event> {
+    /// Initial events of a watch. A single resource is always reported, as destroyed if it does not exist; all
+    /// resources of a type only on request.
+    fn initial_events(&self, known: &BTreeMap<String, VersionedResource>) -> Vec<Event> {
         if let Some(id) = &self.request.id {
             return vec![known.get(id).map_or_else(
                 || self.event(EventType::Destroyed, self.tombstone(id)),
-                |found| self.event(EventType::Created, wire(self.kind, found)),
+                |found| self.event(EventType::Created, to_resource(self.kind, found)),
             )];
         }
         if !self.request.options.is_some_and(|options| options.bootstrap_contents) {
             return vec![];
         }
-        let created =
-            known.values().map(|found| self.event(EventType::Created, wire(self.kind, found)));
+        let created = known
+            .values()
+            .map(|found| self.event(EventType::Created, to_resource(self.kind, found)));
         let mut events: Vec<Event> = created.collect();
-        // Older clients do not know this one.
+        // Clients with an older API version do not know this event.
         if self.request.api_version >= 1 {
             let done = Resource {
                 metadata: Some(Metadata {
@@ -195,23 +200,23 @@ impl Watch {
 
     fn changes(
         &self,
-        before: &BTreeMap<String, Found>,
-        now: &BTreeMap<String, Found>,
+        before: &BTreeMap<String, VersionedResource>,
+        now: &BTreeMap<String, VersionedResource>,
     ) -> Vec<Event> {
         let mut events = vec![];
         for (id, found) in before {
             let is_other = now.get(id).is_none_or(|now| now.created != found.created);
             if is_other {
-                events.push(self.event(EventType::Destroyed, wire(self.kind, found)));
+                events.push(self.event(EventType::Destroyed, to_resource(self.kind, found)));
             }
         }
         for (id, found) in now {
             match before.get(id).filter(|before| before.created == found.created) {
-                None => events.push(self.event(EventType::Created, wire(self.kind, found))),
+                None => events.push(self.event(EventType::Created, to_resource(self.kind, found))),
                 Some(old) if old.version == found.version => {}
                 Some(old) => events.push(Event {
-                    old: Some(wire(self.kind, old)),
-                    ..self.event(EventType::Updated, wire(self.kind, found))
+                    old: Some(to_resource(self.kind, old)),
+                    ..self.event(EventType::Updated, to_resource(self.kind, found))
                 }),
             }
         }
@@ -237,6 +242,6 @@ impl Watch {
     }
 }
 
-fn one(event: Event) -> WatchResponse {
+fn single_event(event: Event) -> WatchResponse {
     WatchResponse { event: vec![event] }
 }

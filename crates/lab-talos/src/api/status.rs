@@ -1,4 +1,4 @@
-//! What a node is and what runs on it.
+//! Version, memory and services of a node.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ pub(super) fn version(node: &Node) -> Version {
     }
 }
 
-/// What the firmware and the kernel keep for themselves, of all memory.
-const KEPT: u64 = 50;
+/// Divisor of the total memory that gives the share reserved by firmware and kernel.
+const RESERVED_DIVISOR: u64 = 50;
 
-/// In KiB: what the kernel has, what is free, what could be had.
+/// Total, free and available memory in KiB.
 pub(super) fn memory_in_kib(node: &Node) -> (u64, u64, u64) {
     let total = node.hardware.memory / 1024;
-    let total = total - total / KEPT;
+    let total = total - total / RESERVED_DIVISOR;
     (total, total / 2, total / 4 * 3)
 }
 

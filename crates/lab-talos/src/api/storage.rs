@@ -1,4 +1,4 @@
-//! StorageService: the disks of the machine.
+//! `StorageService`: disks of the machine.
 
 use talmox_talos_api::proto::storage::storage_service_server::StorageService;
 use talmox_talos_api::proto::storage::{Disk, Disks, DisksResponse, disk::DiskType};
@@ -15,7 +15,7 @@ impl StorageService for NodeApi {
     }
 }
 
-/// The disks, and the image that the system itself runs from.
+/// Disks of the machine, followed by the loop device of the root file system.
 fn disks(node: &Node) -> Vec<Disk> {
     let system = node.system_disk.as_ref().map(|disk| disk.device.as_str());
     let mut disks: Vec<Disk> = node
@@ -55,5 +55,5 @@ fn disks(node: &Node) -> Vec<Disk> {
     disks
 }
 
-/// The compressed system that is mounted from memory.
+/// Size of the loop device that holds the squashfs root file system.
 pub(crate) const LOOP_SIZE: u64 = 75_423_744;

@@ -1,4 +1,4 @@
-//! Answers that come one by one.
+//! Streamed answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,28 +12,28 @@ use tonic::codegen::{BoxStream, tokio_stream};
 
 use super::{Session, gone};
 
-/// Pieces of files and logs are as big as this at most.
-const PIECE: usize = 64 << 10;
-/// Answers that wait for a slow client.
-const WAITING: usize = 64;
+/// Maximum size of one message of a file or log.
+const MAX_MESSAGE: usize = 64 << 10;
+/// Number of answers buffered for a slow client.
+const BUFFERED_ANSWERS: usize = 64;
 
 pub(super) type Sender<T> = mpsc::Sender<Result<T, Status>>;
 
-/// Runs work that sends answers, until it is done, nobody listens, or the node is gone.
+/// Runs work that sends answers, until it completes, the client disconnects, or the node goes down.
 pub(super) fn run<T, W, F>(session: &Arc<Session>, work: W) -> BoxStream<T>
 where
     T: Send + 'static,
     W: FnOnce(Sender<T>) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let (sender, receiver) = mpsc::channel(BUFFERED_ANSWERS);
     let work = work(sender.clone());
     let session = Arc::clone(session);
     tokio::spawn(async move {
         tokio::select! {
             () = work => {}
             () = sender.closed() => {}
-            () = session.ended() => drop(sender.send(Err(gone())).await),
+            () = session.until_boot_end() => drop(sender.send(Err(gone())).await),
         }
     });
     Box::pin(FromChannel(receiver))
@@ -49,14 +49,14 @@ impl<T> tokio_stream::Stream for FromChannel<T> {
     }
 }
 
-/// Answers that are all there.
+/// Stream of answers that are already complete.
 pub(super) fn all<T: Send + 'static>(answers: Vec<T>) -> BoxStream<T> {
     Box::pin(tokio_stream::iter(answers.into_iter().map(Ok)))
 }
 
-/// Bytes in pieces.
+/// Stream of bytes, split into messages.
 pub(super) fn bytes(bytes: &[u8]) -> BoxStream<Data> {
-    all(bytes.chunks(PIECE).map(data).collect())
+    all(bytes.chunks(MAX_MESSAGE).map(data).collect())
 }
 
 pub(super) fn data(bytes: &[u8]) -> Data {

@@ -1,22 +1,23 @@
-//! The network links that a config speaks of, in either of its two forms.
+//! Network links of a machine config, from `machine.network.interfaces` and from link documents.
 
 use std::net::IpAddr;
 
 use talmox_talos_config::Config;
+use talmox_talos_config::cel::link_mac;
 use talmox_talos_config::network::Prefix;
 use talmox_yaml::{Map, Node as Yaml};
 
 use super::{prefix, text};
 
-/// The protocol of VLANs that say nothing else.
-pub(crate) const TAGGED: &str = "802.1q";
+/// Default protocol of a VLAN.
+pub(crate) const DEFAULT_VLAN_PROTOCOL: &str = "802.1q";
 
-/// What a config says about one link.
+/// Settings of one link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LinkFacts {
     pub(crate) selector: LinkSelector,
-    /// What it is made of; nothing for a card, and where this speaks of a link that is made elsewhere.
-    pub(crate) made: Option<Made>,
+    /// How a virtual link is created; none for a network card, and for a link created by another entry.
+    pub(crate) virtual_link: Option<VirtualLink>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
     pub(crate) gateways: Vec<IpAddr>,
@@ -24,21 +25,21 @@ pub(crate) struct LinkFacts {
     pub(crate) vip: Option<IpAddr>,
 }
 
-/// Which link is meant.
+/// Selector of the link that an entry configures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum LinkSelector {
     #[default]
     Nothing,
     Name(String),
-    /// A card, in lower case.
+    /// MAC address of a network card, in lower case.
     Mac(String),
-    /// A VLAN of another link, which is named after that one.
+    /// VLAN of another link, named after its parent.
     Vlan(Box<Self>, u16),
 }
 
-/// How a link that is no card comes about.
+/// Creation parameters of a virtual link.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Made {
+pub(crate) enum VirtualLink {
     Vlan { parent: LinkSelector, id: u16, protocol: String },
     Bond { members: Vec<LinkSelector>, mode: String },
     Bridge { members: Vec<LinkSelector> },
@@ -60,8 +61,8 @@ pub(super) fn of(config: &Config) -> Vec<LinkFacts> {
         match document.kind() {
             "LinkConfig" => links.push(link_document(name, document.body(), None)),
             "VLANConfig" | "BondConfig" | "BridgeConfig" => {
-                let made = made_document(document.kind(), document.body());
-                links.push(link_document(name, document.body(), made));
+                let virtual_link = virtual_link_document(document.kind(), document.body());
+                links.push(link_document(name, document.body(), virtual_link));
             }
             "DHCPv4Config" => links.push(LinkFacts {
                 selector: LinkSelector::Name(name),
@@ -78,14 +79,14 @@ pub(super) fn of(config: &Config) -> Vec<LinkFacts> {
     }
     let aliases = aliases(config);
     for link in &mut links {
-        link.unalias(&aliases);
+        link.resolve_aliases(&aliases);
     }
     links
 }
 
-/// Whether documents speak of links: then no card asks for an address of its own accord.
-pub(super) fn are_documents(config: &Config) -> bool {
-    let speaks = |kind: &str| {
+/// Whether the config has link documents: in that case no card uses DHCP by default.
+pub(super) fn has_link_documents(config: &Config) -> bool {
+    let is_link_kind = |kind: &str| {
         matches!(
             kind,
             "LinkConfig"
@@ -98,30 +99,28 @@ pub(super) fn are_documents(config: &Config) -> bool {
                 | "WireguardConfig"
         )
     };
-    config.documents().any(|document| speaks(document.kind()))
+    config.documents().any(|document| is_link_kind(document.kind()))
 }
 
-/// Other names for cards, as far as they are told apart by their MAC.
+/// Alias names of network cards that are selected by MAC address.
 pub(super) fn aliases(config: &Config) -> Vec<(String, LinkSelector)> {
     let documents = config.documents().filter(|document| document.kind() == "LinkAliasConfig");
     let alias = documents.filter_map(|document| {
         let wanted = text(document.get(&["selector", "match"]))?;
-        let (left, right) = wanted.split_once("==")?;
-        let is_mac = matches!(left.trim(), "mac(link.permanent_addr)" | "mac(link.hardware_addr)");
-        let mac = right.trim().trim_matches(['"', '\'']).to_lowercase();
-        is_mac.then(|| Some((document.name()?.to_owned(), LinkSelector::Mac(mac))))?
+        let mac = link_mac(&wanted)?.to_lowercase();
+        Some((document.name()?.to_owned(), LinkSelector::Mac(mac)))
     });
     alias.collect()
 }
 
 impl LinkFacts {
-    fn unalias(&mut self, aliases: &[(String, LinkSelector)]) {
-        self.selector.unalias(aliases);
-        match &mut self.made {
-            Some(Made::Vlan { parent, .. }) => parent.unalias(aliases),
-            Some(Made::Bond { members, .. } | Made::Bridge { members }) => {
+    fn resolve_aliases(&mut self, aliases: &[(String, LinkSelector)]) {
+        self.selector.resolve_aliases(aliases);
+        match &mut self.virtual_link {
+            Some(VirtualLink::Vlan { parent, .. }) => parent.resolve_aliases(aliases),
+            Some(VirtualLink::Bond { members, .. } | VirtualLink::Bridge { members }) => {
                 for member in members {
-                    member.unalias(aliases);
+                    member.resolve_aliases(aliases);
                 }
             }
             None => {}
@@ -130,27 +129,27 @@ impl LinkFacts {
 }
 
 impl LinkSelector {
-    fn unalias(&mut self, aliases: &[(String, Self)]) {
+    fn resolve_aliases(&mut self, aliases: &[(String, Self)]) {
         match self {
             Self::Name(name) => {
                 if let Some((_, card)) = aliases.iter().find(|(alias, _)| alias == name) {
                     *self = card.clone();
                 }
             }
-            Self::Vlan(parent, _) => parent.unalias(aliases),
+            Self::Vlan(parent, _) => parent.resolve_aliases(aliases),
             Self::Nothing | Self::Mac(_) => {}
         }
     }
 }
 
-/// What stands under an interface and under a VLAN alike.
+/// Settings that interfaces and VLANs have in common.
 fn common_facts(selector: LinkSelector, map: &Map) -> LinkFacts {
     let vip = map.get("vip").and_then(Yaml::as_map).and_then(|vip| text(vip.get("ip")));
     let mut addresses = strings(map.get("addresses"));
     addresses.extend(text(map.get("cidr")));
     LinkFacts {
         selector,
-        made: None,
+        virtual_link: None,
         is_dhcp: text(map.get("dhcp")).is_some_and(|dhcp| dhcp == "true"),
         addresses: addresses.iter().filter_map(|text| prefix(text)).collect(),
         gateways: gateways(items(map.get("routes")), "network"),
@@ -162,42 +161,48 @@ fn common_facts(selector: LinkSelector, map: &Map) -> LinkFacts {
 fn interface_facts(map: &Map) -> LinkFacts {
     let by_name = text(map.get("interface")).map(LinkSelector::Name);
     let selector = by_name.or_else(|| device(map.get("deviceSelector")?)).unwrap_or_default();
-    let made = |key: &str| map.get(key).and_then(Yaml::as_map);
-    let bond = made("bond").map(|bond| {
+    let section = |key: &str| map.get(key).and_then(Yaml::as_map);
+    let bond = section("bond").map(|bond| {
         let selected = items(bond.get("deviceSelectors")).filter_map(device);
         let members = names(bond.get("interfaces")).into_iter().chain(selected).collect();
-        Made::Bond { members, mode: bond_mode(bond.get("mode")) }
+        VirtualLink::Bond { members, mode: bond_mode(bond.get("mode")) }
     });
-    let bridge =
-        made("bridge").map(|bridge| Made::Bridge { members: names(bridge.get("interfaces")) });
-    LinkFacts { made: bond.or(bridge), ..common_facts(selector, map) }
+    let bridge = section("bridge")
+        .map(|bridge| VirtualLink::Bridge { members: names(bridge.get("interfaces")) });
+    LinkFacts { virtual_link: bond.or(bridge), ..common_facts(selector, map) }
 }
 
 fn vlan_facts(parent: &LinkSelector, map: &Map) -> Option<LinkFacts> {
     let id = text(map.get("vlanId"))?.parse().ok()?;
     let selector = LinkSelector::Vlan(Box::new(parent.clone()), id);
-    let made = Made::Vlan { parent: parent.clone(), id, protocol: TAGGED.to_owned() };
-    Some(LinkFacts { made: Some(made), ..common_facts(selector, map) })
+    let virtual_link = VirtualLink::Vlan {
+        parent: parent.clone(),
+        id,
+        protocol: DEFAULT_VLAN_PROTOCOL.to_owned(),
+    };
+    Some(LinkFacts { virtual_link: Some(virtual_link), ..common_facts(selector, map) })
 }
 
-/// The card that a selector of devices means.
+/// Network card that a device selector selects.
 fn device(selector: &Yaml) -> Option<LinkSelector> {
     let selector = selector.as_map()?;
     let mac = text(selector.get("hardwareAddr").or_else(|| selector.get("permanentAddr")))?;
     Some(LinkSelector::Mac(mac.to_lowercase()))
 }
 
-fn made_document(kind: &str, body: &Yaml) -> Option<Made> {
+fn virtual_link_document(kind: &str, body: &Yaml) -> Option<VirtualLink> {
     let map = body.as_map()?;
     let members = || names(map.get("links"));
     Some(match kind {
-        "VLANConfig" => Made::Vlan {
+        "VLANConfig" => VirtualLink::Vlan {
             parent: LinkSelector::Name(text(map.get("parent")).unwrap_or_default()),
             id: text(map.get("vlanID"))?.parse().ok()?,
-            protocol: text(map.get("vlanMode")).unwrap_or_else(|| TAGGED.to_owned()),
+            protocol: text(map.get("vlanMode")).unwrap_or_else(|| DEFAULT_VLAN_PROTOCOL.to_owned()),
         },
-        "BondConfig" => Made::Bond { members: members(), mode: bond_mode(map.get("bondMode")) },
-        _ => Made::Bridge { members: members() },
+        "BondConfig" => {
+            VirtualLink::Bond { members: members(), mode: bond_mode(map.get("bondMode")) }
+        }
+        _ => VirtualLink::Bridge { members: members() },
     })
 }
 
@@ -205,11 +210,11 @@ fn bond_mode(mode: Option<&Yaml>) -> String {
     text(mode).filter(|mode| !mode.is_empty()).unwrap_or_else(|| "balance-rr".to_owned())
 }
 
-fn link_document(name: String, body: &Yaml, made: Option<Made>) -> LinkFacts {
+fn link_document(name: String, body: &Yaml, virtual_link: Option<VirtualLink>) -> LinkFacts {
     let at = |key: &str| body.as_map().and_then(|map| map.get(key));
     LinkFacts {
         selector: LinkSelector::Name(name),
-        made,
+        virtual_link,
         addresses: items(at("addresses"))
             .filter_map(|item| prefix(&text(item.as_map()?.get("address"))?))
             .collect(),
@@ -219,7 +224,7 @@ fn link_document(name: String, body: &Yaml, made: Option<Made>) -> LinkFacts {
     }
 }
 
-/// The gateways of default routes.
+/// Gateways of default routes.
 fn gateways<'a>(routes: impl Iterator<Item = &'a Yaml>, destination: &str) -> Vec<IpAddr> {
     let default = |route: &'a Yaml| {
         let map = route.as_map()?;

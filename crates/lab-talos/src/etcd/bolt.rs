@@ -1,5 +1,5 @@
-//! Database files in the format of bbolt, as etcd keeps its data in one: two meta pages, a list of free pages, and a tree of
-//! pages for each bucket. Files are written as a whole, and so have no free pages and at most one level of branches.
+//! bbolt database files, the storage format of etcd: two meta pages, a list of free pages, and a tree of pages for
+//! each bucket. Each file is written at once and therefore has no free pages and at most one level of branch pages.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
 const META: u16 = 0x04;
 const FREE_LIST: u16 = 0x10;
-/// Of an element of a leaf: its value is a bucket.
+/// Flag of a leaf element whose value is a bucket.
 const IS_BUCKET: u32 = 0x01;
 
-/// Length of a page's header, of an element in its index, and of a bucket's header.
+/// Length of a page header, of an index element, and of a bucket header.
 const HEADER: usize = 16;
 const ELEMENT: usize = 16;
-/// Length of a meta page's content, up to its checksum.
+/// Length of the content of a meta page, up to its checksum.
 const META_LENGTH: usize = 56;
 const FREE_LIST_PAGE: u64 = 2;
 
-/// Writes a file with these buckets.
+/// Writes a database file with these buckets.
 pub(super) fn write(buckets: &BTreeMap<&str, Bucket>, transaction: u64) -> Vec<u8> {
-    let mut file = File { bytes: vec![0; 2 * PAGE] };
+    let mut file = DatabaseFile { bytes: vec![0; 2 * PAGE] };
     file.add(FREE_LIST, 0, &[]);
     let mut roots = vec![];
     for (name, bucket) in buckets {
         let header = if bucket.is_empty() {
-            // A small bucket is kept inside of its parent: no page of its own, and an empty leaf after the header.
+            // A small bucket is stored inline in its parent: no page, and an empty leaf after the header.
             let mut inline = vec![0; HEADER];
             inline.extend(page_header(0, LEAF, 0, 0));
             inline
@@ -47,16 +47,16 @@ pub(super) fn write(buckets: &BTreeMap<&str, Bucket>, transaction: u64) -> Vec<u
     file.finish(root, transaction)
 }
 
-struct File {
+struct DatabaseFile {
     bytes: Vec<u8>,
 }
 
-impl File {
+impl DatabaseFile {
     fn next_page(&self) -> u64 {
         (self.bytes.len() / PAGE) as u64
     }
 
-    /// Adds a page, with as many further ones as its content needs.
+    /// Adds a page, with overflow pages if its content needs them.
     fn add(&mut self, flags: u16, count: usize, content: &[u8]) -> u64 {
         let (id, start) = (self.next_page(), self.bytes.len());
         let pages = (HEADER + content.len()).div_ceil(PAGE);
@@ -68,7 +68,7 @@ impl File {
         id
     }
 
-    /// Adds the pages of a bucket, and gives the number of its root.
+    /// Adds the pages of a bucket and returns the number of its root page.
     fn add_bucket(&mut self, bucket: &Bucket) -> u64 {
         let mut leaves: Vec<(&[u8], u64)> = vec![];
         let mut elements: Vec<(u32, &[u8], &[u8])> = vec![];
@@ -106,7 +106,7 @@ impl File {
         self.add(LEAF, elements.len(), &index)
     }
 
-    /// Adds a page that leads to others by their first keys.
+    /// Adds a branch page, which refers to its child pages by their first keys.
     fn add_branch(&mut self, children: &[(&[u8], u64)]) -> u64 {
         let (mut index, mut data) = (vec![], vec![]);
         for (number, (key, page)) in children.iter().enumerate() {
@@ -121,7 +121,7 @@ impl File {
 
     fn finish(mut self, root: u64, transaction: u64) -> Vec<u8> {
         let end = self.next_page();
-        // The meta page with the higher transaction counts; the other one is of the transaction before.
+        // The meta page with the higher transaction id is valid; the other one belongs to the previous transaction.
         for transaction in [transaction, transaction + 1] {
             let number = transaction % 2;
             let mut meta = vec![];
@@ -155,7 +155,7 @@ fn bucket_header(root: u64) -> Vec<u8> {
     header
 }
 
-/// Where the data of an element is, counted from the element itself.
+/// Offset of the data of an element, counted from the element itself.
 fn position(count: usize, number: usize, data: usize) -> u32 {
     u32::try_from((count - number) * ELEMENT + data).unwrap_or(u32::MAX)
 }
@@ -164,13 +164,13 @@ fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// FNV-1a with 64 bits.
+/// FNV-1a hash with 64 bits.
 fn checksum(bytes: &[u8]) -> u64 {
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// The value of a key in a bucket. None where there is none, or the file is damaged.
+/// Value of a key in a bucket. None if the key does not exist or the file is damaged.
 pub(super) fn value(file: &[u8], bucket: &str, key: &[u8]) -> Option<Vec<u8>> {
     let metas = [0, PAGE].into_iter().filter_map(|start| meta(file, start));
     let (root, _) = metas.max_by_key(|(_, transaction)| *transaction)?;
@@ -179,7 +179,7 @@ pub(super) fn value(file: &[u8], bucket: &str, key: &[u8]) -> Option<Vec<u8>> {
     find(file, root, key, 0).map(<[u8]>::to_vec)
 }
 
-/// The root and the transaction of a meta page that is whole.
+/// Root page and transaction id of a meta page with a valid checksum.
 fn meta(file: &[u8], start: usize) -> Option<(u64, u64)> {
     let meta = file.get(start + HEADER..start + HEADER + META_LENGTH + 8)?;
     let is_whole = meta.starts_with(&MAGIC.to_le_bytes())
@@ -187,8 +187,8 @@ fn meta(file: &[u8], start: usize) -> Option<(u64, u64)> {
     is_whole.then_some((number(meta, 16)?, number(meta, 48)?))
 }
 
-/// More levels than any tree has: a damaged file may lead in circles.
-const DEEPEST: u32 = 16;
+/// Maximum depth of a tree; prevents an endless loop in a damaged file.
+const MAX_DEPTH: u32 = 16;
 
 fn find<'f>(file: &'f [u8], page: u64, key: &[u8], depth: u32) -> Option<&'f [u8]> {
     let start = usize::try_from(page).ok()?.checked_mul(PAGE)?;
@@ -205,7 +205,7 @@ fn find<'f>(file: &'f [u8], page: u64, key: &[u8], depth: u32) -> Option<&'f [u8
             (own == key).then(|| element.get(value..value.checked_add(values?)?)).flatten()
         });
     }
-    if flags != BRANCH || depth == DEEPEST {
+    if flags != BRANCH || depth == MAX_DEPTH {
         return None;
     }
     let mut child = None;
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_found_in_pages_of_any_size() {
+    fn written_values_are_found_in_pages_of_any_size() {
         let many: Bucket =
             (0..5000_u32).map(|n| (n.to_be_bytes().to_vec(), vec![7; (n % 97) as usize])).collect();
         let large = Bucket::from([(b"big".to_vec(), vec![3; 3 * PAGE])]);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(value(&file, "large", b"big").unwrap().len(), 3 * PAGE);
         assert_eq!(value(&file, "empty", b"key"), None);
         assert_eq!(value(&file, "other", b"key"), None);
-        // One damaged meta page is made up for by the other, two are not.
+        // One damaged meta page is replaced by the other; with two, nothing can be read.
         file[PAGE + 20] ^= 1;
         assert!(value(&file, "large", b"big").is_some());
         file[20] ^= 1;

@@ -1,4 +1,4 @@
-//! The first member of a new cluster.
+//! Bootstrap: the first member of a new etcd cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,34 +14,35 @@ use crate::config::Facts;
 use crate::simulation::Simulation;
 use crate::talos_state::{Membership, Node, TalosState};
 
-/// A bootstrap from a snapshot that was brought before.
+/// Options of a bootstrap from an uploaded snapshot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recover {
+pub(crate) struct RecoverOptions {
     pub(crate) skip_hash_check: bool,
 }
 
-/// An accepted bootstrap whose etcd has not started yet. It is in the node's memory only: a reboot loses it, and another
-/// request replaces it. 1.12.0 accepted a second request 1.8 s after the first, and logged `Bootstrap requested` twice.
+/// Accepted bootstrap whose etcd has not started yet. It exists only in the memory of the node: a reboot loses it,
+/// and another request replaces it. Talos 1.12.0 accepted a second request 1.8 s after the first, and logged
+/// `Bootstrap requested` twice.
 #[derive(Debug)]
-pub(crate) struct Founding {
+pub(crate) struct PendingBootstrap {
     pub(crate) membership: Membership,
     cluster: EtcdCluster,
 }
 
-impl Founding {
-    /// etcd starts: from here on there is data.
+impl PendingBootstrap {
+    /// Records the new etcd cluster when etcd starts: from here on it has data.
     pub(super) fn complete(self, talos: &mut TalosState) {
         talos.etcds.insert(self.membership.cluster, self.cluster);
     }
 }
 
-/// Makes this node the first member of a cluster of its own, once its etcd starts. No other node is asked: a second cluster
-/// in the same Talos cluster is a split brain.
+/// Makes this node the first member of a new etcd cluster once its etcd starts. Other nodes are not consulted:
+/// bootstrapping a second node of the same Talos cluster causes a split brain.
 pub(crate) fn bootstrap(
     simulation: &Arc<Simulation>,
     vmid: u32,
     boot: u64,
-    recover: Option<Recover>,
+    recover: Option<RecoverOptions>,
 ) -> Result<(), Status> {
     let disk =
         simulation.look(|talos| talos.nodes.get(&vmid).and_then(|node| node.system_disk.clone()));
@@ -71,8 +72,10 @@ pub(crate) fn bootstrap(
         };
         node.revision += 1;
         let first = first_member(node, store.revision())?;
-        node.founding =
-            Some(Founding { membership, cluster: new_cluster(membership, first, &facts, store) });
+        node.pending_bootstrap = Some(PendingBootstrap {
+            membership,
+            cluster: new_cluster(membership, first, &facts, store),
+        });
         Ok(())
     })
 }
@@ -93,7 +96,7 @@ fn check(node: &Node, has_data: bool) -> Result<Facts, Status> {
         });
     };
     if !node.is_time_in_sync {
-        // 1.13.6 was seen to answer this until its time was in sync, and 1.12.0 the other.
+        // Observed: 1.13.6 answers this until its time is in sync, and 1.12.0 answers the other error.
         return Err(if has_unified_api {
             not_yet()
         } else {
@@ -150,7 +153,7 @@ fn new_cluster(
     }
 }
 
-/// What the config says of the Kubernetes cluster.
+/// Settings of the Kubernetes cluster from the config.
 fn settings(simulation: &Simulation, facts: &Facts, chance: Chance) -> KubeSettings {
     let octets = |subnets: &[String], default: [u8; 3]| {
         let mut addresses = subnets.iter().filter_map(|subnet| {

@@ -1,22 +1,22 @@
-//! Which etcd member takes a call of the Talos API.
+//! Selection of the etcd member that answers a call of the Talos API.
 
 use std::net::IpAddr;
 
 use super::Member;
-use crate::sequence::finds;
+use crate::sequence::can_discover;
 use crate::talos_state::{Node, TalosState};
 
-/// The members that machined's etcd client connects to.
+/// Members that machined's etcd client connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoints {
-    /// The node's own member.
+    /// Member of the node itself.
     Local,
-    /// Those of all control planes that the node has found.
+    /// Members of all control planes that the node has discovered.
     ControlPlanes,
 }
 
-/// The node whose member takes the call. None while no member serves clients: etcd's client waits for one, and
-/// reports no error.
+/// VM id of the node whose member answers the call. None while no member serves clients: the etcd client waits for
+/// one and reports no error.
 pub(crate) fn endpoint(
     talos: &TalosState,
     gateways: &[IpAddr],
@@ -35,14 +35,14 @@ pub(crate) fn endpoint(
     let authority = |node: &Node| node.config.as_ref().and_then(|own| own.facts.etcd_ca.clone());
     let mut others = talos.nodes.values().filter(|other| {
         talos.serves_clients(other)
-            && finds(talos, node, other, gateways)
+            && can_discover(talos, node, other, gateways)
             && authority(other) == authority(node)
     });
     others.next().map(|other| other.vmid)
 }
 
 impl TalosState {
-    /// Whether the process of the node's own member runs.
+    /// Whether the etcd process of the node runs.
     pub(super) fn runs_etcd(&self, node: &Node) -> bool {
         self.own_member(node).is_some_and(|own| own.is_up)
     }

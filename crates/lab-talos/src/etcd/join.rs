@@ -1,47 +1,52 @@
-//! Finding a cluster to be a member of.
+//! Discovery of an etcd cluster that a control plane can join.
 
 use std::net::IpAddr;
 
 use super::Member;
 use crate::config::Facts;
-use crate::sequence::finds;
+use crate::sequence::can_discover;
 use crate::talos_state::{Membership, Node, TalosState};
 
-/// What a control plane without data finds when it looks for others.
+/// Result of the search for an etcd cluster by a control plane without etcd data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Nobody runs etcd, as far as it can see.
+pub(super) enum FoundCluster {
+    /// The node can reach no running etcd member.
     Nothing,
-    /// A cluster that takes a new member now.
+    /// Cluster that accepts a new member now.
     Cluster(u64),
-    /// Somebody is there, but will not have it, and why.
-    Refused(String),
+    /// A cluster exists but rejects the node, with the reason.
+    Rejected(String),
 }
 
-pub(super) fn look(talos: &TalosState, gateways: &[IpAddr], vmid: u32) -> Found {
-    let Some(node) = talos.nodes.get(&vmid) else { return Found::Nothing };
+pub(super) fn find_cluster(talos: &TalosState, gateways: &[IpAddr], vmid: u32) -> FoundCluster {
+    let Some(node) = talos.nodes.get(&vmid) else { return FoundCluster::Nothing };
     let Some(facts) = node.config.as_ref().map(|config| &config.facts) else {
-        return Found::Nothing;
+        return FoundCluster::Nothing;
     };
-    let mut refusal = None;
+    let mut rejection = None;
     for (id, cluster) in &talos.etcds {
         let is_seen = |member: &Member| {
             let other = talos.nodes.get(&member.vmid);
-            member.is_up && other.is_some_and(|other| finds(talos, node, other, gateways))
+            member.is_up && other.is_some_and(|other| can_discover(talos, node, other, gateways))
         };
         let seen = cluster.members.iter().find(|(_, member)| is_seen(member));
         let Some((seen, _)) = seen else { continue };
         let membership = Membership { cluster: *id, member: *seen };
-        match refuses(talos, membership, node, facts) {
-            None => return Found::Cluster(*id),
-            Some(reason) => refusal = Some(reason),
+        match rejection_reason(talos, membership, node, facts) {
+            None => return FoundCluster::Cluster(*id),
+            Some(reason) => rejection = Some(reason),
         }
     }
-    refusal.map_or(Found::Nothing, Found::Refused)
+    rejection.map_or(FoundCluster::Nothing, FoundCluster::Rejected)
 }
 
-/// Why a cluster does not take this node as a new member.
-fn refuses(talos: &TalosState, seen: Membership, node: &Node, facts: &Facts) -> Option<String> {
+/// Reason why a cluster does not accept this node as a new member.
+fn rejection_reason(
+    talos: &TalosState,
+    seen: Membership,
+    node: &Node,
+    facts: &Facts,
+) -> Option<String> {
     let cluster = talos.etcds.get(&seen.cluster)?;
     if facts.etcd_ca.as_ref() != Some(&cluster.ca) {
         let text = "error building etcd client: transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority";
@@ -51,8 +56,8 @@ fn refuses(talos: &TalosState, seen: Membership, node: &Node, facts: &Facts) -> 
         return Some("error getting etcd members: etcdserver: request timed out".to_owned());
     }
     let address = node.etcd_address()?;
-    let twin = cluster.members.iter().find(|(_, member)| member.peer == address);
-    if let Some((id, _)) = twin {
+    let existing = cluster.members.iter().find(|(_, member)| member.peer == address);
+    if let Some((id, _)) = existing {
         return Some(format!("member {id:x} has already been bootstrapped"));
     }
     if cluster.members.values().any(|member| member.is_learner) {

@@ -1,4 +1,4 @@
-//! Who hears whom, and whether that is enough.
+//! Quorum and leadership, from the members that can reach each other.
 
 use super::{EtcdCluster, Member};
 use crate::talos_state::{Membership, TalosState};
@@ -8,24 +8,24 @@ impl EtcdCluster {
         self.members.iter().filter(|(_, member)| !member.is_learner).map(|(id, m)| (*id, m))
     }
 
-    /// How many voters must agree.
+    /// Number of voters that must agree.
     fn majority(&self) -> usize {
         self.voters().count() / 2 + 1
     }
 }
 
 impl TalosState {
-    /// Whether this member runs and hears enough voters, itself among them, to get anything done.
+    /// Whether this member runs and reaches a majority of the voters, itself included.
     pub(crate) fn has_quorum(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let Some(own) = cluster.members.get(&membership.member) else { return false };
-        let heard = cluster.voters().filter(|(_, other)| {
+        let reachable = cluster.voters().filter(|(_, other)| {
             other.is_up && (other.vmid == own.vmid || self.is_connected(own.vmid, other.vmid))
         });
-        own.is_up && heard.count() >= cluster.majority()
+        own.is_up && reachable.count() >= cluster.majority()
     }
 
-    /// Whether this member can answer for the cluster: it votes, and there is a leader it hears.
+    /// Whether this member can answer for the cluster: it votes, and it reaches a leader.
     pub(crate) fn serves(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let own = cluster.members.get(&membership.member);
@@ -34,25 +34,25 @@ impl TalosState {
             && self.has_quorum(membership)
     }
 
-    /// Whether it also takes what is new: while the disk of any member is full, none of them does.
+    /// Whether this member also accepts writes: none does while any member has a disk space alarm.
     pub(crate) fn takes_writes(&self, membership: Membership) -> bool {
         let cluster = self.etcds.get(&membership.cluster);
         cluster.is_some_and(|cluster| cluster.alarms.is_empty()) && self.serves(membership)
     }
 
-    /// The leader that this member follows.
+    /// Leader that this member follows.
     pub(crate) fn leader_of(&self, membership: Membership) -> Option<u64> {
         let cluster = self.etcds.get(&membership.cluster)?;
         let leader = cluster.leader?;
         let own = cluster.members.get(&membership.member)?;
         let other = cluster.members.get(&leader)?;
-        let is_heard = own.vmid == other.vmid || self.is_connected(own.vmid, other.vmid);
+        let is_reachable = own.vmid == other.vmid || self.is_connected(own.vmid, other.vmid);
         let leads = other.is_up
             && self.has_quorum(Membership { cluster: membership.cluster, member: leader });
-        (is_heard && leads).then_some(leader)
+        (is_reachable && leads).then_some(leader)
     }
 
-    /// Whether the cluster's leader is none any more, and this member could be the next.
+    /// Whether the cluster lacks a working leader and this member can become one.
     pub(crate) fn may_campaign(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let own = cluster.members.get(&membership.member);
@@ -63,8 +63,8 @@ impl TalosState {
         is_voter && !leads && self.has_quorum(membership)
     }
 
-    /// Makes a member the leader, in a new term.
-    pub(crate) fn lead(&mut self, membership: Membership) {
+    /// Makes a member the leader in a new term.
+    pub(crate) fn make_leader(&mut self, membership: Membership) {
         if let Some(cluster) = self.etcds.get_mut(&membership.cluster) {
             cluster.leader = Some(membership.member);
             cluster.term += 1;

@@ -1,4 +1,4 @@
-//! etcd on one node: it waits until there is a cluster to be part of, joins it, and runs.
+//! etcd service of one node: it waits for a cluster, joins it, and runs as a member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use talmox_lab_environment::Work;
 
 use super::Member;
-use super::join::{self, Found};
+use super::join::{self, FoundCluster};
 use crate::fault::NodeFaults;
 use crate::service::{self, ServiceState};
 use crate::simulation::Simulation;
 use crate::talos_state::{Membership, Node, TalosState};
 
 const SERVICE: &str = "etcd";
-/// How long nobody hears of a leader before somebody wants to be it.
-const ELECTION: Duration = Duration::from_secs(1);
+/// Time without a leader after which a member starts an election.
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the service of a control plane, for as long as the node does.
+/// Runs the etcd service of a control plane until the node stops.
 pub(crate) async fn run(simulation: &Arc<Simulation>, vmid: u32, boot: u64) {
     let node = EtcdNode { simulation, vmid, boot };
     let known = simulation.look(|talos| talos.nodes.get(&vmid).and_then(|node| node.etcd));
     node.prepare().await;
-    // The image is pulled before the node looks for a cluster, and so it is there when a bootstrap comes.
+    // The image is pulled before the node searches for a cluster, so it is present when a bootstrap request arrives.
     simulation.until_pulled(vmid, boot, SERVICE).await;
     node.wait(Work::Pull).await;
     let (membership, origin) = node.membership(known).await;
-    if origin == Origin::Bootstrap {
-        node.serve(node.found_cluster().await).await;
+    if origin == MembershipOrigin::Bootstrap {
+        node.serve(node.bootstrap_cluster().await).await;
     } else {
         node.create_runner().await;
         node.serve(membership).await;
@@ -41,21 +41,21 @@ struct EtcdNode<'r> {
 
 /// How a node became a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// Its disk said so.
+enum MembershipOrigin {
+    /// The disk holds the membership.
     Disk,
     Bootstrap,
     Join,
 }
 
-/// What can be seen of a member from outside of it.
+/// State of a member that determines its health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
-    /// It left, and its data is gone.
+enum MemberCondition {
+    /// The member left the cluster and deleted its data.
     Left,
-    /// The others threw it out.
+    /// Another member removed this one.
     Removed,
-    /// Too few are there.
+    /// The member reaches too few others for a quorum.
     Alone,
     Campaigning,
     Learning,
@@ -67,12 +67,12 @@ impl EtcdNode<'_> {
         self.simulation.enter(self.vmid, self.boot, SERVICE, state, message);
     }
 
-    /// From its start until it runs what comes before etcd itself.
+    /// Preparation of the service before etcd can start.
     async fn prepare(&self) {
         self.enter(ServiceState::Starting, "Starting service");
         let condition = service::condition(SERVICE).unwrap_or_default();
         self.enter(ServiceState::Waiting, &format!("Waiting for {condition}"));
-        self.simulation.until_in_time(self.vmid, self.boot).await;
+        self.simulation.until_time_synced(self.vmid, self.boot).await;
         self.enter(ServiceState::Preparing, "Running pre state");
     }
 
@@ -81,45 +81,47 @@ impl EtcdNode<'_> {
         self.wait(Work::Service).await;
     }
 
-    /// Starts etcd in bootstrap mode. A further request before it runs stops the start and begins another.
-    async fn found_cluster(&self) -> Membership {
+    /// Starts etcd in bootstrap mode. Another request before it runs restarts this procedure.
+    async fn bootstrap_cluster(&self) -> Membership {
         loop {
-            let requested = self.simulation.until(|talos| self.founding(talos)).await;
+            let requested = self.simulation.until(|talos| self.pending_bootstrap(talos)).await;
             self.enter(ServiceState::Finished, "Bootstrap requested");
             self.simulation.reload(self.vmid, self.boot, SERVICE);
             let start = async {
                 self.prepare().await;
                 self.create_runner().await;
             };
-            let replaced =
-                |talos: &TalosState| (self.founding(talos) != Some(requested)).then_some(());
+            let replaced = |talos: &TalosState| {
+                (self.pending_bootstrap(talos) != Some(requested)).then_some(())
+            };
             tokio::select! {
                 () = start => {}
                 () = self.simulation.until(replaced) => {}
             }
             if self.complete(requested) {
-                self.remember(Some(requested));
+                self.store_membership(Some(requested));
                 return requested;
             }
         }
     }
 
-    fn founding(&self, talos: &TalosState) -> Option<Membership> {
+    fn pending_bootstrap(&self, talos: &TalosState) -> Option<Membership> {
         let node = talos.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
-        node.founding.as_ref().map(|founding| founding.membership)
+        node.pending_bootstrap.as_ref().map(|pending_bootstrap| pending_bootstrap.membership)
     }
 
-    /// False if another request came meanwhile.
+    /// Completes the bootstrap. False if another request arrived meanwhile.
     fn complete(&self, requested: Membership) -> bool {
         self.simulation.change(|talos| {
             let node = talos.of_boot(self.vmid, self.boot);
-            let founding = node.and_then(|node| {
-                let founding = node.founding.take_if(|one| one.membership == requested)?;
+            let pending_bootstrap = node.and_then(|node| {
+                let pending_bootstrap =
+                    node.pending_bootstrap.take_if(|one| one.membership == requested)?;
                 node.etcd = Some(requested);
                 node.revision += 1;
-                Some(founding)
+                Some(pending_bootstrap)
             });
-            founding.map(|founding| founding.complete(talos)).is_some()
+            pending_bootstrap.map(|pending_bootstrap| pending_bootstrap.complete(talos)).is_some()
         })
     }
 
@@ -136,7 +138,7 @@ impl EtcdNode<'_> {
             if left.is_zero() {
                 return;
             }
-            // Who becomes slower takes longer for what it has begun, too.
+            // A change of the slowness fault also affects work in progress.
             let is_other = |talos: &TalosState| {
                 let now = talos.nodes.get(&self.vmid).map(|node| node.faults.slowness);
                 (now != Some(slowness)).then_some(())
@@ -154,48 +156,55 @@ impl EtcdNode<'_> {
         faults.unwrap_or_default()
     }
 
-    /// Which member this node is: as its disk says, by a bootstrap, or because others take it.
-    async fn membership(&self, known: Option<Membership>) -> (Membership, Origin) {
-        let mut said = Found::Nothing;
+    /// Membership of this node: from its disk, by a bootstrap, or by joining a cluster.
+    async fn membership(&self, known: Option<Membership>) -> (Membership, MembershipOrigin) {
+        let mut last_found = FoundCluster::Nothing;
         loop {
             let (membership, found) =
-                self.simulation.until(|talos| self.decide(talos, &said)).await;
+                self.simulation.until(|talos| self.decide(talos, &last_found)).await;
             if let Some(membership) = membership {
                 let is_known = known == Some(membership);
-                return (membership, if is_known { Origin::Disk } else { Origin::Bootstrap });
+                return (
+                    membership,
+                    if is_known { MembershipOrigin::Disk } else { MembershipOrigin::Bootstrap },
+                );
             }
             match &found {
-                Found::Cluster(cluster) => {
+                FoundCluster::Cluster(cluster) => {
                     self.wait(Work::Service).await;
                     if let Some(joined) = self.join(*cluster) {
-                        return (joined, Origin::Join);
+                        return (joined, MembershipOrigin::Join);
                     }
                 }
-                Found::Refused(reason) => self.enter(ServiceState::Preparing, reason),
-                Found::Nothing => {}
+                FoundCluster::Rejected(reason) => self.enter(ServiceState::Preparing, reason),
+                FoundCluster::Nothing => {}
             }
-            said = found;
+            last_found = found;
         }
     }
 
-    /// None while there is nothing new.
-    fn decide(&self, talos: &TalosState, said: &Found) -> Option<(Option<Membership>, Found)> {
+    /// Next action of a node without a membership. None while nothing has changed.
+    fn decide(
+        &self,
+        talos: &TalosState,
+        last_found: &FoundCluster,
+    ) -> Option<(Option<Membership>, FoundCluster)> {
         let node = talos.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?;
-        if let Some(membership) = node.etcd.or_else(|| self.founding(talos)) {
-            return Some((Some(membership), Found::Nothing));
+        if let Some(membership) = node.etcd.or_else(|| self.pending_bootstrap(talos)) {
+            return Some((Some(membership), FoundCluster::Nothing));
         }
-        let found = join::look(talos, &self.simulation.settings.gateways, self.vmid);
-        let is_news = found != *said || matches!(found, Found::Cluster(_));
-        is_news.then_some((None, found))
+        let found = join::find_cluster(talos, &self.simulation.settings.gateways, self.vmid);
+        let is_changed = found != *last_found || matches!(found, FoundCluster::Cluster(_));
+        is_changed.then_some((None, found))
     }
 
-    /// Asks to be a learner. None if somebody was faster.
+    /// Joins the cluster as a learner. None if another node joined first.
     fn join(&self, cluster: u64) -> Option<Membership> {
         let member = self.simulation.chance(&format!("etcd/member/{}", self.vmid)).number();
         let membership = Membership { cluster, member };
         self.simulation.change(|talos| {
-            if join::look(talos, &self.simulation.settings.gateways, self.vmid)
-                != Found::Cluster(cluster)
+            if join::find_cluster(talos, &self.simulation.settings.gateways, self.vmid)
+                != FoundCluster::Cluster(cluster)
             {
                 return None;
             }
@@ -217,11 +226,11 @@ impl EtcdNode<'_> {
             cluster.members.insert(member, new);
             Some(())
         })?;
-        self.remember(Some(membership));
+        self.store_membership(Some(membership));
         Some(membership)
     }
 
-    fn remember(&self, membership: Option<Membership>) {
+    fn store_membership(&self, membership: Option<Membership>) {
         let disk = self.simulation.look(|talos| talos.nodes.get(&self.vmid)?.system_disk.clone());
         if let Some(disk) = disk {
             self.simulation.hypervisor.write_disk(&disk, |written| {
@@ -230,9 +239,9 @@ impl EtcdNode<'_> {
         }
     }
 
-    /// Runs as a member until it is none any more.
+    /// Runs as a member until it is removed from the cluster.
     async fn serve(&self, membership: Membership) {
-        let running = Running::start(self.simulation, membership, self.vmid);
+        let running = RunningMember::start(self.simulation, membership, self.vmid);
         self.enter(ServiceState::Running, &service::started(SERVICE, self.vmid));
         if self.faults().disk_is_full {
             self.simulation.change(|talos| talos.raise_alarm(membership));
@@ -246,7 +255,7 @@ impl EtcdNode<'_> {
                     (Some(now) != before).then_some(now)
                 })
                 .await;
-            if matches!(condition, Condition::Learning | Condition::Following) {
+            if matches!(condition, MemberCondition::Learning | MemberCondition::Following) {
                 self.simulation.change(|talos| {
                     if let Some(own) = member(talos, membership) {
                         own.serves_clients = true;
@@ -254,13 +263,13 @@ impl EtcdNode<'_> {
                 });
             }
             match condition {
-                Condition::Left => {
+                MemberCondition::Left => {
                     drop(running);
-                    self.remember(None);
+                    self.store_membership(None);
                     self.enter(ServiceState::Finished, "Service finished successfully");
                     return;
                 }
-                Condition::Removed => {
+                MemberCondition::Removed => {
                     drop(running);
                     self.enter(
                         ServiceState::Failed,
@@ -268,46 +277,46 @@ impl EtcdNode<'_> {
                     );
                     return;
                 }
-                Condition::Alone => self.set_health(false, "context deadline exceeded"),
-                Condition::Campaigning => {
-                    // The first check comes some seconds after the start, and finds a leader.
+                MemberCondition::Alone => self.set_health(false, "context deadline exceeded"),
+                MemberCondition::Campaigning => {
+                    // The first health check runs some seconds after the start and finds a leader.
                     if before.is_some() {
                         self.set_health(false, "context deadline exceeded");
                     }
-                    let time = self.simulation.chance(&self.object()).jitter(ELECTION);
+                    let time = self.simulation.chance(&self.object()).jitter(ELECTION_TIMEOUT);
                     self.simulation.clock().sleep(time).await;
                     if self.simulation.look(|talos| talos.may_campaign(membership)) {
-                        self.simulation.change(|talos| talos.lead(membership));
+                        self.simulation.change(|talos| talos.make_leader(membership));
                     }
                 }
-                Condition::Learning => {
+                MemberCondition::Learning => {
                     self.set_health(false, "etcdserver: rpc not supported for learner");
                     self.wait(Work::Service).await;
                     self.promote(membership);
                 }
-                Condition::Following => self.set_health(true, ""),
+                MemberCondition::Following => self.set_health(true, ""),
             }
             before = Some(condition);
         }
     }
 
-    fn condition(&self, talos: &TalosState, membership: Membership) -> Condition {
+    fn condition(&self, talos: &TalosState, membership: Membership) -> MemberCondition {
         let node = talos.nodes.get(&self.vmid).filter(|node| node.boot == self.boot);
         if node.is_some_and(|node| node.etcd != Some(membership)) {
-            return Condition::Left;
+            return MemberCondition::Left;
         }
         let cluster = talos.etcds.get(&membership.cluster);
         let Some(own) = cluster.and_then(|cluster| cluster.members.get(&membership.member)) else {
-            return Condition::Removed;
+            return MemberCondition::Removed;
         };
         if talos.may_campaign(membership) {
-            Condition::Campaigning
+            MemberCondition::Campaigning
         } else if !talos.has_quorum(membership) || talos.leader_of(membership).is_none() {
-            Condition::Alone
+            MemberCondition::Alone
         } else if own.is_learner {
-            Condition::Learning
+            MemberCondition::Learning
         } else {
-            Condition::Following
+            MemberCondition::Following
         }
     }
 
@@ -315,9 +324,11 @@ impl EtcdNode<'_> {
         self.simulation.set_health(self.vmid, self.boot, SERVICE, healthy, message);
     }
 
-    /// A learner that knows enough becomes a voter, if the others are there to agree.
+    /// Promotes a synchronized learner to a voter if the cluster has quorum.
     fn promote(&self, membership: Membership) {
-        if self.simulation.look(|talos| self.condition(talos, membership)) != Condition::Learning {
+        if self.simulation.look(|talos| self.condition(talos, membership))
+            != MemberCondition::Learning
+        {
             return;
         }
         self.simulation.change(|talos| {
@@ -330,13 +341,13 @@ impl EtcdNode<'_> {
     }
 }
 
-/// A member whose process runs. However it ends, the others notice.
-struct Running {
+/// Running etcd process; when dropped, the other members see this one as down.
+struct RunningMember {
     simulation: Arc<Simulation>,
     membership: Membership,
 }
 
-impl Running {
+impl RunningMember {
     fn start(simulation: &Arc<Simulation>, membership: Membership, vmid: u32) -> Self {
         simulation.change(|talos| {
             let node = talos.nodes.get(&vmid);
@@ -353,7 +364,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningMember {
     fn drop(&mut self) {
         self.simulation.change(|talos| {
             if let Some(own) = member(talos, self.membership) {

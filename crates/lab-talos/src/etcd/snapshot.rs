@@ -1,4 +1,4 @@
-//! Snapshots: etcd's database file, and the SHA-256 of it at its end.
+//! etcd snapshots: the database file followed by its SHA-256.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use super::bolt::{self, Bucket};
 use super::version::storage_version;
 
 /// Length of the checksum at the end.
-const SUM: usize = SHA256_OUTPUT_LEN;
-/// The bucket and key of what only the lab reads: objects alone do not say all that a store knows.
+const CHECKSUM_LENGTH: usize = SHA256_OUTPUT_LEN;
+/// Bucket and key of the complete store of the lab, because the Kubernetes objects alone do not restore it.
 const LAB: &str = "talmox_lab";
 const STORE: &[u8] = b"store";
-/// The buckets of etcd that have nothing in them here.
-const EMPTY: [&str; 7] =
+/// Buckets of etcd that are empty in the lab.
+const EMPTY_BUCKETS: [&str; 7] =
     ["alarm", "auth", "authRoles", "authUsers", "lease", "members", "members_removed"];
 
-/// A key of etcd with its value, as the bucket `key` has it by revision.
+/// Key and value in etcd's encoding, as stored by revision in the bucket `key`.
 #[derive(Clone, PartialEq, Message)]
 struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
@@ -34,7 +34,7 @@ struct KeyValue {
     value: Vec<u8>,
 }
 
-/// The database of a member that runs this version of etcd.
+/// Database of a member that runs this version of etcd.
 pub(super) fn database(cluster: &EtcdCluster, etcd: &str) -> Result<Vec<u8>, String> {
     let store = cluster.store.save();
     let saved = serde_json::to_vec(&store).map_err(|error| error.to_string())?;
@@ -43,12 +43,12 @@ pub(super) fn database(cluster: &EtcdCluster, etcd: &str) -> Result<Vec<u8>, Str
         (b"consistent_index".to_vec(), cluster.raft_index().to_be_bytes().to_vec()),
         (b"term".to_vec(), cluster.term.to_be_bytes().to_vec()),
     ]);
-    // Before 3.6, etcd did not say which version its data is of.
+    // etcd before 3.6 does not store the version of its data.
     if !etcd.starts_with("3.5.") {
         meta.insert(b"storageVersion".to_vec(), storage.clone());
     }
     let mut buckets: BTreeMap<&str, Bucket> =
-        EMPTY.into_iter().map(|name| (name, Bucket::new())).collect();
+        EMPTY_BUCKETS.into_iter().map(|name| (name, Bucket::new())).collect();
     buckets.insert("cluster", Bucket::from([(b"clusterVersion".to_vec(), storage)]));
     buckets.insert("key", keys(&store));
     buckets.insert("meta", meta);
@@ -68,7 +68,7 @@ fn keys(store: &SavedStore) -> Bucket {
             version: 1,
             value,
         };
-        // Objects that were changed in one transaction differ in the second number.
+        // Objects that were changed in one transaction differ in the sub-revision.
         let mut places = (0_u64..).map(|sub| revision_key(main, sub));
         let free = places.find(|place| !keys.contains_key(place)).unwrap_or_default();
         keys.insert(free, entry.encode_to_vec());
@@ -78,7 +78,7 @@ fn keys(store: &SavedStore) -> Bucket {
         last = last.max(revision);
         add(revision, &key, value);
     }
-    // Kubernetes keeps a key of its own up to date, and so the last revision is always there.
+    // Kubernetes updates a key for compaction, so the last revision always exists.
     if last < store.revision() {
         add(store.revision(), "compact_rev_key", store.revision().to_string().into_bytes());
     }
@@ -89,20 +89,20 @@ fn revision_key(main: u64, sub: u64) -> Vec<u8> {
     [&main.to_be_bytes()[..], b"_", &sub.to_be_bytes()].concat()
 }
 
-/// A database with its checksum at the end.
-pub(super) fn sealed(mut database: Vec<u8>) -> Vec<u8> {
+/// Database followed by its checksum.
+pub(super) fn with_checksum(mut database: Vec<u8>) -> Vec<u8> {
     let sum = digest(&SHA256, &database);
     database.extend(sum.as_ref());
     database
 }
 
-/// Reads a snapshot; a copy of the database's own file has no checksum at its end.
+/// Reads a snapshot; a copy of the database file has no checksum at its end.
 pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<SavedStore, String> {
-    let has_sum = bytes.len() % 512 == SUM;
+    let has_sum = bytes.len() % 512 == CHECKSUM_LENGTH;
     if !has_sum && !skip_hash_check {
         return Err("snapshot missing hash but --skip-hash-check=false".to_owned());
     }
-    let end = if has_sum { bytes.len() - SUM } else { bytes.len() };
+    let end = if has_sum { bytes.len() - CHECKSUM_LENGTH } else { bytes.len() };
     let (data, sum) = bytes.split_at(end);
     if has_sum && !skip_hash_check && digest(&SHA256, data).as_ref() != sum {
         return Err("expected sha256 does not match the snapshot's".to_owned());

@@ -1,9 +1,9 @@
-//! The etcd that comes with each release of Talos.
+//! etcd version of each Talos release.
 
 use crate::version::Version;
 
-/// The version of etcd that a release of Talos runs by default: the tag of its image, and what its members report. One table
-/// for both, so that `EtcdSpec` and `EtcdStatus` cannot disagree.
+/// Default etcd version of a Talos release: the tag of its image, and the version that its members report. One table
+/// for both, so that `EtcdSpec` and `EtcdStatus` agree.
 pub(crate) fn version(talos: &Version) -> &'static str {
     match (talos.minor, talos.patch) {
         (..=8, ..=3) => "3.5.16",
@@ -23,7 +23,7 @@ pub(crate) fn version(talos: &Version) -> &'static str {
     }
 }
 
-/// The version of the data that this etcd writes: `3.6.0` for every 3.6.
+/// Version of the data format of this etcd: `3.6.0` for every 3.6.
 pub(super) fn storage_version(etcd: &str) -> String {
     let minor = etcd.rsplit_once('.').map_or(etcd, |(minor, _)| minor);
     format!("{minor}.0")
@@ -33,9 +33,9 @@ pub(super) fn storage_version(etcd: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `DefaultEtcdVersion` in the constants of these tags of Talos.
+    /// Versions are `DefaultEtcdVersion` in the constants of these Talos tags.
     #[test]
-    fn releases_run_the_etcd_of_their_constants() {
+    fn releases_run_their_default_etcd_version() {
         for (talos, etcd) in [
             ("v1.8.0", "3.5.16"),
             ("v1.8.4", "3.5.17"),

@@ -1,4 +1,4 @@
-//! Answers before they are on the wire.
+//! HTTP answers of the image factory before they are encoded.
 
 use hyper::body::Bytes;
 use serde::Serialize;
@@ -6,13 +6,13 @@ use serde::Serialize;
 const TEXT: &str = "text/plain; charset=utf-8";
 
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Bytes,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(super) fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         let headers = vec![("Content-Type", content_type.to_owned())];
         Self { status, headers, body: body.into() }
@@ -23,12 +23,12 @@ impl Answer {
         self
     }
 
-    /// Errors are one line of plain text.
+    /// Error answer: one line of plain text.
     pub(super) fn error(status: u16, text: &str) -> Self {
         Self::new(status, TEXT, format!("{text}\n")).with("X-Content-Type-Options", "nosniff")
     }
 
-    /// What is wrong with the factory itself is not told.
+    /// Internal error, whose cause the factory does not disclose.
     pub(super) fn internal() -> Self {
         Self::error(500, "internal server error")
     }
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// Lists come without a type of their own, which makes them plain text.
+    /// List answer. The factory sets no content type for lists, which makes them plain text.
     pub(super) fn list(value: &impl Serialize) -> Self {
         Self::json(200, TEXT, value)
     }

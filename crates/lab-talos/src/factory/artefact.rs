@@ -1,71 +1,71 @@
-//! Names of files that the factory makes: `nocloud-amd64-secureboot.raw.zst` and the like.
+//! Names of the files that the image factory serves, such as `nocloud-amd64-secureboot.raw.zst`.
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::pack::Packing;
 use crate::image::{Arch, Platform};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Artefact {
-    pub(super) machine: Machine,
-    pub(super) form: Form,
+    pub(super) target: ImageTarget,
+    pub(super) format: ImageFormat,
     pub(super) packing: Packing,
 }
 
-/// What an image is for: `nocloud-amd64-secureboot`.
+/// Target of an image, such as `nocloud-amd64-secureboot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct ImageTarget {
     pub(super) platform: Platform,
     pub(super) arch: Arch,
     pub(super) secureboot: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ImageFormat {
     Iso,
     Raw,
     Qcow2,
-    /// Not an image: the arguments that its kernel gets.
+    /// Text file with the kernel command line instead of an image.
     Cmdline,
 }
 
 const PACKINGS: [(&str, Packing); 3] =
     [(".gz", Packing::Gz), (".xz", Packing::Xz), (".zst", Packing::Zst)];
 
-/// What a factory makes and the lab does not.
-fn is_not_made(file: &str) -> bool {
+/// Whether this is a file that the real factory serves and the lab does not.
+fn is_not_provided(file: &str) -> bool {
     ["kernel-", "initramfs-", "installer-"].iter().any(|start| file.starts_with(start))
         || ["-uki.efi", ".tar", ".tar.gz", ".vhd", ".ova"].iter().any(|end| file.ends_with(end))
 }
 
 impl Artefact {
-    pub(super) fn parse(file: &str) -> Result<Self, Answer> {
-        if is_not_made(file) {
-            return Err(not_made(file));
+    pub(super) fn parse(file: &str) -> Result<Self, HttpAnswer> {
+        if is_not_provided(file) {
+            return Err(not_provided(file));
         }
-        // A CD is never packed.
-        let (name, form, packing) = if let Some(name) = file.strip_suffix(".iso") {
-            (name, Form::Iso, Packing::None)
+        // An ISO is never compressed.
+        let (name, format, packing) = if let Some(name) = file.strip_suffix(".iso") {
+            (name, ImageFormat::Iso, Packing::None)
         } else if let Some(name) = file.strip_prefix("cmdline-") {
-            (name, Form::Cmdline, Packing::None)
+            (name, ImageFormat::Cmdline, Packing::None)
         } else {
             let packed = PACKINGS
                 .iter()
                 .find_map(|(end, kind)| file.strip_suffix(end).map(|name| (name, *kind)));
             let (disk, packing) = packed.unwrap_or((file, Packing::None));
             if let Some(name) = disk.strip_suffix(".raw") {
-                (name, Form::Raw, packing)
+                (name, ImageFormat::Raw, packing)
             } else if let Some(name) = disk.strip_suffix(".qcow2") {
-                (name, Form::Qcow2, packing)
+                (name, ImageFormat::Qcow2, packing)
             } else {
                 return Err(invalid(&format!("invalid profile path: {disk:?}")));
             }
         };
-        Ok(Self { machine: Machine::parse(name)?, form, packing })
+        Ok(Self { target: ImageTarget::parse(name)?, format, packing })
     }
 }
 
-impl Machine {
-    pub(super) fn parse(name: &str) -> Result<Self, Answer> {
+impl ImageTarget {
+    pub(super) fn parse(name: &str) -> Result<Self, HttpAnswer> {
         let (pair, secureboot) = match name.strip_suffix("-secureboot") {
             Some(pair) => (pair, true),
             None => (name, false),
@@ -74,7 +74,7 @@ impl Machine {
             .rsplit_once('-')
             .ok_or_else(|| invalid(&format!("invalid platform-arch: {pair:?}")))?;
         let arch = match arch {
-            // The latter are iPXE's.
+            // iPXE uses `x86_64` and `i386`.
             "amd64" | "x86_64" | "i386" => Arch::Amd64,
             "arm64" => Arch::Arm64,
             _ => return Err(invalid(&format!("invalid architecture: {arch:?}"))),
@@ -82,21 +82,21 @@ impl Machine {
         let platform = match platform {
             "nocloud" => Platform::Nocloud,
             "metal" => Platform::Metal,
-            _ => return Err(not_made(name)),
+            _ => return Err(not_provided(name)),
         };
         Ok(Self { platform, arch, secureboot })
     }
 }
 
-fn invalid(text: &str) -> Answer {
-    Answer::error(400, &format!("error parsing profile from path: {text}"))
+fn invalid(text: &str) -> HttpAnswer {
+    HttpAnswer::error(400, &format!("error parsing profile from path: {text}"))
 }
 
-pub(super) fn not_made(file: &str) -> Answer {
-    Answer::error(501, &format!("the lab's factory does not make {file:?}"))
+pub(super) fn not_provided(file: &str) -> HttpAnswer {
+    HttpAnswer::error(501, &format!("the lab's image factory does not provide {file:?}"))
 }
 
-/// As the factory tells it of a file's name.
+/// Content type by file extension, as the factory sets it.
 pub(super) fn content_type(file: &str) -> &'static str {
     match file.rsplit('.').next().unwrap_or_default() {
         "iso" => "application/x-iso9660-image",
@@ -112,37 +112,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_apart() {
+    fn artefact_names_are_parsed() {
         let artefact = Artefact::parse("metal-arm64-secureboot.raw.zst").unwrap();
         assert_eq!(
             artefact,
             Artefact {
-                machine: Machine { platform: Platform::Metal, arch: Arch::Arm64, secureboot: true },
-                form: Form::Raw,
+                target: ImageTarget {
+                    platform: Platform::Metal,
+                    arch: Arch::Arm64,
+                    secureboot: true
+                },
+                format: ImageFormat::Raw,
                 packing: Packing::Zst,
             }
         );
         let artefact = Artefact::parse("nocloud-amd64.qcow2").unwrap();
-        assert_eq!((artefact.form, artefact.packing), (Form::Qcow2, Packing::None));
-        assert_eq!(Artefact::parse("nocloud-amd64.iso").unwrap().form, Form::Iso);
+        assert_eq!((artefact.format, artefact.packing), (ImageFormat::Qcow2, Packing::None));
+        assert_eq!(Artefact::parse("nocloud-amd64.iso").unwrap().format, ImageFormat::Iso);
     }
 
     #[test]
-    fn what_is_wrong_is_told_from_what_is_not_made() {
-        let refused = |file: &str| {
+    fn invalid_names_and_unsupported_artefacts_have_different_errors() {
+        let rejected = |file: &str| {
             let answer = Artefact::parse(file).unwrap_err();
             (answer.status, String::from_utf8(answer.body.to_vec()).unwrap())
         };
         let wrong = |text: &str| (400, format!("error parsing profile from path: {text}\n"));
         assert_eq!(
-            refused("nocloud-amd64.iso.xz"),
+            rejected("nocloud-amd64.iso.xz"),
             wrong("invalid profile path: \"nocloud-amd64.iso\"")
         );
-        assert_eq!(refused("nocloud-mips.raw"), wrong("invalid architecture: \"mips\""));
-        assert_eq!(refused("nocloud.raw"), wrong("invalid platform-arch: \"nocloud\""));
+        assert_eq!(rejected("nocloud-mips.raw"), wrong("invalid architecture: \"mips\""));
+        assert_eq!(rejected("nocloud.raw"), wrong("invalid platform-arch: \"nocloud\""));
         for file in ["aws-amd64.raw", "kernel-amd64", "nocloud-amd64.vhd", "nocloud-amd64-uki.efi"]
         {
-            assert_eq!(refused(file).0, 501, "{file}");
+            assert_eq!(rejected(file).0, 501, "{file}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies of answers: whole, or with an end that comes too early.
+//! Bodies of HTTP answers: complete, or truncated by a fault.
 
 use std::io;
 use std::pin::Pin;
@@ -6,32 +6,32 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-/// The bytes that are sent, and whether the connection breaks behind them.
+/// Bytes to send, and whether the connection breaks after them.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct ResponseBody {
     bytes: Bytes,
-    end: End,
+    end: BodyEnd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum BodyEnd {
     Good,
-    /// The connection gets a moment to send what it has, and breaks then.
+    /// The connection breaks after it had time to send the bytes.
     BreaksSoon,
     BreaksNow,
 }
 
-impl Outgoing {
+impl ResponseBody {
     pub(super) fn whole(bytes: Bytes) -> Self {
-        Self { bytes, end: End::Good }
+        Self { bytes, end: BodyEnd::Good }
     }
 
     pub(super) fn broken(bytes: Bytes) -> Self {
-        Self { bytes, end: End::BreaksSoon }
+        Self { bytes, end: BodyEnd::BreaksSoon }
     }
 }
 
-impl Body for Outgoing {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -44,23 +44,23 @@ impl Body for Outgoing {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.bytes)))));
         }
         match this.end {
-            End::Good => Poll::Ready(None),
-            End::BreaksSoon => {
-                this.end = End::BreaksNow;
+            BodyEnd::Good => Poll::Ready(None),
+            BodyEnd::BreaksSoon => {
+                this.end = BodyEnd::BreaksNow;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            End::BreaksNow => Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into()))),
+            BodyEnd::BreaksNow => Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into()))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty() && self.end == End::Good
+        self.bytes.is_empty() && self.end == BodyEnd::Good
     }
 
     fn size_hint(&self) -> SizeHint {
         match self.end {
-            End::Good => SizeHint::with_exact(self.bytes.len() as u64),
+            BodyEnd::Good => SizeHint::with_exact(self.bytes.len() as u64),
             _ => SizeHint::default(),
         }
     }

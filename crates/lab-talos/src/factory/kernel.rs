@@ -1,17 +1,17 @@
-//! What the kernel of an image is told, and how it is booted over the network.
+//! Kernel command line of an image, and its iPXE script.
 
 use semver::Version;
 use talmox_talos_config::schematic::Schematic;
 
-use super::artefact::Machine;
+use super::artefact::ImageTarget;
 use crate::image::{Arch, Platform};
 
-/// The kernel's arguments: those of the platform, those of the release, then the schematic's, which
-/// replace consoles and platform, and with a `-` in front take others away.
-pub(super) fn arguments(machine: Machine, version: &Version, schematic: &Schematic) -> String {
+/// Kernel arguments: those of the platform and of the release, then those of the schematic, which replace console and
+/// platform arguments, and with a leading `-` remove others.
+pub(super) fn arguments(target: ImageTarget, version: &Version, schematic: &Schematic) -> String {
     let mut arguments: Vec<String> = vec![];
     let mut add = |text: &str| arguments.extend(text.split(' ').map(str::to_owned));
-    match (machine.platform, machine.arch) {
+    match (target.platform, target.arch) {
         (Platform::Nocloud, _) => {
             add("talos.platform=nocloud console=tty1 console=ttyS0 net.ifnames=0");
         }
@@ -41,7 +41,7 @@ pub(super) fn arguments(machine: Machine, version: &Version, schematic: &Schemat
     if minor >= 13 {
         add("proc_mem.force_override=never");
     }
-    if machine.secureboot {
+    if target.secureboot {
         add("lockdown=confidentiality");
     }
     customize(&mut arguments, &schematic.customization.extra_kernel_args);
@@ -67,20 +67,20 @@ fn name_of(argument: &str) -> &str {
     argument.split('=').next().unwrap_or_default()
 }
 
-/// An iPXE script; `base` is where the files are.
+/// iPXE script; `base` is the URL of the files.
 pub(super) fn boot_script(
-    machine: Machine,
+    target: ImageTarget,
     version: &Version,
     schematic: &Schematic,
     base: &str,
 ) -> String {
-    let arguments = arguments(machine, version, schematic);
-    let arch = match machine.arch {
+    let arguments = arguments(target, version, schematic);
+    let arch = match target.arch {
         Arch::Amd64 => "amd64",
         Arch::Arm64 => "arm64",
     };
-    if machine.secureboot {
-        let platform = match machine.platform {
+    if target.secureboot {
+        let platform = match target.platform {
             Platform::Nocloud => "nocloud",
             Platform::Metal => "metal",
         };
@@ -101,11 +101,11 @@ mod tests {
         let mut schematic = Schematic::default();
         let extra = extra.iter().map(|argument| (*argument).to_owned());
         schematic.customization.extra_kernel_args = extra.collect();
-        arguments(Machine::parse(name).unwrap(), &Version::parse(version).unwrap(), &schematic)
+        arguments(ImageTarget::parse(name).unwrap(), &Version::parse(version).unwrap(), &schematic)
     }
 
     #[test]
-    fn releases_have_their_own() {
+    fn kernel_arguments_differ_by_release() {
         assert_eq!(
             of("nocloud-amd64", "1.13.6", &[]),
             "talos.platform=nocloud console=tty1 console=ttyS0 net.ifnames=0 init_on_alloc=1 \
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn schematics_add_replace_and_take_away() {
+    fn schematics_add_replace_and_remove_arguments() {
         let text = of("metal-amd64", "1.13.6", &["console=ttyS1", "-pti", "net.ifnames=0"]);
         assert!(text.ends_with("console=ttyS1 net.ifnames=0"), "{text}");
         assert!(!text.contains("tty0") && !text.contains("pti="), "{text}");

@@ -1,7 +1,7 @@
-//! The Image Factory, and the host that Ubuntu's cloud images come from.
+//! Image Factory, and the server of Ubuntu's cloud images.
 //!
-//! Images are small, but true to their formats; what is in them [`crate::image`] finds again. There is
-//! no registry: the lab's nodes know what an installer's name means.
+//! Images are small but valid in their formats; [`crate::image`] reads them back. There is no registry: the nodes of
+//! the lab resolve installer references themselves.
 
 mod answer;
 mod artefact;
@@ -26,8 +26,8 @@ use talmox_lab_environment::{Environment, Folder};
 use talmox_talos_config::schematic::Schematic;
 use tokio::sync::OnceCell;
 
-use answer::Answer;
-use artefact::{Artefact, Form, Machine};
+use answer::HttpAnswer;
+use artefact::{Artefact, ImageFormat, ImageTarget};
 use schematics::Schematics;
 
 use crate::hypervisor::Hypervisor;
@@ -35,9 +35,9 @@ use crate::image::{Medium, Scale, System, TalosImage};
 
 pub use server::Server;
 
-/// The names that the lab's servers stand for.
+/// Host names that the lab's servers answer for.
 pub const HOSTS: [&str; 2] = ["factory.talos.dev", ubuntu::HOST];
-/// The factory's own choice for qcow2: 8 KiB.
+/// Cluster size of the factory's qcow2 images: 8 KiB.
 const CLUSTER_BITS: u32 = 13;
 
 #[derive(Debug)]
@@ -46,11 +46,11 @@ pub struct Factory {
     hypervisor: Arc<dyn Hypervisor>,
     schematics: Schematics,
     signer: Signer,
-    /// What was asked for before. Building is slow only the first time.
+    /// Images requested before; only the first request of an image takes build time.
     built: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
-/// Who vouches for images, as PEM. Nothing in the lab checks it.
+/// Key pair that signs images, as PEM. Nothing in the lab verifies the signatures.
 #[derive(Debug)]
 pub struct Signer {
     pub certificate: String,
@@ -58,7 +58,7 @@ pub struct Signer {
 }
 
 impl Factory {
-    /// Keeps the schematics that are posted in this folder.
+    /// Opens the factory, with uploaded schematics stored in this folder.
     pub fn open(
         environment: Arc<Environment>,
         hypervisor: Arc<dyn Hypervisor>,
@@ -69,7 +69,7 @@ impl Factory {
         Ok(Self { environment, hypervisor, schematics, signer, built: Mutex::default() })
     }
 
-    /// Lets the time pass that a build takes. Who asks while it runs waits for the same one.
+    /// Waits for the simulated build time. Concurrent requests for the same image share one build.
     async fn wait_for_build(&self, what: &str) {
         let cell = {
             let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,31 +79,31 @@ impl Factory {
     }
 }
 
-/// The bytes of an image.
+/// Bytes of an image.
 fn build(artefact: Artefact, version: &Version, schematic: Schematic) -> Vec<u8> {
-    let Artefact { machine, form, packing } = artefact;
-    let Machine { platform, arch, secureboot } = machine;
-    let arguments = kernel::arguments(machine, version, &schematic);
-    let medium = if form == Form::Iso { Medium::Iso } else { Medium::Disk };
+    let Artefact { target, format, packing } = artefact;
+    let ImageTarget { platform, arch, secureboot } = target;
+    let arguments = kernel::arguments(target, version, &schematic);
+    let medium = if format == ImageFormat::Iso { Medium::Iso } else { Medium::Disk };
     let image = TalosImage::new(format!("v{version}"), platform, schematic, secureboot, medium);
     let system = System::Talos(image);
-    let bytes = match form {
-        Form::Iso => system.iso(arch),
-        Form::Raw => system.disk(arch, Scale::Small).to_raw(),
-        Form::Qcow2 => system.disk(arch, Scale::Full).to_qcow2(CLUSTER_BITS),
-        Form::Cmdline => arguments.into_bytes(),
+    let bytes = match format {
+        ImageFormat::Iso => system.iso(arch),
+        ImageFormat::Raw => system.disk(arch, Scale::Small).to_raw(),
+        ImageFormat::Qcow2 => system.disk(arch, Scale::Full).to_qcow2(CLUSTER_BITS),
+        ImageFormat::Cmdline => arguments.into_bytes(),
     };
     packing.pack(bytes)
 }
 
-/// What a schematic asks for must be there for that version of Talos.
-fn check(schematic: &Schematic, version: &Version) -> Result<(), Answer> {
-    let refused = |text: String| {
-        Err(Answer::error(400, &format!("error enhancing profile from schematic: {text}")))
+/// Rejects a schematic whose extensions or overlay do not exist for this Talos version.
+fn check(schematic: &Schematic, version: &Version) -> Result<(), HttpAnswer> {
+    let rejected = |text: String| {
+        Err(HttpAnswer::error(400, &format!("error enhancing profile from schematic: {text}")))
     };
     let own = &schematic.customization;
     if !own.embedded_machine_configuration.is_empty() && version.minor < 12 {
-        return refused(format!(
+        return rejected(format!(
             "embedding configuration is not supported for Talos version v{version}"
         ));
     }
@@ -112,12 +112,12 @@ fn check(schematic: &Schematic, version: &Version) -> Result<(), Answer> {
             let text = String::from_utf8_lossy(&answer.body).into_owned();
             let context =
                 "error enhancing profile from schematic: error getting official extensions";
-            Answer::error(404, &format!("{context}: {}", text.trim_end()))
+            HttpAnswer::error(404, &format!("{context}: {}", text.trim_end()))
         })?;
     }
     let mut extensions = own.official_extensions.iter();
     if let Some(name) = extensions.find(|name| !catalog::is_extension(version, name)) {
-        return refused(format!(
+        return rejected(format!(
             "official extension {name:?} is not available for Talos version v{version}"
         ));
     }
@@ -126,21 +126,21 @@ fn check(schematic: &Schematic, version: &Version) -> Result<(), Answer> {
         && !catalog::overlays(version).iter().any(|known| known.name == overlay.name)
     {
         let name = &overlay.name;
-        return refused(format!(
+        return rejected(format!(
             "official overlay {name:?} is not available for Talos version v{version}"
         ));
     }
     is_available(version)
 }
 
-fn is_available(version: &Version) -> Result<(), Answer> {
+fn is_available(version: &Version) -> Result<(), HttpAnswer> {
     if catalog::versions().contains(version) {
         return Ok(());
     }
-    Err(Answer::error(404, &format!("version {version} is not available")))
+    Err(HttpAnswer::error(404, &format!("version {version} is not available")))
 }
 
-/// With or without the `v` in front. What is no version at all the factory does not expect.
-fn parse_version(text: &str) -> Result<Version, Answer> {
-    Version::parse(text.strip_prefix('v').unwrap_or(text)).map_err(|_| Answer::internal())
+/// Parses a version with or without a leading `v`. The factory answers anything else with an internal error.
+fn parse_version(text: &str) -> Result<Version, HttpAnswer> {
+    Version::parse(text.strip_prefix('v').unwrap_or(text)).map_err(|_| HttpAnswer::internal())
 }

@@ -1,48 +1,51 @@
-//! Parts of a file: the `Range` header.
+//! `Range` header: parts of a file.
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 
-/// Answers with the part that was asked for. A header that makes no sense is ignored, and so is one
-/// that asks for several parts.
-pub(super) fn cut_out(answer: Answer, range: Option<&str>) -> Answer {
+/// Answers with the requested part. An invalid header and a request for several parts are ignored.
+pub(super) fn answer_range(answer: HttpAnswer, range: Option<&str>) -> HttpAnswer {
     let length = answer.body.len();
     let answer = answer.with("Accept-Ranges", "bytes");
-    let (first, last) = match range.map_or(Part::All, |range| parse(range, length)) {
-        Part::All => return answer,
-        Part::Outside => {
-            let refused = Answer::error(416, "invalid range: failed to overlap");
-            return refused.with("Content-Range", format!("bytes */{length}"));
+    let (first, last) = match range.map_or(RequestedRange::All, |range| parse(range, length)) {
+        RequestedRange::All => return answer,
+        RequestedRange::Outside => {
+            let rejected = HttpAnswer::error(416, "invalid range: failed to overlap");
+            return rejected.with("Content-Range", format!("bytes */{length}"));
         }
-        Part::Of(first, last) => (first, last),
+        RequestedRange::Of(first, last) => (first, last),
     };
     let body = answer.body.slice(first..=last);
-    let told = format!("bytes {first}-{last}/{length}");
-    Answer { status: 206, body, ..answer }.with("Content-Range", told)
+    let content_range = format!("bytes {first}-{last}/{length}");
+    HttpAnswer { status: 206, body, ..answer }.with("Content-Range", content_range)
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum RequestedRange {
     All,
-    /// From the first byte to the last.
+    /// Inclusive byte range.
     Of(usize, usize),
-    /// None of it is in the file.
+    /// The range lies outside of the file.
     Outside,
 }
 
-fn parse(range: &str, length: usize) -> Part {
+fn parse(range: &str, length: usize) -> RequestedRange {
     let given = range.trim().strip_prefix("bytes=").and_then(|range| range.split_once('-'));
-    let Some((first, last)) = given else { return Part::All };
+    let Some((first, last)) = given else { return RequestedRange::All };
     let number = |text: &str| text.trim().parse::<usize>();
     let (first, last) = match (number(first), number(last)) {
         (Ok(first), Ok(last)) if first <= last => (first, last),
         (Ok(first), Err(_)) if last.trim().is_empty() => (first, usize::MAX),
-        (Err(_), Ok(0)) if first.trim().is_empty() => return Part::Outside,
+        (Err(_), Ok(0)) if first.trim().is_empty() => return RequestedRange::Outside,
         (Err(_), Ok(count)) if first.trim().is_empty() => {
             (length.saturating_sub(count), usize::MAX)
         }
-        _ => return Part::All,
+        _ => return RequestedRange::All,
     };
-    if first < length { Part::Of(first, last.min(length - 1)) } else { Part::Outside }
+    if first < length {
+        RequestedRange::Of(first, last.min(length - 1))
+    } else {
+        RequestedRange::Outside
+    }
 }
 
 #[cfg(test)]
@@ -50,26 +53,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_as_servers_do() {
-        assert_eq!(parse("bytes=0-3", 10), Part::Of(0, 3));
-        assert_eq!(parse("bytes=4-", 10), Part::Of(4, 9));
-        assert_eq!(parse("bytes=-3", 10), Part::Of(7, 9));
-        assert_eq!(parse("bytes=-30", 10), Part::Of(0, 9));
-        assert_eq!(parse("bytes=5-99", 10), Part::Of(5, 9));
-        assert_eq!(parse("bytes=10-", 10), Part::Outside);
-        assert_eq!(parse("bytes=-0", 10), Part::Outside);
+    fn range_headers_are_parsed() {
+        assert_eq!(parse("bytes=0-3", 10), RequestedRange::Of(0, 3));
+        assert_eq!(parse("bytes=4-", 10), RequestedRange::Of(4, 9));
+        assert_eq!(parse("bytes=-3", 10), RequestedRange::Of(7, 9));
+        assert_eq!(parse("bytes=-30", 10), RequestedRange::Of(0, 9));
+        assert_eq!(parse("bytes=5-99", 10), RequestedRange::Of(5, 9));
+        assert_eq!(parse("bytes=10-", 10), RequestedRange::Outside);
+        assert_eq!(parse("bytes=-0", 10), RequestedRange::Outside);
         for strange in ["bytes=3-1", "bytes=a-b", "lines=1-2", "bytes=0-1,3-4", "bytes=-", ""] {
-            assert_eq!(parse(strange, 10), Part::All, "{strange}");
+            assert_eq!(parse(strange, 10), RequestedRange::All, "{strange}");
         }
     }
 
     #[test]
-    fn answers_tell_which_part_they_are() {
-        let whole = Answer::new(200, "application/octet-stream", &b"0123456789"[..]);
-        let part = cut_out(whole.clone(), Some("bytes=2-4"));
+    fn partial_answers_contain_their_range() {
+        let whole = HttpAnswer::new(200, "application/octet-stream", &b"0123456789"[..]);
+        let part = answer_range(whole.clone(), Some("bytes=2-4"));
         assert_eq!((part.status, &part.body[..]), (206, &b"234"[..]));
         assert!(part.headers.contains(&("Content-Range", "bytes 2-4/10".to_owned())));
-        assert_eq!(cut_out(whole.clone(), Some("bytes=99-")).status, 416);
-        assert_eq!(cut_out(whole, None).status, 200);
+        assert_eq!(answer_range(whole.clone(), Some("bytes=99-")).status, 416);
+        assert_eq!(answer_range(whole, None).status, 200);
     }
 }

@@ -1,4 +1,4 @@
-//! The schematics that were posted, each a file in the lab's folder.
+//! Uploaded schematics, each a file in the lab's folder.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use talmox_talos_config::schematic::Schematic;
 
 const FOLDER: &str = "schematics";
 
-/// Found by their ids, which say what is in them.
+/// Schematics by id, which is a hash of the content.
 #[derive(Debug)]
 pub(super) struct Schematics {
     folder: Arc<Folder>,
@@ -17,7 +17,7 @@ pub(super) struct Schematics {
 }
 
 impl Schematics {
-    /// Those that the lab's folder has. A file that does not hold what its name says is passed over.
+    /// Loads the schematics of the lab's folder. A file whose content does not match its name is skipped.
     pub(super) fn open(folder: Arc<Folder>) -> io::Result<Self> {
         let known = Mutex::new(read(&folder)?);
         Ok(Self { folder, known })
@@ -27,7 +27,7 @@ impl Schematics {
         self.known().get(id).cloned()
     }
 
-    /// Keeps a schematic and gives its id.
+    /// Stores a schematic and returns its id.
     pub(super) fn put(&self, schematic: Schematic) -> io::Result<String> {
         let id = schematic.id();
         let mut known = self.known();

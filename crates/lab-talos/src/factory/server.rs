@@ -1,4 +1,4 @@
-//! HTTPS: the one listener that stands for all hosts that hand out images.
+//! HTTPS server that answers for all image hosts with one listener.
 
 use std::fmt;
 use std::io;
@@ -21,13 +21,13 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::Factory;
-use super::answer::Answer;
-use super::body::Outgoing;
+use super::answer::HttpAnswer;
+use super::body::ResponseBody;
 use super::route::Request;
 
-/// The most that a request may carry.
-const MOST: usize = 1 << 20;
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Maximum size of a request body.
+const MAX_BODY: usize = 1 << 20;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Server {
     pub listener: TcpListener,
@@ -42,51 +42,51 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves until it is told to stop.
+    /// Serves until `stop` becomes true.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 () = stopped(&mut stop) => return,
             };
-            // Out of sockets, for instance: the next attempt may go better.
+            // The system may be out of sockets; a later attempt can succeed.
             let Ok((socket, _)) = accepted else {
                 tokio::task::yield_now().await;
                 continue;
             };
             let (tls, factory) = (self.tls.clone(), Arc::clone(&self.factory));
-            tokio::spawn(converse(socket, tls, factory, stop.clone()));
+            tokio::spawn(serve_connection(socket, tls, factory, stop.clone()));
         }
     }
 }
 
-async fn converse(
+async fn serve_connection(
     socket: TcpStream,
     tls: TlsAcceptor,
     factory: Arc<Factory>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(socket)).await else { return };
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(socket)).await else { return };
     let service = service_fn(move |request| {
         let factory = Arc::clone(&factory);
         async move { respond(&factory, request).await }
     });
     let mut http = http1::Builder::new();
-    // Header names as Go writes them.
+    // Go capitalizes header names.
     let serving = http.title_case_headers(true).serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     tokio::select! {
-        // A connection that breaks is the client's to notice.
+        // The client notices a broken connection by itself.
         ended = serving.as_mut() => drop(ended),
         () = stopped(&mut stop) => {}
     }
 }
 
-/// An error is a connection that breaks without an answer.
+/// Answers a request; an error breaks the connection without an answer.
 async fn respond(
     factory: &Arc<Factory>,
     request: HttpRequest<Incoming>,
-) -> io::Result<Response<Outgoing>> {
+) -> io::Result<Response<ResponseBody>> {
     let (head, body) = request.into_parts();
     let header = |name| {
         let value = head.headers.get(name).and_then(|value| value.to_str().ok());
@@ -97,16 +97,18 @@ async fn respond(
     let method = head.method.as_str().to_owned();
     let path = decode(head.uri.path(), false);
     let sight = Sight { place: Place::Factory(&path), method: &method, ..Sight::default() };
-    let mut refused = None;
+    let mut rejected = None;
     let mut cut_after = false;
     let mut truncated = None;
     for action in factory.environment.faults.strike(&sight) {
         factory.hypervisor.carry_out(&action);
         match action {
-            Action::Refuse { status, message } => refused = Some(Answer::error(status, &message)),
+            Action::Refuse { status, message } => {
+                rejected = Some(HttpAnswer::error(status, &message));
+            }
             Action::Delay(time) => factory.environment.clock.sleep(time).await,
             Action::CutBefore => return Err(io::ErrorKind::ConnectionAborted.into()),
-            // Until the client hangs up, or the lab stops.
+            // Until the client disconnects or the lab stops.
             Action::Hang => return std::future::pending().await,
             Action::CutAfter => cut_after = true,
             Action::Truncate { percent } => truncated = Some(percent),
@@ -114,9 +116,9 @@ async fn respond(
         }
     }
     let is_head = method == "HEAD";
-    let answer = match (refused, collect(body, MOST).await) {
-        (Some(refused), _) => refused,
-        (None, None) => Answer::error(413, "Request Entity Too Large"),
+    let answer = match (rejected, collect(body, MAX_BODY).await) {
+        (Some(rejected), _) => rejected,
+        (None, None) => HttpAnswer::error(413, "Request Entity Too Large"),
         (None, Some(body)) => {
             let query = query(head.uri.query().unwrap_or_default());
             let request = Request { method, host, path, query, range: header(RANGE), body };
@@ -126,27 +128,27 @@ async fn respond(
     if cut_after {
         return Err(io::ErrorKind::ConnectionAborted.into());
     }
-    Ok(put_on_wire(answer, is_head, truncated))
+    Ok(to_response(answer, is_head, truncated))
 }
 
-fn put_on_wire(answer: Answer, is_head: bool, truncated: Option<u8>) -> Response<Outgoing> {
-    let Answer { status, headers, body } = answer;
+fn to_response(answer: HttpAnswer, is_head: bool, truncated: Option<u8>) -> Response<ResponseBody> {
+    let HttpAnswer { status, headers, body } = answer;
     let length = body.len();
     let outgoing = match truncated {
-        _ if is_head => Outgoing::whole(Bytes::new()),
+        _ if is_head => ResponseBody::whole(Bytes::new()),
         Some(percent) => {
-            // Never all of it, or nothing would be missing.
+            // At least one byte is always missing.
             let kept = (length * usize::from(percent) / 100).min(length.saturating_sub(1));
-            Outgoing::broken(body.slice(..kept))
+            ResponseBody::broken(body.slice(..kept))
         }
-        None => Outgoing::whole(body),
+        None => ResponseBody::whole(body),
     };
     let mut response = Response::new(outgoing);
     *response.status_mut() = status.try_into().unwrap_or_default();
     let own = response.headers_mut();
     own.insert(CONTENT_LENGTH, HeaderValue::from(length));
     for (name, value) in headers {
-        // A name that a client made up may hold what no header can.
+        // A file name from the request may contain characters that a header cannot.
         if let Ok(value) = HeaderValue::from_str(&value) {
             own.insert(name, value);
         }

@@ -1,22 +1,22 @@
-//! Ubuntu's cloud images, on the host that hands them out.
+//! Ubuntu cloud images and the server that provides them.
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use crate::image::{Arch, Scale, System, UbuntuImage};
 
 pub(super) const HOST: &str = "cloud-images.ubuntu.com";
-/// What `qemu-img` takes for clusters unless told otherwise.
+/// Default cluster size of `qemu-img`.
 const CLUSTER_BITS: u32 = 16;
 const SUMS: &str = "SHA256SUMS";
 
-/// Releases and their code names.
+/// Ubuntu releases and their code names.
 const RELEASES: [(&str, &str); 2] = [("22.04", "jammy"), ("24.04", "noble")];
 const ARCHES: [(Arch, &str); 2] = [(Arch::Amd64, "amd64"), (Arch::Arm64, "arm64")];
 
-/// `/noble/current/noble-server-cloudimg-amd64.img` and
+/// Answers `/noble/current/noble-server-cloudimg-amd64.img` and
 /// `/releases/24.04/release/ubuntu-24.04-server-cloudimg-amd64.img`, with `SHA256SUMS` beside them.
-pub(super) fn answer(path: &str) -> Answer {
+pub(super) fn answer(path: &str) -> HttpAnswer {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let release =
         |name: &str| RELEASES.iter().find(|(number, code)| *number == name || *code == name);
@@ -40,14 +40,14 @@ pub(super) fn answer(path: &str) -> Answer {
             let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{sum} *{}\n", name(arch))
         };
-        return Answer::new(200, "text/plain", ARCHES.map(line).concat());
+        return HttpAnswer::new(200, "text/plain", ARCHES.map(line).concat());
     }
     match ARCHES.iter().find(|(_, arch)| name(arch) == file) {
-        Some((arch, _)) => Answer::new(200, "application/octet-stream", image(*arch)),
+        Some((arch, _)) => HttpAnswer::new(200, "application/octet-stream", image(*arch)),
         None => not_found(),
     }
 }
 
-fn not_found() -> Answer {
-    Answer::error(404, "Not Found")
+fn not_found() -> HttpAnswer {
+    HttpAnswer::error(404, "Not Found")
 }

@@ -1,36 +1,36 @@
-//! The volume that platform nocloud reads: a CD or VFAT with the label `cidata`.
+//! Volume with the label `cidata` that the platform nocloud reads: an ISO or VFAT file system.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::disk_reader::DiskReader;
 use super::fat::Fat;
 use super::iso::Iso;
-use super::view::View;
 
-/// More than any machine config has.
-const MOST_BYTES: usize = 16 << 20;
-/// Of which four have a meaning.
-const MOST_FILES: usize = 32;
+/// Maximum size of a file, larger than any machine config.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of files; nocloud uses four.
+const MAX_FILES: usize = 32;
 
-/// The files of a volume that is labelled `cidata`; none if it is something else.
+/// Files of a volume with the label `cidata`; none for any other volume.
 pub fn cidata_files(path: &Path) -> Option<BTreeMap<String, Vec<u8>>> {
-    let mut view = View::open(path).ok()?;
-    if let Some(iso) = Iso::open(&mut view) {
+    let mut reader = DiskReader::open(path).ok()?;
+    if let Some(iso) = Iso::open(&mut reader) {
         let files =
-            iso.names().map(|name| (name.to_owned(), iso.file(&mut view, name, MOST_BYTES)));
+            iso.names().map(|name| (name.to_owned(), iso.file(&mut reader, name, MAX_BYTES)));
         return is_cidata(&iso.label).then(|| readable(files));
     }
-    let fat = Fat::open(&mut view)?;
-    let files = fat.names().map(|name| (name.to_owned(), fat.file(&mut view, name, MOST_BYTES)));
+    let fat = Fat::open(&mut reader)?;
+    let files = fat.names().map(|name| (name.to_owned(), fat.file(&mut reader, name, MAX_BYTES)));
     is_cidata(&fat.label).then(|| readable(files))
 }
 
-/// Talos looks for these two and no others.
+/// Whether this is one of the two spellings of the label that Talos accepts.
 fn is_cidata(label: &str) -> bool {
     label == "cidata" || label == "CIDATA"
 }
 
-/// What cannot be read is as good as not there.
+/// Files that can be read; the others are omitted.
 fn readable(files: impl Iterator<Item = (String, Option<Vec<u8>>)>) -> BTreeMap<String, Vec<u8>> {
-    files.take(MOST_FILES).filter_map(|(name, content)| Some((name, content?))).collect()
+    files.take(MAX_FILES).filter_map(|(name, content)| Some((name, content?))).collect()
 }

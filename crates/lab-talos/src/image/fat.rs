@@ -1,33 +1,33 @@
-//! VFAT: the root folder of a FAT12, FAT16 or FAT32 file system.
+//! VFAT: root folder of a FAT12, FAT16 or FAT32 file system.
 
 use std::collections::BTreeMap;
 
-use super::little::little;
-use super::view::View;
+use super::disk_reader::DiskReader;
+use super::little_endian::read_le;
 
 const ENTRY: usize = 32;
-const MOST_FOLDER: usize = 1 << 20;
+const MAX_FOLDER: usize = 1 << 20;
 
 const IS_LABEL: u8 = 0x08;
 const IS_FOLDER: u8 = 0x10;
-/// Attributes that no file has together: a piece of a long name.
+/// Attribute combination that marks a part of a long file name.
 const IS_LONG_NAME: u8 = 0x0f;
 
-/// A file system's label, and where its files begin.
+/// Label and files of a FAT file system.
 #[derive(Debug)]
 pub(super) struct Fat {
     pub(super) label: String,
-    shape: Shape,
+    layout: FatLayout,
     files: BTreeMap<String, (u64, u64)>,
 }
 
-/// How the file system is laid out; places are in bytes.
+/// Layout of the file system; positions are in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct FatLayout {
     cluster: u64,
     clusters: u64,
     fat: u64,
-    /// Of a number in the allocation table.
+    /// Width of an entry of the allocation table in bits.
     bits: u64,
     root: u64,
     root_length: u64,
@@ -35,14 +35,14 @@ struct Shape {
 }
 
 impl Fat {
-    pub(super) fn open(view: &mut View) -> Option<Self> {
-        let boot = view.read(0, 512).ok()?;
-        let shape = Shape::read(&boot)?;
-        let (root, extended) = if shape.bits == 32 {
-            (shape.chain(view, little(&boot, 44, 4), MOST_FOLDER)?, 66)
+    pub(super) fn open(reader: &mut DiskReader) -> Option<Self> {
+        let boot = reader.read(0, 512).ok()?;
+        let layout = FatLayout::read(&boot)?;
+        let (root, extended) = if layout.bits == 32 {
+            (layout.chain(reader, read_le(&boot, 44, 4), MAX_FOLDER)?, 66)
         } else {
-            let length = usize::try_from(shape.root_length).ok()?.min(MOST_FOLDER);
-            (view.read(shape.root, length).ok()?, 38)
+            let length = usize::try_from(layout.root_length).ok()?.min(MAX_FOLDER);
+            (reader.read(layout.root, length).ok()?, 38)
         };
         let mut label = match boot[extended] {
             0x29 => text(&boot[extended + 5..extended + 16]),
@@ -55,7 +55,7 @@ impl Fat {
             match entry[0] {
                 0 => break,
                 0xe5 => long_name.clear(),
-                _ if attributes == IS_LONG_NAME => long_name.push(long_piece(entry)),
+                _ if attributes == IS_LONG_NAME => long_name.push(long_name_part(entry)),
                 _ => {
                     long_name.reverse();
                     let long = String::from_utf16_lossy(&long_name.concat());
@@ -64,23 +64,23 @@ impl Fat {
                         label = text(&entry[..11]);
                     } else if attributes & IS_FOLDER == 0 {
                         let name = if long.is_empty() { short_name(entry) } else { long };
-                        let first = little(entry, 20, 2) << 16 | little(entry, 26, 2);
-                        files.insert(name, (first, little(entry, 28, 4)));
+                        let first = read_le(entry, 20, 2) << 16 | read_le(entry, 26, 2);
+                        files.insert(name, (first, read_le(entry, 28, 4)));
                     }
                 }
             }
         }
-        Some(Self { label, shape, files })
+        Some(Self { label, layout, files })
     }
 
-    /// What a file holds, if it is there and not too large to be looked at.
-    pub(super) fn file(&self, view: &mut View, name: &str, most: usize) -> Option<Vec<u8>> {
+    /// Content of a file; none if it does not exist or is larger than `most`.
+    pub(super) fn file(&self, reader: &mut DiskReader, name: &str, most: usize) -> Option<Vec<u8>> {
         let (first, length) = *self.files.get(name)?;
         let length = usize::try_from(length).ok().filter(|length| *length <= most)?;
         if length == 0 {
             return Some(vec![]);
         }
-        let mut bytes = self.shape.chain(view, first, length)?;
+        let mut bytes = self.layout.chain(reader, first, length)?;
         bytes.truncate(length);
         (bytes.len() == length).then_some(bytes)
     }
@@ -90,19 +90,19 @@ impl Fat {
     }
 }
 
-impl Shape {
-    /// None for what is no FAT.
+impl FatLayout {
+    /// Parses the boot sector; none if it is not a FAT file system.
     fn read(boot: &[u8]) -> Option<Self> {
         if boot[510..] != [0x55, 0xaa] || !matches!(boot[0], 0xeb | 0xe9) {
             return None;
         }
-        let either = |short, long| match little(boot, short, 2) {
-            0 => little(boot, long, 4),
+        let either = |short, long| match read_le(boot, short, 2) {
+            0 => read_le(boot, long, 4),
             number => number,
         };
-        let sector = little(boot, 11, 2);
-        let per_cluster = little(boot, 13, 1);
-        let fats = little(boot, 16, 1);
+        let sector = read_le(boot, 11, 2);
+        let per_cluster = read_le(boot, 13, 1);
+        let fats = read_le(boot, 16, 1);
         let fat_sectors = either(22, 36);
         let is_sane = matches!(sector, 512 | 1024 | 2048 | 4096)
             && per_cluster.is_power_of_two()
@@ -111,8 +111,8 @@ impl Shape {
         if !is_sane {
             return None;
         }
-        let reserved = little(boot, 14, 2);
-        let root_length = little(boot, 17, 2) * ENTRY as u64;
+        let reserved = read_le(boot, 14, 2);
+        let root_length = read_le(boot, 17, 2) * ENTRY as u64;
         let root = reserved + fats * fat_sectors;
         let data = root + root_length.div_ceil(sector);
         let clusters = either(19, 32).checked_sub(data)? / per_cluster;
@@ -132,21 +132,21 @@ impl Shape {
         })
     }
 
-    /// The bytes of a chain of clusters, until there are enough of them.
-    fn chain(&self, view: &mut View, first: u64, enough: usize) -> Option<Vec<u8>> {
+    /// Bytes of a chain of clusters, at least `enough` of them.
+    fn chain(&self, reader: &mut DiskReader, first: u64, enough: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![];
         let mut cluster = first;
         while (2..self.clusters + 2).contains(&cluster) && bytes.len() < enough {
             let at = self.data + (cluster - 2) * self.cluster;
-            bytes.extend(view.read(at, usize::try_from(self.cluster).ok()?).ok()?);
-            cluster = self.next(view, cluster)?;
+            bytes.extend(reader.read(at, usize::try_from(self.cluster).ok()?).ok()?);
+            cluster = self.next(reader, cluster)?;
         }
         Some(bytes)
     }
 
-    fn next(&self, view: &mut View, cluster: u64) -> Option<u64> {
+    fn next(&self, reader: &mut DiskReader, cluster: u64) -> Option<u64> {
         let bit = cluster * self.bits;
-        let number = little(&view.read(self.fat + bit / 8, 4).ok()?, 0, 4);
+        let number = read_le(&reader.read(self.fat + bit / 8, 4).ok()?, 0, 4);
         Some(match self.bits {
             12 => number >> (bit % 8) & 0xfff,
             16 => number & 0xffff,
@@ -155,13 +155,13 @@ impl Shape {
     }
 }
 
-fn long_piece(entry: &[u8]) -> Vec<u16> {
+fn long_name_part(entry: &[u8]) -> Vec<u16> {
     let units = [&entry[1..11], &entry[14..26], &entry[28..32]].concat();
     let units = units.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     units.take_while(|unit| *unit != 0 && *unit != 0xffff).collect()
 }
 
-/// A name of eight and three letters; two bits tell which of them are small.
+/// Short name with eight and three characters; two flag bits mark lower case.
 fn short_name(entry: &[u8]) -> String {
     let part = |bytes, is_small| {
         let part = text(bytes);

@@ -1,40 +1,40 @@
-//! The table of partitions: GUID partition tables, behind a protective MBR.
+//! GUID partition table with a protective MBR.
 
 use flate2::Crc;
 
-use super::little::little;
-use super::sparse::Sparse;
-use super::view::View;
+use super::disk_reader::DiskReader;
+use super::little_endian::read_le;
+use super::sparse::SparseDisk;
 
 pub(super) const SECTOR: u64 = 512;
-/// Partitions begin and end at whole MiB.
+/// Alignment of partitions: 1 MiB.
 pub(super) const MIB: u64 = 1 << 20;
 const ENTRIES: u32 = 128;
 const ENTRY: usize = 128;
-/// The sectors that the entries take.
+/// Number of sectors of the partition entries.
 const TABLE: u64 = 32;
-/// What a table may claim to have; more is nonsense.
-const MOST_ENTRIES: u64 = 1024;
+/// Maximum number of entries that a valid table has.
+const MAX_ENTRIES: u64 = 1024;
 
-/// A partition that is to be made.
+/// Partition to create.
 #[derive(Clone, Debug)]
-pub(super) struct Partition {
+pub(super) struct NewPartition {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: PartitionType,
     pub(super) size: u64,
-    /// What it begins with.
+    /// First bytes of the partition.
     pub(super) content: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum PartitionType {
     Efi,
     BiosBoot,
     Linux,
 }
 
-impl Kind {
-    /// As it stands on the disk: the first three parts are turned around.
+impl PartitionType {
+    /// Type GUID in its on-disk byte order: the first three fields are little-endian.
     fn guid(self) -> [u8; 16] {
         let (start, end): ((u32, u16, u16), [u8; 8]) = match self {
             Self::Efi => ((0xc12a_7328, 0xf81f, 0x11d2), *b"\xba\x4b\x00\xa0\xc9\x3e\xc9\x3b"),
@@ -50,14 +50,14 @@ impl Kind {
     }
 }
 
-/// A disk with these partitions, one behind the other. `seed` makes its ids its own. It is as large
-/// as `size`, or as large as it must be.
-pub(super) fn disk(size: Option<u64>, partitions: Vec<Partition>, seed: &[u8]) -> Sparse {
+/// Disk with these consecutive partitions. `seed` determines the GUIDs. The size is `size`, or the minimum that the
+/// partitions need.
+pub(super) fn disk(size: Option<u64>, partitions: Vec<NewPartition>, seed: &[u8]) -> SparseDisk {
     let needed = partitions.iter().map(|partition| partition.size).sum::<u64>() + 2 * MIB;
     let size = size.unwrap_or(needed).max(needed);
     let sectors = size / SECTOR;
     let mut entries = vec![];
-    let mut pieces = vec![];
+    let mut ranges = vec![];
     let mut next = MIB;
     for (number, partition) in partitions.into_iter().enumerate() {
         let last = (next + partition.size) / SECTOR - 1;
@@ -70,7 +70,7 @@ pub(super) fn disk(size: Option<u64>, partitions: Vec<Partition>, seed: &[u8]) -
         entry.resize(ENTRY, 0);
         entries.extend(entry);
         if !partition.content.is_empty() {
-            pieces.push((next, partition.content));
+            ranges.push((next, partition.content));
         }
         next += partition.size;
     }
@@ -80,12 +80,12 @@ pub(super) fn disk(size: Option<u64>, partitions: Vec<Partition>, seed: &[u8]) -
     let first = [protective(sectors), header(1, sectors - 1, 2), entries.clone()].concat();
     let table = sectors - 1 - TABLE;
     let last = [entries.clone(), header(sectors - 1, 1, table)].concat();
-    pieces.push((0, first));
-    pieces.push((table * SECTOR, last));
-    Sparse { size: sectors * SECTOR, pieces }
+    ranges.push((0, first));
+    ranges.push((table * SECTOR, last));
+    SparseDisk { size: sectors * SECTOR, ranges }
 }
 
-/// A GUID of the random kind.
+/// Random GUID (version 4) derived from the seed.
 fn unique(seed: &[u8], number: usize) -> [u8; 16] {
     let text = [seed, number.to_string().as_bytes()].concat();
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
@@ -96,7 +96,7 @@ fn unique(seed: &[u8], number: usize) -> [u8; 16] {
     guid
 }
 
-/// Tells programs that know no GPT that the disk is taken.
+/// Protective MBR, which shows the disk as used to programs without GPT support.
 fn protective(sectors: u64) -> Vec<u8> {
     let mut sector = vec![0; 446];
     sector.extend([0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff]);
@@ -139,20 +139,20 @@ fn crc(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Where the partitions of a disk begin, in bytes; none if it has no table.
-pub(super) fn starts(view: &mut View) -> Vec<u64> {
-    let Ok(header) = view.read(SECTOR, 512) else { return vec![] };
+/// Start positions of the partitions in bytes; empty if there is no table.
+pub(super) fn starts(reader: &mut DiskReader) -> Vec<u64> {
+    let Ok(header) = reader.read(SECTOR, 512) else { return vec![] };
     if !header.starts_with(b"EFI PART") {
         return vec![];
     }
-    let table = little(&header, 72, 8).saturating_mul(SECTOR);
-    let count = little(&header, 80, 4).min(MOST_ENTRIES);
-    let length = usize::try_from(little(&header, 84, 4)).unwrap_or_default();
+    let table = read_le(&header, 72, 8).saturating_mul(SECTOR);
+    let count = read_le(&header, 80, 4).min(MAX_ENTRIES);
+    let length = usize::try_from(read_le(&header, 84, 4)).unwrap_or_default();
     if !(ENTRY..=4096).contains(&length) {
         return vec![];
     }
     let count = usize::try_from(count).unwrap_or_default();
-    let Ok(entries) = view.read(table, count * length) else { return vec![] };
+    let Ok(entries) = reader.read(table, count * length) else { return vec![] };
     let used = entries.chunks(length).filter(|entry| entry[..16].iter().any(|byte| *byte != 0));
-    used.map(|entry| little(entry, 32, 8).saturating_mul(SECTOR)).collect()
+    used.map(|entry| read_le(entry, 32, 8).saturating_mul(SECTOR)).collect()
 }

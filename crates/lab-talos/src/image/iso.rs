@@ -1,18 +1,18 @@
-//! ISO 9660: the root folder of a CD, read as Linux does.
+//! ISO 9660: root folder of a CD, read as Linux does.
 //!
-//! Names are Joliet's if there are any, else Rock Ridge's, else the plain ones in lower case.
+//! File names come from Joliet if present, else from Rock Ridge, else they are the plain names in lower case.
 
 use std::collections::BTreeMap;
 
-use super::little::little;
-use super::view::View;
+use super::disk_reader::DiskReader;
+use super::little_endian::read_le;
 
 const SECTOR: u64 = 2048;
 const FIRST_DESCRIPTOR: u64 = 16;
-const MOST_DESCRIPTORS: u64 = 32;
-const MOST_FOLDER: u64 = 1 << 20;
+const MAX_DESCRIPTORS: u64 = 32;
+const MAX_FOLDER: u64 = 1 << 20;
 
-/// A CD's label, and where its files are.
+/// Label and file positions of a CD.
 #[derive(Debug)]
 pub(super) struct Iso {
     pub(super) label: String,
@@ -26,11 +26,11 @@ struct Extent {
 }
 
 impl Iso {
-    pub(super) fn open(view: &mut View) -> Option<Self> {
+    pub(super) fn open(reader: &mut DiskReader) -> Option<Self> {
         let mut primary = None;
         let mut joliet = None;
-        for number in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + MOST_DESCRIPTORS {
-            let descriptor = view.read(number * SECTOR, 2048).ok()?;
+        for number in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + MAX_DESCRIPTORS {
+            let descriptor = reader.read(number * SECTOR, 2048).ok()?;
             if descriptor.get(1..6) != Some(b"CD001") {
                 break;
             }
@@ -44,20 +44,20 @@ impl Iso {
         let primary = primary?;
         let label = String::from_utf8_lossy(&primary[40..72]).trim_end().to_owned();
         let files = match &joliet {
-            Some(joliet) => folder(view, joliet, true)?,
-            None => folder(view, &primary, false)?,
+            Some(joliet) => folder(reader, joliet, true)?,
+            None => folder(reader, &primary, false)?,
         };
         Some(Self { label, files })
     }
 
-    /// What a file holds, if it is there and not too large to be looked at.
-    pub(super) fn file(&self, view: &mut View, name: &str, most: usize) -> Option<Vec<u8>> {
+    /// Content of a file; none if it does not exist or is larger than `most`.
+    pub(super) fn file(&self, reader: &mut DiskReader, name: &str, most: usize) -> Option<Vec<u8>> {
         let extent = self.files.get(name)?;
         let length = usize::try_from(extent.length).ok().filter(|length| *length <= most)?;
-        if extent.at.checked_add(extent.length)? > view.size() {
+        if extent.at.checked_add(extent.length)? > reader.size() {
             return None;
         }
-        view.read(extent.at, length).ok()
+        reader.read(extent.at, length).ok()
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -69,12 +69,16 @@ fn is_joliet(descriptor: &[u8]) -> bool {
     matches!(&descriptor[88..91], b"%/@" | b"%/C" | b"%/E")
 }
 
-/// The files of the root folder that a descriptor points to.
-fn folder(view: &mut View, descriptor: &[u8], joliet: bool) -> Option<BTreeMap<String, Extent>> {
+/// Files of the root folder that a volume descriptor refers to.
+fn folder(
+    reader: &mut DiskReader,
+    descriptor: &[u8],
+    joliet: bool,
+) -> Option<BTreeMap<String, Extent>> {
     let Extent { at, length } = extent(&descriptor[156..190]);
-    let folder = view.read(at, usize::try_from(length.min(MOST_FOLDER)).ok()?).ok()?;
+    let folder = reader.read(at, usize::try_from(length.min(MAX_FOLDER)).ok()?).ok()?;
     let mut files = BTreeMap::new();
-    // Entries do not reach from one sector into the next.
+    // Directory entries do not cross sector boundaries.
     for sector in folder.chunks(2048) {
         let mut rest = sector;
         while let Some((entry, more)) = next_entry(rest) {
@@ -95,7 +99,7 @@ fn next_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn extent(entry: &[u8]) -> Extent {
-    Extent { at: little(entry, 2, 4) * SECTOR, length: little(entry, 10, 4) }
+    Extent { at: read_le(entry, 2, 4) * SECTOR, length: read_le(entry, 10, 4) }
 }
 
 fn name(entry: &[u8], joliet: bool) -> String {
@@ -114,7 +118,7 @@ fn name(entry: &[u8], joliet: bool) -> String {
     name.strip_suffix('.').unwrap_or(name).to_owned()
 }
 
-/// The long name among the fields behind an entry's own.
+/// Long file name from the Rock Ridge fields of a directory entry.
 fn rock_ridge(mut fields: &[u8]) -> Option<String> {
     let mut name = vec![];
     while fields.len() > 4 {

@@ -1,18 +1,18 @@
-//! Images of disks and CDs, and what a machine finds in them: which system boots from them, and what cloud-init left there.
+//! Disk and CD images, and their content: the bootable system and the cidata files.
 //!
-//! The bytes are read as a guest would read them, whatever format they are kept in.
+//! The bytes are read as a guest would read them, regardless of the image format.
 
 mod cidata;
+mod descriptor;
+mod disk_reader;
 mod fat;
 mod gpt;
 mod iso;
 mod layout;
-mod little;
-mod note;
+mod little_endian;
 mod sparse;
 #[cfg(test)]
 mod tests;
-mod view;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ use talmox_talos_config::schematic::Schematic;
 pub use cidata::cidata_files;
 pub(crate) use layout::Scale;
 
-/// What boots from a disk or CD.
-#[expect(clippy::large_enum_variant, reason = "there is never more than one for a machine")]
+/// Operating system that boots from a disk or CD.
+#[expect(clippy::large_enum_variant, reason = "a machine has at most one")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum System {
     Talos(TalosImage),
@@ -33,22 +33,22 @@ pub enum System {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TalosImage {
-    /// `v1.13.6`.
+    /// Version with leading `v`, such as `v1.13.6`.
     pub version: String,
     pub platform: Platform,
     pub schematic_id: String,
     pub schematic: Schematic,
     pub secureboot: bool,
     pub medium: Medium,
-    /// The values of META that the image comes with.
+    /// Initial META values of the image.
     pub meta: BTreeMap<u8, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UbuntuImage {
-    /// `24.04`.
+    /// Release number, such as `24.04`.
     pub release: String,
-    /// `noble`.
+    /// Code name, such as `noble`.
     pub codename: String,
 }
 
@@ -58,14 +58,14 @@ pub enum Platform {
     Metal,
 }
 
-/// What Talos was booted from: an ISO is not installed yet.
+/// Medium that Talos was booted from: an installed disk or an ISO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Medium {
     Disk,
     Iso,
 }
 
-/// What machine code an image has. The lab's machines are all amd64.
+/// CPU architecture of an image. All machines of the lab are amd64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Arch {
     Amd64,
@@ -73,9 +73,9 @@ pub(crate) enum Arch {
 }
 
 impl System {
-    /// The system in a file: a raw disk, qcow2, or an ISO. None if nothing boots from it.
+    /// System in an image file (raw, qcow2 or ISO). None if the image is not bootable.
     pub fn read(path: &Path) -> Option<Self> {
-        let (system, arch) = note::find(&mut view::View::open(path).ok()?)?;
+        let (system, arch) = descriptor::find(&mut disk_reader::DiskReader::open(path).ok()?)?;
         (arch == Arch::Amd64).then_some(system)
     }
 }

@@ -1,25 +1,25 @@
-//! Disks that are mostly zeros, and the files that they become.
+//! Sparse disks and their conversion to image files.
 
 use std::collections::BTreeMap;
 
-/// A disk of which only some places were written.
+/// Disk of which only some ranges were written; the rest is zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sparse {
-    /// What a guest sees, in bytes.
+pub(crate) struct SparseDisk {
+    /// Size in bytes that a guest sees.
     pub(crate) size: u64,
-    /// Places and what is there. They do not overlap.
-    pub(super) pieces: Vec<(u64, Vec<u8>)>,
+    /// Written ranges: position and content. They do not overlap.
+    pub(super) ranges: Vec<(u64, Vec<u8>)>,
 }
 
-/// In an entry of a table: what it points to belongs to this entry alone.
+/// Flag of a qcow2 table entry: the cluster has a reference count of one.
 const COPIED: u64 = 1 << 63;
 const HEADER: usize = 104;
 
-impl Sparse {
-    /// All of it.
+impl SparseDisk {
+    /// Raw image of the whole disk.
     pub(crate) fn to_raw(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.size).unwrap_or_default()];
-        for (at, piece) in &self.pieces {
+        for (at, piece) in &self.ranges {
             let at = usize::try_from(*at).unwrap_or(usize::MAX);
             if let Some(place) = bytes.get_mut(at..at.saturating_add(piece.len())) {
                 place.copy_from_slice(piece);
@@ -28,10 +28,10 @@ impl Sparse {
         bytes
     }
 
-    /// As qcow2, version 3, with clusters of `1 << bits` bytes.
+    /// Image in qcow2 version 3, with clusters of `1 << bits` bytes.
     ///
-    /// The file is: header, table of the reference counts, the counts, the upper table, then each
-    /// lower table with what it points to. One block of counts is enough for what the lab makes.
+    /// The file consists of the header, the refcount table, one refcount block, the L1 table, and each L2 table
+    /// followed by its data clusters. One refcount block is enough for the images of the lab.
     pub(crate) fn to_qcow2(&self, bits: u32) -> Vec<u8> {
         let cluster = 1_usize << bits;
         let per_table = 1_u64 << (bits - 3);
@@ -65,10 +65,10 @@ impl Sparse {
         clusters.concat()
     }
 
-    /// The clusters that hold something, by number.
+    /// Clusters that contain data, by number.
     fn clusters(&self, cluster: usize) -> BTreeMap<u64, Vec<u8>> {
         let mut found = BTreeMap::new();
-        for (at, piece) in &self.pieces {
+        for (at, piece) in &self.ranges {
             let (mut at, mut rest) = (*at, piece.as_slice());
             while !rest.is_empty() {
                 let within = usize::try_from(at % cluster as u64).unwrap_or_default();

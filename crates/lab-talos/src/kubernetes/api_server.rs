@@ -1,4 +1,4 @@
-//! The API server of one control plane: its certificate, and where it listens.
+//! API server of one control plane: its certificate and its listeners.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,53 +17,53 @@ use tokio::task::JoinSet;
 
 use super::server_host::ServerNode;
 use crate::config::Facts;
-use crate::real::RealCluster;
+use crate::loopback_network::Incoming;
+use crate::real_kubernetes::RealCluster;
 use crate::simulation::Simulation;
 use crate::talos_state::Membership;
-use crate::wire::Incoming;
 
 pub(crate) const PORT: u16 = 6443;
 
-/// An API server that runs, and is known to the cluster. All of that ends with it.
-pub(super) struct Running {
+/// Running API server that is registered in the cluster; dropping it stops and deregisters it.
+pub(super) struct RunningApiServer {
     simulation: Arc<Simulation>,
     cluster: u64,
     vmid: u32,
-    _listening: Vec<Listening>,
-    pub(super) behind: Behind,
+    _listening: Vec<BackendListener>,
+    pub(super) backend: ApiBackend,
 }
 
-/// What answers on the addresses of a control plane.
+/// Server behind the addresses of a control plane.
 #[derive(Clone, Debug)]
-pub(crate) enum Behind {
+pub(crate) enum ApiBackend {
     Simulated(ApiServer),
-    /// While etcd does not answer, nobody is let through.
+    /// Real kube-apiserver; connections are only accepted while etcd answers.
     Real(Arc<RealCluster>, watch::Receiver<Memory>),
 }
 
-/// An address that is answered on, until this is dropped.
+/// Listener on an address, closed when this value is dropped.
 #[derive(Debug)]
-pub(crate) enum Listening {
+pub(crate) enum BackendListener {
     Simulated { _server: KubeServer },
     Real { _relay: JoinSet<()> },
 }
 
-impl Behind {
-    pub(crate) fn listen(&self, incoming: Incoming) -> Listening {
+impl ApiBackend {
+    pub(crate) fn listen(&self, incoming: Incoming) -> BackendListener {
         match self {
             Self::Simulated(server) => {
-                Listening::Simulated { _server: serve_at(incoming, server.clone()) }
+                BackendListener::Simulated { _server: serve_at(incoming, server.clone()) }
             }
             Self::Real(cluster, memory) => {
                 let mut relaying = JoinSet::new();
                 relaying.spawn(relay(incoming, cluster.port, memory.clone()));
-                Listening::Real { _relay: relaying }
+                BackendListener::Real { _relay: relaying }
             }
         }
     }
 }
 
-/// Passes connections on as they are. All of them end when etcd does not answer any more.
+/// Forwards connections unchanged. All of them are closed when etcd stops answering.
 async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Memory>) {
     let mut connections = JoinSet::new();
     loop {
@@ -83,40 +83,42 @@ async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Me
         }
         connections.spawn(async move {
             if let Ok(mut inside) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
-                // However it ends, both sides notice.
+                // Both sides notice how the connection ends.
                 copy_bidirectional(&mut outside, &mut inside).await.ok();
             }
         });
     }
 }
 
-/// What an API server is started with; where this changes, it starts anew.
+/// Start parameters of an API server, which restarts when they change.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Start {
+pub(super) struct StartParameters {
     pub(super) image: String,
     pub(super) version: u64,
-    /// Those of the node itself. Where clients find them in the lab is nothing that an API server knows.
+    /// Host names and addresses of the node. Loopback addresses of the lab are not included.
     pub(super) names: BTreeSet<String>,
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// Starts it on all addresses of the node.
+/// Starts an API server on all addresses of the node.
 pub(super) fn start(
     simulation: &Arc<Simulation>,
     (membership, vmid): (Membership, u32),
-    start: &Start,
+    start: &StartParameters,
     facts: &Facts,
     store: &Arc<KubeStore>,
     memory: watch::Receiver<Memory>,
-) -> Result<Running, String> {
-    let mut doors = vec![];
+) -> Result<RunningApiServer, String> {
+    let mut listeners = vec![];
     for address in &start.addresses {
-        doors.push(simulation.wire.answer(*address, PORT, vmid).map_err(|e| e.to_string())?);
+        listeners.push(
+            simulation.loopback_network.serve(*address, PORT, vmid).map_err(|e| e.to_string())?,
+        );
     }
-    let names = reachable(simulation, facts, &start.names);
-    let behind = if let Some(programs) = &simulation.settings.real {
+    let names = with_loopback_addresses(simulation, facts, &start.names);
+    let backend = if let Some(programs) = &simulation.settings.real {
         let cluster = simulation.real.of(programs, membership.cluster, facts, &names)?;
-        Behind::Real(cluster, memory)
+        ApiBackend::Real(cluster, memory)
     } else {
         let tls = certificate(simulation, facts, &names)?;
         let version = start.image.rsplit_once(':').map_or("v0.0.0", |(_, tag)| tag);
@@ -124,9 +126,9 @@ pub(super) fn start(
         store.admit_pods_by(&facts.admission_control, &version);
         let host = Arc::new(ServerNode { simulation: Arc::clone(simulation), vmid });
         let store = Arc::clone(store);
-        Behind::Simulated(ApiServer { store, tls, version, memory, host: Some(host) })
+        ApiBackend::Simulated(ApiServer { store, tls, version, memory, host: Some(host) })
     };
-    let listening = doors.into_iter().map(|incoming| behind.listen(incoming)).collect();
+    let listening = listeners.into_iter().map(|incoming| backend.listen(incoming)).collect();
     let first = start.addresses.first().copied();
     simulation.change(|talos| {
         if let (Some(cluster), Some(first)) = (talos.etcds.get_mut(&membership.cluster), first) {
@@ -134,14 +136,14 @@ pub(super) fn start(
         }
     });
     let (simulation, cluster) = (Arc::clone(simulation), membership.cluster);
-    let running = Running { simulation, cluster, vmid, _listening: listening, behind };
-    running.tell_cluster();
+    let running = RunningApiServer { simulation, cluster, vmid, _listening: listening, backend };
+    running.update_endpoints();
     Ok(running)
 }
 
-impl Running {
-    /// The service `kubernetes` leads to all API servers that run.
-    fn tell_cluster(&self) {
+impl RunningApiServer {
+    /// Updates the endpoints of the service `kubernetes` to all running API servers.
+    fn update_endpoints(&self) {
         let servers = self.simulation.look(|talos| {
             let cluster = talos.etcds.get(&self.cluster)?;
             let addresses = cluster.api_servers.values().map(ToString::to_string);
@@ -154,18 +156,18 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningApiServer {
     fn drop(&mut self) {
         self.simulation.change(|talos| {
             if let Some(cluster) = talos.etcds.get_mut(&self.cluster) {
                 cluster.api_servers.remove(&self.vmid);
             }
         });
-        self.tell_cluster();
+        self.update_endpoints();
     }
 }
 
-/// All names that the certificate has to have: those of the cluster, and of this node.
+/// All names of the server certificate: those of the cluster and those of this node.
 pub(super) fn names(facts: &Facts, hostname: &str, addresses: &[IpAddr]) -> BTreeSet<String> {
     let domain = &facts.dns_domain;
     let mut names: BTreeSet<String> =
@@ -183,20 +185,24 @@ pub(super) fn names(facts: &Facts, hostname: &str, addresses: &[IpAddr]) -> BTre
     names
 }
 
-/// With the loopback addresses by way of which clients of the lab come: for shared addresses too, which
-/// nobody answers on yet.
-fn reachable(simulation: &Simulation, facts: &Facts, names: &BTreeSet<String>) -> BTreeSet<String> {
+/// Certificate names plus the loopback addresses by which clients outside reach them, also those of virtual IPs that
+/// are not active yet.
+fn with_loopback_addresses(
+    simulation: &Simulation,
+    facts: &Facts,
+    names: &BTreeSet<String>,
+) -> BTreeSet<String> {
     let endpoint = facts.endpoint.iter().filter_map(|(host, _)| host.parse().ok());
-    for shared in facts.vips().chain(endpoint) {
-        // What loopback cannot stand for, nobody comes by.
-        simulation.wire.prepare(shared).ok();
+    for address in facts.vips().chain(endpoint) {
+        // An address without a loopback address cannot be reached by clients.
+        simulation.loopback_network.prepare(address).ok();
     }
-    let loopback = |name: &String| simulation.wire.loopback(name.parse().ok()?);
+    let loopback = |name: &String| simulation.loopback_network.loopback_address(name.parse().ok()?);
     let more = names.iter().filter_map(loopback).map(|address| address.to_string());
     names.iter().cloned().chain(more).collect()
 }
 
-/// The first address of a subnet, which the service `kubernetes` has.
+/// First address of a subnet, which is that of the service `kubernetes`.
 fn first_address(subnet: &str) -> Option<String> {
     let (address, _) = subnet.split_once('/')?;
     let number = u32::from(address.parse::<Ipv4Addr>().ok()?);
@@ -214,7 +220,7 @@ fn certificate(
         Ok(address) => AltName::Ip(address),
         Err(_) => AltName::Dns(name.clone()),
     });
-    // A lab whose time runs ahead still shows certificates that clients outside believe.
+    // The earlier of lab time and real time, so that clients outside the lab accept the certificate.
     let now = simulation.clock().unix().min(Clock::real().unix());
     let now = UnixTime::from_seconds(i64::try_from(now).unwrap_or(i64::MAX));
     let backdated = now.minus(Duration::from_hours(1));

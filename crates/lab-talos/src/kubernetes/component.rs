@@ -1,4 +1,4 @@
-//! What a control plane runs beside etcd, and how often its settings changed.
+//! Control plane components besides etcd, with the versions of their settings.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use crate::config::Facts;
 
-/// The API server, the controller manager and the scheduler of one node, by their ids.
+/// API server, controller manager and scheduler of one node, by id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Components(pub(crate) BTreeMap<&'static str, Component>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Component {
     pub(crate) image: String,
-    /// All settings that end up in the pod.
+    /// All settings that the pod depends on.
     settings: Value,
-    /// Grows with each change: the version of the resource, and the annotation of the pod.
+    /// Number that increases with each change: version of the resource and annotation of the pod.
     pub(crate) version: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 
 impl Components {
-    /// What the config wants, counted on from what was before.
+    /// Components of a new config; the version of each changed component is increased.
     pub(crate) fn next(&self, facts: &Facts) -> Self {
         let common = json!([facts.pod_subnets, facts.service_subnets, facts.dns_domain]);
         let all = [

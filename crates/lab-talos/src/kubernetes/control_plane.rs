@@ -1,5 +1,5 @@
-//! A control plane beside its etcd member: the API server, the controllers while it leads, and the
-//! manifests that a cluster begins with.
+//! Control plane components of a node besides etcd: the API server, the controllers while the node is the leader, and
+//! the bootstrap manifests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use talmox_lab_environment::Work;
 use talmox_lab_kube::{KubeStore, Memory, control};
 use tokio::sync::watch;
 
-use super::api_server::{self, Behind, Start};
+use super::api_server::{self, ApiBackend, StartParameters};
 use super::component::API_SERVER;
 use super::manifest;
-use crate::config::Applied;
+use crate::config::AppliedConfig;
 use crate::simulation::Simulation;
 use crate::talos_state::{Membership, TalosState};
-use crate::{etcd, real, vip};
+use crate::{etcd, real_kubernetes, vip};
 
-/// How long it is before an API server that cannot start is started again.
-const BACK_OFF: Duration = Duration::from_secs(10);
+/// Delay before an API server that failed to start is started again.
+const RESTART_DELAY: Duration = Duration::from_secs(10);
 
-/// Runs all of it, for as long as the node does.
+/// Runs the components until the node stops.
 pub(crate) async fn run_control_plane(simulation: Arc<Simulation>, vmid: u32, boot: u64) {
-    // What the shared address leads to, while there is an API server.
+    // Server behind the virtual IP, while the API server runs.
     let (serving, served) = watch::channel(None);
     let node = ControlPlane { simulation: &simulation, vmid, boot };
     tokio::join!(
         etcd::run(&simulation, vmid, boot),
-        node.count_components(),
+        node.track_components(),
         node.serve(serving),
-        node.lead(),
+        node.run_controllers(),
         vip::run(&simulation, vmid, boot, served),
     );
 }
@@ -39,19 +39,19 @@ struct ControlPlane<'r> {
     boot: u64,
 }
 
-/// What the API server depends on.
+/// State that the API server depends on.
 #[derive(Clone, Debug)]
-struct View {
+struct ApiServerState {
     membership: Membership,
-    config: Arc<Applied>,
+    config: Arc<AppliedConfig>,
     store: Arc<KubeStore>,
-    start: Start,
+    start: StartParameters,
     memory: Memory,
 }
 
 impl ControlPlane<'_> {
-    /// Counts the versions of what the config wants to run, from the first config on.
-    async fn count_components(&self) {
+    /// Tracks the versions of the components from the first config on.
+    async fn track_components(&self) {
         let mut known = None;
         loop {
             let next = self
@@ -68,17 +68,17 @@ impl ControlPlane<'_> {
         }
     }
 
-    fn config<'l>(&self, talos: &'l TalosState) -> Option<&'l Arc<Applied>> {
+    fn config<'l>(&self, talos: &'l TalosState) -> Option<&'l Arc<AppliedConfig>> {
         talos.nodes.get(&self.vmid).filter(|node| node.boot == self.boot)?.config.as_ref()
     }
 
-    fn view(&self, talos: &TalosState) -> Option<View> {
+    fn state(&self, talos: &TalosState) -> Option<ApiServerState> {
         let config = Arc::clone(self.config(talos)?);
         let node = talos.nodes.get(&self.vmid)?;
         let membership = node.etcd?;
         let cluster = talos.etcds.get(&membership.cluster)?;
         let own = cluster.members.get(&membership.member)?;
-        // A learner does not answer an API server; a member that is down leaves nobody to ask.
+        // A learner does not answer API servers, and a stopped member cannot.
         if own.is_learner || !own.is_up {
             return None;
         }
@@ -91,59 +91,68 @@ impl ControlPlane<'_> {
             (true, true) => Memory::Good,
         };
         let store = Arc::clone(&cluster.store);
-        let start = Start { image: component.image, version: component.version, names, addresses };
-        Some(View { membership, config, store, start, memory })
+        let start = StartParameters {
+            image: component.image,
+            version: component.version,
+            names,
+            addresses,
+        };
+        Some(ApiServerState { membership, config, store, start, memory })
     }
 
-    /// Runs the API server whenever there is what it needs.
-    async fn serve(&self, serving: watch::Sender<Option<Behind>>) {
+    /// Runs the API server whenever etcd is available.
+    async fn serve(&self, serving: watch::Sender<Option<ApiBackend>>) {
         let name = format!("api-server/{}", self.vmid);
         let mut wait = Work::Pull;
         loop {
             self.simulation
-                .until(|talos| self.view(talos).filter(|view| view.memory != Memory::Lost))
+                .until(|talos| self.state(talos).filter(|state| state.memory != Memory::Lost))
                 .await;
             self.simulation.environment.wait(wait, &name).await;
             self.simulation.environment.wait(Work::Service, &name).await;
-            if let Some(view) = self.simulation.look(|talos| self.view(talos)) {
-                self.serve_once(&view, &serving).await;
+            if let Some(state) = self.simulation.look(|talos| self.state(talos)) {
+                self.serve_once(&state, &serving).await;
             }
             serving.send_replace(None);
-            // The next image was pulled before it was asked for, or is the same.
+            // The next image was pulled in advance, or is the same.
             wait = Work::Service;
         }
     }
 
-    /// Until it has to start anew.
-    async fn serve_once(&self, view: &View, serving: &watch::Sender<Option<Behind>>) {
-        let (remember, memory) = watch::channel(view.memory);
-        let who = (view.membership, self.vmid);
-        let facts = &view.config.facts;
+    /// Runs the API server until it must restart.
+    async fn serve_once(
+        &self,
+        state: &ApiServerState,
+        serving: &watch::Sender<Option<ApiBackend>>,
+    ) {
+        let (memory_sender, memory) = watch::channel(state.memory);
+        let member = (state.membership, self.vmid);
+        let facts = &state.config.facts;
         let started =
-            api_server::start(self.simulation, who, &view.start, facts, &view.store, memory);
+            api_server::start(self.simulation, member, &state.start, facts, &state.store, memory);
         let running = match started {
             Ok(running) => running,
             Err(problem) => {
-                self.log(&format!("kube-apiserver does not start: {problem}"));
-                self.simulation.clock().sleep(BACK_OFF).await;
+                self.log(&format!("kube-apiserver failed to start: {problem}"));
+                self.simulation.clock().sleep(RESTART_DELAY).await;
                 return;
             }
         };
-        serving.send_replace(Some(running.behind.clone()));
+        serving.send_replace(Some(running.backend.clone()));
         let follow = async {
-            let mut memory = view.memory;
+            let mut memory = state.memory;
             loop {
                 let next = self
                     .simulation
-                    .until(|talos| match self.view(talos) {
-                        Some(next) if next.start == view.start && next.memory == memory => None,
+                    .until(|talos| match self.state(talos) {
+                        Some(next) if next.start == state.start && next.memory == memory => None,
                         other => Some(other),
                     })
                     .await;
                 match next {
-                    Some(next) if next.start == view.start => {
+                    Some(next) if next.start == state.start => {
                         memory = next.memory;
-                        remember.send_replace(memory);
+                        memory_sender.send_replace(memory);
                     }
                     _ => return,
                 }
@@ -151,44 +160,45 @@ impl ControlPlane<'_> {
         };
         tokio::select! {
             () = follow => {}
-            () = self.begin_cluster(view) => {}
+            () = self.apply_manifests(state) => {}
         }
     }
 
-    /// Brings the manifests of the config into the cluster, again whenever they change.
-    async fn begin_cluster(&self, view: &View) {
-        let mut done: Option<Arc<Applied>> = None;
+    /// Applies the manifests of the config to the cluster, again whenever they change.
+    async fn apply_manifests(&self, state: &ApiServerState) {
+        let mut done: Option<Arc<AppliedConfig>> = None;
         loop {
             let config = self
                 .simulation
                 .until(|talos| {
                     let config = self.config(talos)?;
                     let is_done = done.as_ref().is_some_and(|done| Arc::ptr_eq(done, config));
-                    let takes_it = talos.takes_writes(view.membership);
+                    let takes_it = talos.takes_writes(state.membership);
                     (takes_it && !is_done).then(|| Arc::clone(config))
                 })
                 .await;
-            manifest::apply(self.simulation, self.vmid, self.boot, &config, &view.store).await;
+            manifest::apply(self.simulation, self.vmid, self.boot, &config, &state.store).await;
             done = Some(config);
         }
     }
 
-    /// The controllers of a cluster run once: here, while this node's member leads.
-    async fn lead(&self) {
+    /// Runs the controllers of the cluster while the etcd member of this node is the leader.
+    async fn run_controllers(&self) {
         loop {
             let (membership, store) = self
                 .simulation
                 .until(|talos| {
-                    let view = self.view(talos)?;
-                    self.leads(talos, view.membership).then_some((view.membership, view.store))
+                    let state = self.state(talos)?;
+                    self.is_leader(talos, state.membership)
+                        .then_some((state.membership, state.store))
                 })
                 .await;
             let ends =
-                self.simulation.until(|talos| (!self.leads(talos, membership)).then_some(()));
+                self.simulation.until(|talos| (!self.is_leader(talos, membership)).then_some(()));
             if let Some(cluster) = self.simulation.real.get(membership.cluster) {
                 tokio::select! {
                     () = ends => {}
-                    () = real::tell(cluster, store, |line| self.log(line)) => {}
+                    () = real_kubernetes::synchronize(cluster, store, |line| self.log(line)) => {}
                 }
             } else {
                 let controllers = control(store);
@@ -198,7 +208,7 @@ impl ControlPlane<'_> {
         }
     }
 
-    fn leads(&self, talos: &TalosState, membership: Membership) -> bool {
+    fn is_leader(&self, talos: &TalosState, membership: Membership) -> bool {
         let cluster = talos.etcds.get(&membership.cluster);
         let has_server = cluster.is_some_and(|cluster| !cluster.api_servers.is_empty());
         has_server

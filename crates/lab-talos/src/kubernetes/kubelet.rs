@@ -1,5 +1,4 @@
-//! The kubelet of a node: it registers, keeps its node as the config wants it, and falls silent
-//! with its machine.
+//! kubelet of a node: it registers the node, keeps the Node object up to date, and stops with its machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,37 +8,37 @@ use talmox_lab_environment::Work;
 use talmox_lab_kube::{KubeStore, Machine};
 
 use super::node_spec::{self, NodeSpec};
-use super::{machine, reach};
+use super::{machine, reachable_server};
 use crate::service::{self, ServiceState};
 use crate::simulation::Simulation;
 use crate::talos_state::TalosState;
 
 const SERVICE: &str = "kubelet";
-/// Between two attempts to register, or two looks at the machine.
-const AGAIN: Duration = Duration::from_secs(3);
-/// In real time: however fast the lab's time passes, looking takes some.
-const SHORTEST: Duration = Duration::from_millis(20);
+/// Interval between registration attempts and between status updates.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// Minimum interval in real time, which limits the load when the lab time runs fast.
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs for as long as the node does.
+/// Runs the kubelet until the node stops.
 pub(crate) async fn run_kubelet(simulation: Arc<Simulation>, vmid: u32, boot: u64) {
-    let order =
-        simulation.look(|talos| talos.nodes.get(&vmid).map(|node| Arc::clone(&node.kubelet_order)));
-    let Some(order) = order else { return };
+    let restart = simulation
+        .look(|talos| talos.nodes.get(&vmid).map(|node| Arc::clone(&node.kubelet_restart)));
+    let Some(restart) = restart else { return };
     let kubelet = Kubelet { simulation: &simulation, vmid, boot };
-    let mut image = Image::ToBePulled;
+    let mut image = KubeletImage::NotPulled;
     loop {
         tokio::select! {
-            () = kubelet.live(image) => {}
-            () = order.notified() => kubelet.stop().await,
+            () = kubelet.run(image) => {}
+            () = restart.notified() => kubelet.stop().await,
         }
-        image = Image::There;
+        image = KubeletImage::Present;
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Image {
-    ToBePulled,
-    There,
+enum KubeletImage {
+    NotPulled,
+    Present,
 }
 
 struct Kubelet<'r> {
@@ -48,21 +47,21 @@ struct Kubelet<'r> {
     boot: u64,
 }
 
-/// A node that is in the API. When this ends, nobody hears of it any more.
-struct Registered {
+/// Registered node; dropping it stops the kubelet's heartbeats.
+struct RegisteredNode {
     store: Arc<KubeStore>,
     name: String,
     boot_id: String,
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredNode {
     fn drop(&mut self) {
         self.store.stop_kubelet(&self.name, &self.boot_id);
     }
 }
 
 impl Kubelet<'_> {
-    /// Message of its last event when it is stopped.
+    /// Message of the last event when the kubelet is stopped.
     fn signal(&self) -> String {
         let pid = service::pid(SERVICE, self.vmid);
         format!("Sending SIGTERM to task {SERVICE} (PID {pid}, container {SERVICE})")
@@ -76,20 +75,23 @@ impl Kubelet<'_> {
         self.simulation.enter(self.vmid, self.boot, SERVICE, state, message);
     }
 
-    /// From its start on. Whoever begins anew knows nothing of what it registered before.
-    async fn live(&self, image: Image) {
+    /// Runs from the start of the process. A restarted kubelet does not know what it registered before.
+    async fn run(&self, image: KubeletImage) {
         self.start(image).await;
         let mut name = String::new();
         loop {
             let (store, machine, spec) = self.register(&name).await;
             name.clone_from(&machine.name);
-            let registered =
-                Registered { store, name: machine.name.clone(), boot_id: machine.boot_id.clone() };
-            self.follow(&registered, machine, spec).await;
+            let registered = RegisteredNode {
+                store,
+                name: machine.name.clone(),
+                boot_id: machine.boot_id.clone(),
+            };
+            self.keep_updated(&registered, machine, spec).await;
         }
     }
 
-    /// Its process ends, and what it ran goes on without it.
+    /// Stops the process; its pods keep running.
     async fn stop(&self) {
         let is_running = self.simulation.look(|talos| {
             let service = talos.nodes.get(&self.vmid)?.services.get(SERVICE)?;
@@ -102,15 +104,15 @@ impl Kubelet<'_> {
         self.enter(ServiceState::Finished, "Service finished successfully");
     }
 
-    /// The service itself, which is well before any API server knows of it.
-    async fn start(&self, image: Image) {
+    /// Starts the service, which is healthy before the node is registered.
+    async fn start(&self, image: KubeletImage) {
         let (simulation, vmid, boot) = (self.simulation, self.vmid, self.boot);
         self.enter(ServiceState::Starting, "Starting service");
         let condition = service::condition(SERVICE).unwrap_or_default();
         self.enter(ServiceState::Waiting, &format!("Waiting for {condition}"));
-        simulation.until_in_time(vmid, boot).await;
+        simulation.until_time_synced(vmid, boot).await;
         simulation.enter(vmid, boot, SERVICE, ServiceState::Preparing, "Running pre state");
-        if image == Image::ToBePulled {
+        if image == KubeletImage::NotPulled {
             simulation.until_pulled(vmid, boot, SERVICE).await;
             self.wait(Work::Pull).await;
         }
@@ -121,36 +123,37 @@ impl Kubelet<'_> {
         simulation.set_health(vmid, boot, SERVICE, true, "");
     }
 
-    async fn again(&self) {
+    async fn wait_interval(&self) {
         let (clock, real) = (self.simulation.clock(), Clock::real());
-        tokio::join!(clock.sleep(AGAIN), real.sleep(SHORTEST));
+        tokio::join!(clock.sleep(INTERVAL), real.sleep(MIN_INTERVAL));
     }
 
-    /// Tries until there is an API server that takes the node. `known` was registered before: a
-    /// kubelet does not bring back what somebody deleted. What is in the way stands in its log: the service
-    /// is well, whether anybody knows the node or not.
+    /// Retries until an API server accepts the node. `known` is the name registered before: a kubelet does not create
+    /// a deleted Node object again. Failures are only logged: the service is healthy whether or not the node is
+    /// registered.
     async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine, NodeSpec) {
-        let (mut heard, mut said) = (String::new(), String::new());
+        let (mut last_problem, mut logged_problem) = (String::new(), String::new());
         loop {
-            match self.attempt(known) {
+            match self.try_register(known) {
                 Ok(done) => return done,
-                // What lasts is worth being told.
-                Err(problem) if problem == heard && problem != said => {
+                // A failure is logged when it occurs twice in a row.
+                Err(problem) if problem == last_problem && problem != logged_problem => {
                     let text =
                         format!("\"Unable to register node with API server\" err=\"{problem}\"");
                     self.simulation.log(self.vmid, self.boot, SERVICE, &text);
-                    said = problem;
+                    logged_problem = problem;
                 }
-                Err(problem) => heard = problem,
+                Err(problem) => last_problem = problem,
             }
-            self.again().await;
+            self.wait_interval().await;
         }
     }
 
-    fn attempt(&self, known: &str) -> Result<(Arc<KubeStore>, Machine, NodeSpec), String> {
+    fn try_register(&self, known: &str) -> Result<(Arc<KubeStore>, Machine, NodeSpec), String> {
         let simulation = self.simulation;
         let (store, machine, spec, token, disk) = simulation.look(|talos| {
-            let store = reach::api_server(talos, &simulation.settings.gateways, self.vmid)?;
+            let store =
+                reachable_server::api_server(talos, &simulation.settings.gateways, self.vmid)?;
             let machine = self.machine(talos).ok_or("the node has no address")?;
             let node = talos.nodes.get(&self.vmid).ok_or("the node is gone")?;
             let config = node.config.as_ref().ok_or("the node has no config")?;
@@ -172,7 +175,7 @@ impl Kubelet<'_> {
             return Err("Unauthorized".to_owned());
         }
         if let Some(disk) = disk.filter(|_| !is_known) {
-            // Its own certificate, which outlives the token.
+            // Client certificate of the kubelet, which replaces the bootstrap token.
             simulation.hypervisor.write_disk(&disk, |written| {
                 written.ephemeral.get_or_insert_default().has_kubelet = true;
             });
@@ -191,15 +194,24 @@ impl Kubelet<'_> {
         machine::of(talos, self.vmid, serves)
     }
 
-    /// Keeps the node up to date until its API servers are out of reach, or it is another's.
-    async fn follow(&self, registered: &Registered, mut machine: Machine, mut known: NodeSpec) {
+    /// Updates the Node object until no API server is reachable, or the node's name or cluster changes.
+    async fn keep_updated(
+        &self,
+        registered: &RegisteredNode,
+        mut machine: Machine,
+        mut known: NodeSpec,
+    ) {
         let store = &registered.store;
-        let mut news = self.simulation.news();
+        let mut state_changes = self.simulation.state_changes();
         loop {
-            news.borrow_and_update();
+            state_changes.borrow_and_update();
             let (found, next, spec) = self.simulation.look(|talos| {
-                let found =
-                    reach::api_server(talos, &self.simulation.settings.gateways, self.vmid).ok();
+                let found = reachable_server::api_server(
+                    talos,
+                    &self.simulation.settings.gateways,
+                    self.vmid,
+                )
+                .ok();
                 let node = talos.nodes.get(&self.vmid);
                 let config = node.and_then(|node| node.config.as_ref());
                 (found, self.machine(talos), config.map(|config| NodeSpec::of(&config.facts)))
@@ -209,26 +221,26 @@ impl Kubelet<'_> {
             if next.name != registered.name {
                 return;
             }
-            self.take_over(store, &machine, &next).await;
+            self.apply_changes(store, &machine, &next).await;
             if let Some(spec) = spec.filter(|spec| *spec != known) {
                 node_spec::apply(store, &next.name, &spec);
                 known = spec;
             }
             machine = next;
             tokio::select! {
-                _ = news.changed() => {}
-                () = self.again() => {}
+                _ = state_changes.changed() => {}
+                () = self.wait_interval() => {}
             }
-            Clock::real().sleep(SHORTEST).await;
+            Clock::real().sleep(MIN_INTERVAL).await;
         }
     }
 
-    /// Makes what changed about the machine known.
-    async fn take_over(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
-        if machine::is_other_kubelet(before, next) {
+    /// Applies a changed machine: restarts the kubelet or updates its static pods.
+    async fn apply_changes(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
+        if machine::needs_restart(before, next) {
             self.enter(ServiceState::Stopping, &self.signal());
             store.stop_kubelet(&before.name, &before.boot_id);
-            self.start(Image::ToBePulled).await;
+            self.start(KubeletImage::NotPulled).await;
             store.start_kubelet(next.clone());
         } else if before.static_pods != next.static_pods {
             self.wait(Work::Service).await;

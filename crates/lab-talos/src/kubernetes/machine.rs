@@ -1,11 +1,11 @@
-//! What a kubelet tells of the machine it runs on.
+//! Machine properties that a kubelet reports.
 
 use talmox_lab_kube::Machine;
 
 use super::{node_spec, static_pod};
 use crate::talos_state::TalosState;
 
-/// The machine as its node object shows it; none while it is not known who it is.
+/// Machine as its Node object shows it; none while the node has no config or no address.
 pub(super) fn of(talos: &TalosState, vmid: u32, has_static_pods: bool) -> Option<Machine> {
     let node = talos.nodes.get(&vmid)?;
     let config = node.config.as_ref()?;
@@ -33,7 +33,7 @@ pub(super) fn of(talos: &TalosState, vmid: u32, has_static_pods: bool) -> Option
     })
 }
 
-/// Kernel and containerd of a minor release of Talos.
+/// Kernel and containerd versions of a Talos minor release.
 fn software(minor: u32) -> (&'static str, &'static str) {
     match minor {
         ..=8 => ("6.6.58", "2.0.0-rc.6"),
@@ -45,8 +45,8 @@ fn software(minor: u32) -> (&'static str, &'static str) {
     }
 }
 
-/// The settings of a kubelet that make it start anew.
-pub(super) fn is_other_kubelet(one: &Machine, other: &Machine) -> bool {
+/// Whether the kubelet settings differ in a way that requires a restart.
+pub(super) fn needs_restart(one: &Machine, other: &Machine) -> bool {
     one.kubelet_version != other.kubelet_version
         || one.name != other.name
         || one.address != other.address

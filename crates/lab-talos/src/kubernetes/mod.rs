@@ -1,5 +1,4 @@
-//! Kubernetes, as far as Talos runs it: API servers and static pods of control planes, kubelets,
-//! and the manifests that every cluster begins with.
+//! Kubernetes as Talos runs it: API servers and static pods of control planes, kubelets, and bootstrap manifests.
 
 mod api_server;
 mod component;
@@ -8,13 +7,13 @@ mod kubelet;
 mod machine;
 mod manifest;
 mod node_spec;
-mod reach;
+mod reachable_server;
 mod server_host;
 mod static_pod;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use api_server::{Behind, Listening};
+pub(crate) use api_server::{ApiBackend, BackendListener};
 pub(crate) use component::Components;
 pub(crate) use control_plane::run_control_plane;
 pub(crate) use kubelet::run_kubelet;

@@ -1,4 +1,4 @@
-//! Labels, annotations and taints of a node, as its config wants them.
+//! Labels, annotations and taints of a node from its config.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const OWNED_LABELS: &str = "talos.dev/owned-labels";
 const OWNED_ANNOTATIONS: &str = "talos.dev/owned-annotations";
 const OWNED_TAINTS: &str = "talos.dev/owned-taints";
 
-/// What a config says of the node object.
+/// Settings of a config for the Node object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeSpec {
     pub(super) labels: BTreeMap<String, String>,
@@ -52,8 +52,8 @@ pub(crate) fn taints(facts: &Facts) -> Vec<Value> {
     taints
 }
 
-/// Brings the node in line. What it has that Talos did not put there stays; what Talos put there
-/// and no longer wants goes.
+/// Updates the Node object. Values that Talos did not set are kept; values that Talos set and the config no longer
+/// has are removed.
 pub(super) fn apply(store: &KubeStore, node: &str, spec: &NodeSpec) {
     let NodeSpec { labels, annotations: notes, taints } = spec;
     store.change("nodes", "", node, |node| {

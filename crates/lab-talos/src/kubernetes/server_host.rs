@@ -1,4 +1,4 @@
-//! The node that an API server runs on, as the Kubernetes API notices it.
+//! Node that an API server runs on, as the Kubernetes API uses it.
 
 use std::io;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use talmox_lab_environment::fault::Place;
 use talmox_lab_kube::{Connections, Receiving, RequestFate, ServerHost};
 
 use crate::connectivity::NodeConnection;
-use crate::fault::Fate;
+use crate::fault::InterruptedCall;
+use crate::loopback_network::Incoming;
 use crate::simulation::Simulation;
-use crate::wire::Incoming;
 
-/// The node whose API server a request reached.
+/// Node whose API server received a request.
 #[derive(Clone, Debug)]
 pub(super) struct ServerNode {
     pub(super) simulation: Arc<Simulation>,
@@ -22,14 +22,18 @@ impl ServerHost for ServerNode {
     fn receive<'r>(&'r self, method: &'r str, path: &'r str) -> Receiving<'r> {
         Box::pin(async move {
             match self.simulation.apply_faults(self.vmid, Place::Kube(path), method).await {
-                Ok(aftermath) => {
+                Ok(remaining_faults) => {
                     let node = self.clone();
                     RequestFate::Answered(Box::new(move || {
-                        !aftermath.carry_out(&node.simulation, node.vmid)
+                        !remaining_faults.apply(&node.simulation, node.vmid)
                     }))
                 }
-                Err(Fate::Refused { status, message }) => RequestFate::Refused { status, message },
-                Err(Fate::RefusedCall(_) | Fate::Cut) => RequestFate::Cut,
+                Err(InterruptedCall::Rejected { status, message }) => {
+                    RequestFate::Refused { status, message }
+                }
+                Err(InterruptedCall::RejectedCall(_) | InterruptedCall::ConnectionBroken) => {
+                    RequestFate::Cut
+                }
             }
         })
     }

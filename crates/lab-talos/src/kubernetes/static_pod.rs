@@ -1,20 +1,20 @@
-//! The pods that kubelets of control planes run by themselves.
+//! Static pods of control planes.
 
 use serde_json::{Value, json};
 use talmox_lab_kube::yaml_to_json;
 use talmox_yaml::Node as Yaml;
 
 use super::component::{API_SERVER, CONTROLLER_MANAGER, Component, Components};
-use crate::config::Applied;
+use crate::config::AppliedConfig;
 
-/// Those of the control plane.
+/// Static pods of the control plane components.
 pub(crate) fn of_control_plane(components: &Components) -> Vec<Value> {
     let pods = components.0.iter();
     pods.map(|(id, component)| manifest(id, component)).collect()
 }
 
-/// Those that the config brings along, in `machine.pods`.
-pub(super) fn of_config(config: &Applied) -> Vec<Value> {
+/// Static pods of the config, from `machine.pods`.
+pub(super) fn of_config(config: &AppliedConfig) -> Vec<Value> {
     let pods = config.config.v1alpha1().and_then(|document| document.get(&["machine", "pods"]));
     let items = pods.and_then(Yaml::as_seq).map(|list| list.items.iter());
     items.into_iter().flatten().map(yaml_to_json).collect()

@@ -24,13 +24,13 @@ fn facts(documents: &str, release: &str) -> Facts {
     Facts::of(&Config::parse(documents, Release::of(release).unwrap()).unwrap())
 }
 
-/// What becomes of a machine where whatever asks for an address gets one.
+/// Network of a machine for which every DHCP request is answered.
 fn network(hardware: &Hardware, facts: &Facts, drive: &str) -> Network {
     let leases = (0..3).map(|n| (card(n).mac, prefix(&format!("10.9.0.{n}/24")).unwrap()));
     let dhcp = Dhcp { leases: leases.collect(), routers: vec![IpAddr::from([192, 0, 2, 1])] };
-    Network::of(&Sources {
+    Network::of(&NetworkInputs {
         hardware,
-        platform: &PlatformData::of_drive(drive),
+        platform: &PlatformData::from_network_config(drive),
         cached: &[],
         config: Some(facts),
         dhcp: Some(&dhcp),
@@ -38,7 +38,7 @@ fn network(hardware: &Hardware, facts: &Facts, drive: &str) -> Network {
     })
 }
 
-/// Name, kind, whether it is up, and the addresses of each link.
+/// Name, kind, whether it is up, and addresses of each link.
 fn shown(network: &Network) -> Vec<String> {
     let line = |link: &Link| {
         let addresses = link.addresses.iter().map(|(prefix, _)| prefix.to_string());
@@ -54,7 +54,7 @@ fn shown(network: &Network) -> Vec<String> {
 }
 
 #[test]
-fn interfaces_of_a_config_may_have_vlans_and_be_bonds() {
+fn interfaces_have_vlans_and_bonds() {
     let text = "\
 machine:
   type: worker
@@ -92,12 +92,12 @@ cluster: {}
     assert_eq!(network.links[2].master.as_deref(), Some("bond0"));
     let vip = facts.links.iter().find(|link| link.vip.is_some()).unwrap();
     assert_eq!(network.link(&vip.selector).unwrap().name, "eth0.20");
-    assert!(network.carries(&vip.selector));
-    // Without the link of the card its VLANs are gone; of a bond, the last one counts.
+    assert!(network.has_link(&vip.selector));
+    // If a card is disconnected, its VLANs are down; a bond is up as long as one member is.
     hardware.cards[0].is_connected = false;
     hardware.cards[1].is_connected = false;
     let network = of(&hardware);
-    assert!(!network.carries(&vip.selector));
+    assert!(!network.has_link(&vip.selector));
     let is_up = |name: &str| network.links.iter().any(|link| link.name == name && link.is_up);
     assert!(!is_up("eth0.20") && is_up("bond0") && is_up("bond0.40"));
     hardware.cards[2].is_elsewhere = true;
@@ -105,7 +105,7 @@ cluster: {}
 }
 
 #[test]
-fn documents_make_links_of_what_they_name_and_end_dhcp_for_all_others() {
+fn link_documents_create_links_and_disable_default_dhcp() {
     let text = "\
 ---
 apiVersion: v1alpha1
@@ -159,12 +159,12 @@ bondMode: active-backup
     );
     assert_eq!(network.links[0].alias.as_deref(), Some("net0"));
     assert_eq!(network.links[4].master.as_deref(), Some("br0"));
-    assert!(network.carries(&LinkSelector::Name("storage".to_owned())));
-    assert!(!network.carries(&LinkSelector::Name("nowhere".to_owned())));
+    assert!(network.has_link(&LinkSelector::Name("storage".to_owned())));
+    assert!(!network.has_link(&LinkSelector::Name("nowhere".to_owned())));
 }
 
 #[test]
-fn a_drive_may_describe_vlans_and_bonds_too() {
+fn cidata_volumes_describe_vlans_and_bonds() {
     let first = "\
 version: 1
 config:
@@ -198,7 +198,7 @@ network:
 }
 
 #[test]
-fn a_vlan_of_a_link_with_a_long_name_gets_a_short_one() {
+fn a_vlan_name_is_shortened_for_a_long_parent_name() {
     assert_eq!(vlan_name("eth0", 4095), "eth0.4095");
     assert_eq!(vlan_name("enx12545f8c99cd", 25), "enx1ee6413.25");
 }

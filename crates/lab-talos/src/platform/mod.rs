@@ -1,4 +1,4 @@
-//! What a node knows before it has a config: from its drive, its SMBIOS serial, its META.
+//! Platform data: settings of a node from its cidata volume, SMBIOS serial number and META.
 
 mod metal;
 mod nocloud;
@@ -9,35 +9,35 @@ use std::net::IpAddr;
 use talmox_talos_config::network::Prefix;
 use talmox_yaml::Node as Yaml;
 
-use super::config::{LinkSelector, Made};
+use super::config::{LinkSelector, VirtualLink};
 use super::hardware::Hardware;
 use crate::image::{Platform, TalosImage};
 
-/// The key of META that has a metal machine's network.
+/// META key with the network configuration on metal.
 const METAL_NETWORK: u8 = 0x0a;
 
-/// What the platform gives.
+/// Settings that the platform provides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PlatformData {
-    /// `nocloud` or `metal`.
+    /// Platform name: `nocloud` or `metal`.
     pub(crate) name: String,
-    /// With its domain, if one was given.
+    /// Host name, with its domain if one was given.
     pub(crate) hostname: Option<String>,
     pub(crate) instance_id: Option<String>,
-    /// A machine config, or part of one; none for `#cloud-config`.
+    /// Machine config or a part of one; none if the user data is `#cloud-config`.
     pub(crate) user_data: Option<String>,
     pub(crate) links: Vec<PlatformLink>,
     pub(crate) nameservers: Vec<IpAddr>,
 }
 
-/// A link as the platform describes it.
+/// Link as the platform describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PlatformLink {
-    /// Which card: by name or MAC, whichever is given; the MAC in lower case.
+    /// Name or MAC address of the network card, whichever is given; the MAC address in lower case.
     pub(crate) name: Option<String>,
     pub(crate) mac: Option<String>,
-    /// What it is made of, where it is no card.
-    pub(crate) made: Option<Made>,
+    /// How a virtual link is created; none for a network card.
+    pub(crate) virtual_link: Option<VirtualLink>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
     pub(crate) gateways: Vec<IpAddr>,
@@ -45,7 +45,7 @@ pub(crate) struct PlatformLink {
 }
 
 impl PlatformLink {
-    /// Which link of the machine this is.
+    /// Selector of the link on the machine.
     pub(crate) fn selector(&self) -> LinkSelector {
         let by_name = || self.name.clone().map(LinkSelector::Name).unwrap_or_default();
         self.mac.clone().map_or_else(by_name, LinkSelector::Mac)
@@ -53,14 +53,14 @@ impl PlatformLink {
 }
 
 impl PlatformData {
-    /// What a drive with this network gives.
+    /// Platform data of a cidata volume with this network configuration.
     #[cfg(test)]
-    pub(crate) fn of_drive(network: &str) -> Self {
+    pub(crate) fn from_network_config(network: &str) -> Self {
         let file = ("network-config".to_owned(), network.as_bytes().to_vec());
         nocloud::read("", Some(&[file].into()))
     }
 
-    /// What the image's platform finds: `files` are those of a volume labelled cidata.
+    /// Platform data for an image; `files` are those of the cidata volume.
     pub(crate) fn find(
         image: &TalosImage,
         hardware: &Hardware,

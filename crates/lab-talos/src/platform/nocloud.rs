@@ -1,4 +1,4 @@
-//! NoCloud: a volume labelled cidata, and the SMBIOS serial number.
+//! Platform nocloud: a volume with the label cidata, and the SMBIOS serial number.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use talmox_talos_config::network::Prefix;
 use talmox_yaml::Node as Yaml;
 
-use super::super::config::{LinkSelector, Made, TAGGED, prefix};
+use super::super::config::{DEFAULT_VLAN_PROTOCOL, LinkSelector, VirtualLink, prefix};
 use super::{PlatformData, PlatformLink, address, at, first, items, text};
 
 pub(super) fn read(serial: &str, files: Option<&BTreeMap<String, Vec<u8>>>) -> PlatformData {
@@ -22,7 +22,7 @@ pub(super) fn read(serial: &str, files: Option<&BTreeMap<String, Vec<u8>>>) -> P
     }
     if let Some(user_data) = user_data {
         if user_data.lines().next().is_some_and(|line| line.trim_end() == "#cloud-config") {
-            // Not for Talos, but for the host name that it has.
+            // Talos takes only the host name from cloud-config user data.
             let parsed = first(&user_data);
             let found = parsed.and_then(|node| {
                 ["hostname", "local-hostname"].iter().find_map(|key| text(&node, key))
@@ -47,13 +47,13 @@ pub(super) fn read(serial: &str, files: Option<&BTreeMap<String, Vec<u8>>>) -> P
 
 fn network(node: &Yaml, data: &mut PlatformData) {
     match text(node, "version").as_deref() {
-        Some("1") => first_version(node, data),
-        Some("2") => second_version(node, data),
+        Some("1") => read_version_1(node, data),
+        Some("2") => read_version_2(node, data),
         _ => {}
     }
 }
 
-fn first_version(node: &Yaml, data: &mut PlatformData) {
+fn read_version_1(node: &Yaml, data: &mut PlatformData) {
     let mut bonds = vec![];
     for entry in items(node, "config") {
         match text(entry, "type").as_deref() {
@@ -65,11 +65,12 @@ fn first_version(node: &Yaml, data: &mut PlatformData) {
                 },
             )),
             Some("vlan") => {
-                let made = text(entry, "vlan_id").and_then(|id| id.parse().ok()).map(|id| {
-                    let parent = by_label(data, &text(entry, "vlan_link").unwrap_or_default());
-                    Made::Vlan { parent, id, protocol: TAGGED.to_owned() }
-                });
-                let link = PlatformLink { made, ..PlatformLink::default() };
+                let virtual_link =
+                    text(entry, "vlan_id").and_then(|id| id.parse().ok()).map(|id| {
+                        let parent = by_label(data, &text(entry, "vlan_link").unwrap_or_default());
+                        VirtualLink::Vlan { parent, id, protocol: DEFAULT_VLAN_PROTOCOL.to_owned() }
+                    });
+                let link = PlatformLink { virtual_link, ..PlatformLink::default() };
                 data.links.push(with_subnets(entry, link));
             }
             Some("bond") => bonds.push(entry),
@@ -81,27 +82,28 @@ fn first_version(node: &Yaml, data: &mut PlatformData) {
             _ => {}
         }
     }
-    // The cards of a bond may be described after it.
+    // The members of a bond may be listed after it.
     for entry in bonds {
         let members = items(entry, "bond_interfaces").filter_map(Yaml::as_str);
         let members = members.map(|label| by_label(data, label)).collect();
         let mode = at(entry, "params").and_then(|params| text(params, "bond-mode"));
-        let made = Some(bond(members, mode));
-        data.links.push(with_subnets(entry, PlatformLink { made, ..PlatformLink::default() }));
+        let virtual_link = Some(bond(members, mode));
+        data.links
+            .push(with_subnets(entry, PlatformLink { virtual_link, ..PlatformLink::default() }));
     }
 }
 
-fn bond(members: Vec<LinkSelector>, mode: Option<String>) -> Made {
-    Made::Bond { members, mode: mode.unwrap_or_else(|| "balance-rr".to_owned()) }
+fn bond(members: Vec<LinkSelector>, mode: Option<String>) -> VirtualLink {
+    VirtualLink::Bond { members, mode: mode.unwrap_or_else(|| "balance-rr".to_owned()) }
 }
 
-/// The link that another entry calls by this name; where none does, whatever has it.
+/// Selector of the link that another entry describes under this name; otherwise of the link with this name.
 fn by_label(data: &PlatformData, label: &str) -> LinkSelector {
     let known = data.links.iter().find(|link| link.name.as_deref() == Some(label));
     known.map_or_else(|| LinkSelector::Name(label.to_owned()), PlatformLink::selector)
 }
 
-/// A link of the first version with its name and what is on it.
+/// Link of a version 1 network configuration with its name and subnets.
 fn with_subnets(entry: &Yaml, link: PlatformLink) -> PlatformLink {
     let mut link = PlatformLink {
         name: text(entry, "name"),
@@ -126,7 +128,7 @@ fn with_subnets(entry: &Yaml, link: PlatformLink) -> PlatformLink {
     link
 }
 
-fn second_version(node: &Yaml, data: &mut PlatformData) {
+fn read_version_2(node: &Yaml, data: &mut PlatformData) {
     let entries = |key: &str| {
         let map = at(node, key).and_then(Yaml::as_map);
         map.into_iter().flat_map(|map| &map.entries)
@@ -146,7 +148,7 @@ fn second_version(node: &Yaml, data: &mut PlatformData) {
             ..PlatformLink::default()
         };
         cards.push((label, link.selector()));
-        second_link(value, link, data);
+        version_2_link(value, link, data);
     }
     for entry in entries("bonds") {
         let members = items(&entry.value, "interfaces").filter_map(Yaml::as_str);
@@ -156,21 +158,30 @@ fn second_version(node: &Yaml, data: &mut PlatformData) {
         });
         let mode = at(&entry.value, "parameters").and_then(|of| text(of, "mode"));
         let name = entry.key.as_str().map(str::to_owned);
-        let made = Some(bond(members.collect(), mode));
-        second_link(&entry.value, PlatformLink { name, made, ..PlatformLink::default() }, data);
+        let virtual_link = Some(bond(members.collect(), mode));
+        version_2_link(
+            &entry.value,
+            PlatformLink { name, virtual_link, ..PlatformLink::default() },
+            data,
+        );
     }
     for entry in entries("vlans") {
         let Some(id) = text(&entry.value, "id").and_then(|id| id.parse().ok()) else { continue };
-        // Here Talos takes the name for that of a link, whatever card the drive calls so.
+        // Talos uses the value as a link name, even if it is the id of another entry.
         let parent = LinkSelector::Name(text(&entry.value, "link").unwrap_or_default());
         let name = entry.key.as_str().map(str::to_owned);
-        let made = Some(Made::Vlan { parent, id, protocol: TAGGED.to_owned() });
-        second_link(&entry.value, PlatformLink { name, made, ..PlatformLink::default() }, data);
+        let virtual_link =
+            Some(VirtualLink::Vlan { parent, id, protocol: DEFAULT_VLAN_PROTOCOL.to_owned() });
+        version_2_link(
+            &entry.value,
+            PlatformLink { name, virtual_link, ..PlatformLink::default() },
+            data,
+        );
     }
 }
 
-/// A link of the second version with what is on it.
-fn second_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
+/// Link of a version 2 network configuration with its addresses.
+fn version_2_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
     let is_true = |key: &str| text(value, key).is_some_and(|flag| flag == "true");
     let routes = items(value, "routes").filter_map(|route| {
         let to = text(route, "to")?;
@@ -192,7 +203,7 @@ fn second_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
     }
 }
 
-/// How many bits a mask such as `255.255.0.0` has; a plain number stands for itself.
+/// Prefix length of a mask such as `255.255.0.0`; a plain number is the length itself.
 fn length(mask: &str) -> Option<u8> {
     match mask.parse::<Ipv4Addr>() {
         Ok(mask) => u8::try_from(mask.to_bits().leading_ones()).ok(),
@@ -210,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drive_that_proxmox_makes() {
+    fn the_cloud_init_drive_of_proxmox_is_read() {
         let data = read_files(&[
             (
                 "user-data",
@@ -232,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_version_and_a_config() {
+    fn network_config_version_2_and_a_machine_config_are_read() {
         let data = read_files(&[
             ("user-data", "version: v1alpha1\nmachine: {}\n"),
             ("meta-data", "local-hostname: w-1\n"),

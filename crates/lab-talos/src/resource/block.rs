@@ -1,13 +1,13 @@
-//! Disks, block devices, and the links by which they stay the same under other letters.
+//! Block resources: disks, block devices and their symlinks.
 
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, Kind, View, partition};
+use super::{Item, ResourceContext, ResourceSource, partition};
 use crate::api::LOOP_SIZE;
 use crate::disk::Disk;
 
-/// The minor release of Talos 1 that lists links.
+/// First minor release of Talos 1 that lists symlinks.
 const LINKS_SINCE: u32 = 10;
 const LOOP_LINK: &str = "/dev/disk/by-diskseq/1";
 
@@ -40,19 +40,19 @@ const DEVICE: &[Field] = &[
     ("parent", 8, Form::Text),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "Disks.block.talos.dev", proto: DISK, list: disks },
-    Kind { name: "BlockDevices.block.talos.dev", proto: DEVICE, list: devices },
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource { name: "Disks.block.talos.dev", proto: DISK, list: disks },
+    ResourceSource { name: "BlockDevices.block.talos.dev", proto: DEVICE, list: devices },
+    ResourceSource {
         name: "BlockSymlinks.block.talos.dev",
         proto: &[("paths", 1, Form::Each(&Form::Text))],
         list: links,
     },
-    Kind {
+    ResourceSource {
         name: "SystemDisks.block.talos.dev",
         proto: &[("diskID", 1, Form::Text), ("devPath", 2, Form::Text)],
-        list: |view| {
-            let disk = view.node.system_disk.iter();
+        list: |context| {
+            let disk = context.node.system_disk.iter();
             disk.map(|disk| {
                 let id = disk.device.trim_start_matches("/dev/");
                 Item::new("system-disk", json!({ "diskID": id, "devPath": disk.device }))
@@ -62,13 +62,13 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn disks(view: &View<'_>) -> Vec<Item> {
-    let has_links = view.node.version.is_at_least(LINKS_SINCE);
-    let disks = view.node.hardware.disks.iter();
+fn disks(context: &ResourceContext<'_>) -> Vec<Item> {
+    let has_links = context.node.version.is_at_least(LINKS_SINCE);
+    let disks = context.node.hardware.disks.iter();
     let mut found: Vec<Item> =
         disks.map(|disk| Item::new(disk.id(), described(disk, has_links))).collect();
     let mut system = json!({
-        "dev_path": "/dev/loop0", "size": LOOP_SIZE, "pretty_size": pretty(LOOP_SIZE),
+        "dev_path": "/dev/loop0", "size": LOOP_SIZE, "pretty_size": human_size(LOOP_SIZE),
         "io_size": 512, "sector_size": 512, "readonly": true, "cdrom": false,
         "bus_path": "/virtual", "sub_system": "/sys/class/block",
     });
@@ -84,7 +84,7 @@ fn described(disk: &Disk, has_links: bool) -> Value {
     let mut spec = json!({
         "dev_path": disk.device,
         "size": disk.size,
-        "pretty_size": pretty(disk.size),
+        "pretty_size": human_size(disk.size),
         "io_size": sector_size,
         "sector_size": sector_size,
         "readonly": disk.is_cdrom,
@@ -112,13 +112,13 @@ fn described(disk: &Disk, has_links: bool) -> Value {
     spec
 }
 
-/// Disks and the partitions on them.
-fn devices(view: &View<'_>) -> Vec<Item> {
+/// Disks and their partitions.
+fn devices(context: &ResourceContext<'_>) -> Vec<Item> {
     let device = |kind: &str, major: u32, minor: usize, path: String| json!({ "type": kind, "major": major, "minor": minor, "generation": 1, "devicePath": path });
     let mut found =
         vec![Item::new("loop0", device("disk", 7, 0, "/devices/virtual/block/loop0".to_owned()))];
-    let partitions = partition::names(view.node);
-    for (nth, disk) in view.node.hardware.disks.iter().enumerate() {
+    let partitions = partition::names(context.node);
+    for (nth, disk) in context.node.hardware.disks.iter().enumerate() {
         let major = match disk.id().as_bytes() {
             [b's', b'r', ..] => 11,
             [b'v', ..] => 253,
@@ -141,11 +141,11 @@ fn devices(view: &View<'_>) -> Vec<Item> {
     found
 }
 
-fn links(view: &View<'_>) -> Vec<Item> {
+fn links(context: &ResourceContext<'_>) -> Vec<Item> {
     let paths = |paths: Vec<String>| json!({ "paths": paths });
     let mut found = vec![Item::new("loop0", paths(vec![LOOP_LINK.to_owned()]))];
-    let partitions = partition::names(view.node);
-    for disk in &view.node.hardware.disks {
+    let partitions = partition::names(context.node);
+    for disk in &context.node.hardware.disks {
         let (id, own) = (disk.id(), disk.symlinks());
         for (name, index, label) in partitions.iter().filter(|(name, ..)| name.starts_with(id)) {
             let mut all: Vec<String> =
@@ -161,8 +161,8 @@ fn links(view: &View<'_>) -> Vec<Item> {
     found
 }
 
-/// As people read sizes: `34 GB`, rounded.
-pub(super) fn pretty(bytes: u64) -> String {
+/// Size in decimal units, rounded, such as `34 GB`.
+pub(super) fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 10 {
         return format!("{bytes} B");
@@ -172,7 +172,7 @@ pub(super) fn pretty(bytes: u64) -> String {
         one *= 1000;
         unit += 1;
     }
-    // The number is rounded to tenths, and those are shown below ten.
+    // Rounded to tenths, which are shown for values below ten.
     let tenths = (u128::from(bytes) * 10 + u128::from(one) / 2) / u128::from(one);
     if tenths < 100 {
         format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
@@ -186,16 +186,16 @@ pub(super) fn pretty(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::pretty;
+    use super::human_size;
 
     #[test]
-    fn sizes_are_short() {
-        assert_eq!(pretty(34_359_738_368), "34 GB");
-        // 12.88 GB is 13 GB: rounded, not cut off.
-        assert_eq!(pretty(12 << 30), "13 GB");
-        assert_eq!(pretty(1_048_576), "1.0 MB");
-        assert_eq!(pretty(9_960_000), "10 MB");
-        assert_eq!(pretty(1_990_000_000), "2.0 GB");
-        assert_eq!(pretty(512), "512 B");
+    fn sizes_are_rounded() {
+        assert_eq!(human_size(34_359_738_368), "34 GB");
+        // 12.88 GB is rounded up to 13 GB.
+        assert_eq!(human_size(12 << 30), "13 GB");
+        assert_eq!(human_size(1_048_576), "1.0 MB");
+        assert_eq!(human_size(9_960_000), "10 MB");
+        assert_eq!(human_size(1_990_000_000), "2.0 GB");
+        assert_eq!(human_size(512), "512 B");
     }
 }

@@ -1,4 +1,4 @@
-//! Names in the certificates of the node.
+//! `CertSANs`: names in the certificates of the node.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,33 +9,34 @@ use talmox_talos_config::network::Prefix;
 use super::kubelet::service_address;
 use super::node_address::accumulative;
 use super::proto::Form;
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::config::Facts;
 
 /// Common name of the certificate of maintenance mode.
 const MAINTENANCE: &str = "maintenance-service.talos.dev";
 
-pub(super) const KINDS: &[Kind] = &[Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[ResourceSource {
     name: "CertSANs.secrets.talos.dev",
     proto: &[
         ("ips", 1, Form::Each(&Form::Address)),
         ("dnsNames", 2, Form::Each(&Form::Text)),
         ("fqdn", 3, Form::Text),
     ],
-    list: |view| {
-        let mut items = vec![maintenance(view).owned_by("secrets.MaintenanceCertSANsController")];
-        if let Some(config) = &view.node.config {
-            items.push(api(view, &config.facts).owned_by("secrets.APICertSANsController"));
+    list: |context| {
+        let mut items =
+            vec![maintenance(context).owned_by("secrets.MaintenanceCertSANsController")];
+        if let Some(config) = &context.node.config {
+            items.push(api(context, &config.facts).owned_by("secrets.APICertSANsController"));
             if config.facts.is_control_plane {
                 let owner = "secrets.KubernetesCertSANsController";
-                items.push(kubernetes(view, &config.facts).owned_by(owner));
+                items.push(kubernetes(context, &config.facts).owned_by(owner));
             }
         }
         items
     },
 }];
 
-/// Addresses and DNS names, each once and sorted.
+/// Addresses and DNS names, sorted and without duplicates.
 #[derive(Default)]
 struct Names {
     addresses: BTreeSet<IpAddr>,
@@ -43,10 +44,10 @@ struct Names {
 }
 
 impl Names {
-    /// Names of the node itself.
-    fn of(view: &View<'_>) -> Self {
-        let addresses = accumulative(view).into_iter().map(Prefix::address);
-        let network = &view.node.network;
+    /// Names and addresses of the node itself.
+    fn of(context: &ResourceContext<'_>) -> Self {
+        let addresses = accumulative(context).into_iter().map(Prefix::address);
+        let network = &context.node.network;
         let hosts = [network.hostname.clone(), network.full_name()].into();
         Self { addresses: addresses.collect(), hosts }
     }
@@ -68,20 +69,20 @@ impl Names {
     }
 }
 
-fn maintenance(view: &View<'_>) -> Item {
-    let mut names = Names::of(view);
+fn maintenance(context: &ResourceContext<'_>) -> Item {
+    let mut names = Names::of(context);
     names.addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
     Item::new("maintenance", names.to_spec(MAINTENANCE))
 }
 
-fn api(view: &View<'_>, facts: &Facts) -> Item {
-    let mut names = Names::of(view);
+fn api(context: &ResourceContext<'_>, facts: &Facts) -> Item {
+    let mut names = Names::of(context);
     facts.cert_sans.iter().for_each(|name| names.add(name));
-    Item::new("api", names.to_spec(&view.node.network.full_name()))
+    Item::new("api", names.to_spec(&context.node.network.full_name()))
 }
 
-fn kubernetes(view: &View<'_>, facts: &Facts) -> Item {
-    let mut names = Names::of(view);
+fn kubernetes(context: &ResourceContext<'_>, facts: &Facts) -> Item {
+    let mut names = Names::of(context);
     let endpoint = facts.endpoint.as_ref().map(|(host, _)| host);
     endpoint.into_iter().chain(&facts.api_sans).for_each(|name| names.add(name));
     let domain = format!("kubernetes.default.svc.{}", facts.dns_domain);

@@ -1,10 +1,10 @@
-//! The cluster as its members know it.
+//! Cluster resources: members, affiliates and the identity of the node.
 
 use serde_json::{Value, json};
 
 use super::config::MACHINE_TYPES;
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::talos_state::Node;
 
 const CONTROL_PLANE: &[Field] = &[("port", 1, Form::Number)];
@@ -26,38 +26,38 @@ const AFFILIATE: &[Field] = &[
     ("controlPlane", 8, Form::Message(CONTROL_PLANE)),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "Members.cluster.talos.dev",
         proto: MEMBER,
-        list: |view| {
-            let members = known(view).into_iter();
+        list: |context| {
+            let members = known_members(context).into_iter();
             members.map(|node| Item::new(node.hostname(), described(node, false))).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "Affiliates.cluster.talos.dev",
         proto: AFFILIATE,
-        list: |view| {
-            let members = known(view).into_iter();
+        list: |context| {
+            let members = known_members(context).into_iter();
             members.map(|node| Item::new(node_id(node), described(node, true))).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "Identities.cluster.talos.dev",
         proto: &[("nodeId", 1, Form::Text)],
-        list: |view| {
-            if view.node.config.is_none() {
+        list: |context| {
+            if context.node.config.is_none() {
                 return vec![];
             }
-            vec![Item::new("local", json!({ "nodeId": node_id(view.node) }))]
+            vec![Item::new("local", json!({ "nodeId": node_id(context.node) }))]
         },
     },
-    Kind {
+    ResourceSource {
         name: "Infos.cluster.talos.dev",
         proto: &[("clusterId", 1, Form::Text), ("clusterName", 2, Form::Text)],
-        list: |view| {
-            let config = view.node.config.iter();
+        list: |context| {
+            let config = context.node.config.iter();
             config
                 .map(|config| {
                     let facts = &config.facts;
@@ -70,9 +70,9 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// The members that this node knows: itself, and those that discovery reports.
-pub(super) fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
-    let node = view.node;
+/// Members that this node knows: itself, and those found by discovery.
+pub(super) fn known_members<'a>(context: &ResourceContext<'a>) -> Vec<&'a Node> {
+    let node = context.node;
     let has_discovery = node.config.as_ref().is_some_and(|config| config.facts.has_discovery);
     if !has_discovery {
         return vec![];
@@ -81,12 +81,12 @@ pub(super) fn known<'a>(view: &View<'a>) -> Vec<&'a Node> {
         let facts = &node.config.as_ref()?.facts;
         facts.has_discovery.then_some((&facts.cluster_id, &facts.cluster_secret))
     };
-    let all = view.talos.nodes.values().filter(|other| key(other) == key(node));
-    all.filter(|other| other.vmid == node.vmid || view.talos.is_connected(node.vmid, other.vmid))
+    let all = context.talos.nodes.values().filter(|other| key(other) == key(node));
+    all.filter(|other| other.vmid == node.vmid || context.talos.is_connected(node.vmid, other.vmid))
         .collect()
 }
 
-/// Identity that a real node draws once and stores on STATE. Here it follows from the UUID of the machine.
+/// Node identity. A real node generates it once and stores it on STATE; the lab derives it from the machine UUID.
 pub(super) fn identity(node: &Node) -> Vec<u8> {
     let digest =
         aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, node.hardware.uuid.as_bytes());
@@ -110,7 +110,7 @@ fn described(node: &Node, is_affiliate: bool) -> Value {
         spec["nodename"] = node.hostname().into();
     }
     let system = format!("Talos ({})", node.version);
-    // Affiliates have these two the other way round.
+    // `Affiliate` has these two fields swapped.
     if is_affiliate {
         spec["operatingSystem"] = system.as_str().into();
         spec["machineType"] = kind.into();

@@ -1,4 +1,4 @@
-//! Settings of the control plane's components.
+//! Configurations of the control plane components.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::endpoint::local_port;
 use super::kubelet::{extra_args, table};
 use super::kubernetes::COMPONENTS;
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
-use crate::config::Applied;
+use super::{Item, ResourceContext, ResourceSource};
+use crate::config::AppliedConfig;
 
 const API_SERVER: &[Field] = &[
     ("image", 1, Form::Text),
@@ -34,99 +34,99 @@ const AUTHORIZER: &[Field] =
     &[("type", 1, Form::Text), ("name", 2, Form::Text), ("webhook", 3, Form::Struct)];
 const STATUS: &[Field] = &[("ready", 1, Form::Number), ("version", 2, Form::Text)];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "APIServerConfigs.kubernetes.talos.dev",
         proto: API_SERVER,
-        list: |view| component(view, COMPONENTS[0], api_server),
+        list: |context| component(context, COMPONENTS[0], api_server),
     },
-    Kind {
+    ResourceSource {
         name: "ControllerManagerConfigs.kubernetes.talos.dev",
         proto: CONTROLLER_MANAGER,
-        list: |view| component(view, COMPONENTS[1], controller_manager),
+        list: |context| component(context, COMPONENTS[1], controller_manager),
     },
-    Kind {
+    ResourceSource {
         name: "SchedulerConfigs.kubernetes.talos.dev",
         proto: SCHEDULER,
-        list: |view| component(view, COMPONENTS[2], scheduler),
+        list: |context| component(context, COMPONENTS[2], scheduler),
     },
-    Kind {
+    ResourceSource {
         name: "AdmissionControlConfigs.kubernetes.talos.dev",
         proto: &[("config", 1, Form::Each(&Form::Message(PLUGIN)))],
-        list: |view| {
+        list: |context| {
             component(
-                view,
+                context,
                 "admission-control",
                 |_, config| json!({ "config": config.facts.admission_control }),
             )
         },
     },
-    Kind {
+    ResourceSource {
         name: "AuditPolicyConfigs.kubernetes.talos.dev",
         proto: &[("config", 1, Form::Struct)],
-        list: |view| {
+        list: |context| {
             component(
-                view,
+                context,
                 "audit-policy",
                 |_, config| json!({ "config": table(config, "cluster.apiServer.auditPolicy") }),
             )
         },
     },
-    Kind {
+    ResourceSource {
         name: "AuthorizationConfigs.kubernetes.talos.dev",
         proto: &[("image", 1, Form::Text), ("config", 2, Form::Each(&Form::Message(AUTHORIZER)))],
-        list: |view| component(view, "authorization", authorization),
+        list: |context| component(context, "authorization", authorization),
     },
-    Kind {
+    ResourceSource {
         name: "ConfigStatuses.kubernetes.talos.dev",
         proto: STATUS,
-        list: |view| rendered(view, &config_version(view)),
+        list: |context| rendered(context, &config_version(context)),
     },
-    Kind {
+    ResourceSource {
         name: "SecretStatuses.kubernetes.talos.dev",
         proto: STATUS,
-        list: |view| rendered(view, "1"),
+        list: |context| rendered(context, "1"),
     },
 ];
 
-/// Resource of a control plane; workers have none.
+/// Resource of a control plane component; workers have none.
 pub(super) fn component(
-    view: &View<'_>,
+    context: &ResourceContext<'_>,
     id: &str,
-    spec: fn(&View<'_>, &Applied) -> Value,
+    spec: fn(&ResourceContext<'_>, &AppliedConfig) -> Value,
 ) -> Vec<Item> {
-    // Static pods name the version of their settings, and the part of the lab that makes them counts it.
-    let version = view.talos.components.get(&view.node.vmid).and_then(|all| all.0.get(id));
+    // Static pods contain the version of their settings, which `Components` counts.
+    let version = context.talos.components.get(&context.node.vmid).and_then(|all| all.0.get(id));
     let version = version.map(|component| component.version);
-    let config = view.node.config.iter().filter(|config| config.facts.is_control_plane);
-    config.map(|config| Item { version, ..Item::new(id, spec(view, config)) }).collect()
+    let config = context.node.config.iter().filter(|config| config.facts.is_control_plane);
+    config.map(|config| Item { version, ..Item::new(id, spec(context, config)) }).collect()
 }
 
-/// Files of static pods are written as soon as the pods may start.
-fn rendered(view: &View<'_>, version: &str) -> Vec<Item> {
-    if view.node.etcd.is_none() {
+/// Static pod files, which are rendered as soon as the pods may start.
+fn rendered(context: &ResourceContext<'_>, version: &str) -> Vec<Item> {
+    if context.node.etcd.is_none() {
         return vec![];
     }
     vec![Item::new("static-pods", json!({ "ready": true, "version": version }))]
 }
 
-/// The versions of the four settings that are files, one after the other.
-fn config_version(view: &View<'_>) -> String {
-    let components = view.talos.components.get(&view.node.vmid);
+/// Versions of the four rendered configurations, concatenated.
+fn config_version(context: &ResourceContext<'_>) -> String {
+    let components = context.talos.components.get(&context.node.vmid);
     let scheduler = components.and_then(|all| all.0.get(COMPONENTS[2]));
     format!("111{}", scheduler.map_or(1, |scheduler| scheduler.version))
 }
 
-fn cloud_provider(config: &Applied) -> &'static str {
+fn cloud_provider(config: &AppliedConfig) -> &'static str {
     if config.flag("cluster.externalCloudProvider.enabled") { "external" } else { "" }
 }
 
-fn resources(config: &Applied, component: &str) -> Value {
+fn resources(config: &AppliedConfig, component: &str) -> Value {
     let part = |name: &str| table(config, &format!("cluster.{component}.resources.{name}"));
     json!({ "requests": part("requests"), "limits": part("limits") })
 }
 
-fn extra_volumes(config: &Applied, component: &str) -> Vec<Value> {
+fn extra_volumes(config: &AppliedConfig, component: &str) -> Vec<Value> {
     let volumes = config.value(&format!("cluster.{component}.extraVolumes"));
     let volumes = volumes.as_array().into_iter().flatten();
     volumes
@@ -142,7 +142,7 @@ fn extra_volumes(config: &Applied, component: &str) -> Vec<Value> {
         .collect()
 }
 
-fn api_server(view: &View<'_>, config: &Applied) -> Value {
+fn api_server(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let facts = &config.facts;
     let skips = config.flag("machine.kubelet.skipNodeRegistration");
     json!({
@@ -152,16 +152,16 @@ fn api_server(view: &View<'_>, config: &Applied) -> Value {
         "etcdServers": ["https://localhost:2379"],
         "localPort": local_port(config),
         "serviceCIDR": facts.service_subnets,
-        "extraArgs": extra_args(view, config, "cluster.apiServer.extraArgs"),
+        "extraArgs": extra_args(context, config, "cluster.apiServer.extraArgs"),
         "extraVolumes": extra_volumes(config, "apiServer"),
         "environmentVariables": table(config, "cluster.apiServer.env"),
-        // The kubelet puts the address in: this is a variable of the pod.
+        // Variable of the pod, which the kubelet replaces by the address.
         "advertisedAddress": if skips { "" } else { "$(POD_IP)" },
         "resources": resources(config, "apiServer"),
     })
 }
 
-fn controller_manager(view: &View<'_>, config: &Applied) -> Value {
+fn controller_manager(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let facts = &config.facts;
     json!({
         "enabled": !config.flag("machine.controlPlane.controllerManager.disabled"),
@@ -169,18 +169,18 @@ fn controller_manager(view: &View<'_>, config: &Applied) -> Value {
         "cloudProvider": cloud_provider(config),
         "podCIDRs": facts.pod_subnets,
         "serviceCIDRs": facts.service_subnets,
-        "extraArgs": extra_args(view, config, "cluster.controllerManager.extraArgs"),
+        "extraArgs": extra_args(context, config, "cluster.controllerManager.extraArgs"),
         "extraVolumes": extra_volumes(config, "controllerManager"),
         "environmentVariables": table(config, "cluster.controllerManager.env"),
         "resources": resources(config, "controllerManager"),
     })
 }
 
-fn scheduler(view: &View<'_>, config: &Applied) -> Value {
+fn scheduler(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     json!({
         "enabled": !config.flag("machine.controlPlane.scheduler.disabled"),
         "image": config.facts.scheduler_image,
-        "extraArgs": extra_args(view, config, "cluster.scheduler.extraArgs"),
+        "extraArgs": extra_args(context, config, "cluster.scheduler.extraArgs"),
         "extraVolumes": extra_volumes(config, "scheduler"),
         "environmentVariables": table(config, "cluster.scheduler.env"),
         "resources": resources(config, "scheduler"),
@@ -188,8 +188,8 @@ fn scheduler(view: &View<'_>, config: &Applied) -> Value {
     })
 }
 
-/// Authorizers of the config. `Node` and `RBAC` are added where they are missing.
-fn authorization(_: &View<'_>, config: &Applied) -> Value {
+/// Authorizers of the config. `Node` and `RBAC` are added if they are missing.
+fn authorization(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let own = config.value("cluster.apiServer.authorizationConfig");
     let own = own.as_array().cloned().unwrap_or_default().into_iter();
     let mut all: Vec<Value> = own

@@ -1,15 +1,15 @@
-//! Definitions of all resource kinds, by release of Talos, and the namespaces.
+//! Definitions of all resource types, by release of Talos, and the namespaces.
 //!
-//! The table has one line for each kind and range of releases: name, releases of Talos 1, namespace, controller
-//! that owns the resources, flags, aliases beside the automatic ones, display columns. Its facts are those of
-//! Talos 1.8.4, 1.9.6, 1.10.9, 1.11.6, 1.12.0, 1.13.6 and 1.14.0-rc.1.
+//! The table has one line for each type and range of releases: name, releases of Talos 1, namespace, controller that
+//! owns the resources, flags, aliases beside the automatic ones, display columns. It matches Talos 1.8.4, 1.9.6,
+//! 1.10.9, 1.11.6, 1.12.0, 1.13.6 and 1.14.0-rc.1.
 
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, KIND, KINDS as SOURCES, Kind, View};
+use super::{ALL_SOURCES, Item, NO_RESOURCES, ResourceContext, ResourceSource};
 use crate::version::Version;
 
 const TABLE: &str = include_str!("definitions.txt");
@@ -48,37 +48,37 @@ const DEFINITION: &[Field] = &[
     ("sensitivity", 7, Form::Enum(&[("sensitive", 1)])),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "ResourceDefinitions.meta.cosi.dev",
         proto: DEFINITION,
-        list: |view| of(&view.node.version).map(Definition::to_item).collect(),
+        list: |context| of(&context.node.version).map(Definition::to_item).collect(),
     },
-    Kind {
+    ResourceSource {
         name: "Namespaces.meta.cosi.dev",
         proto: &[("description", 1, Form::Text)],
-        list: |view| {
-            let known = namespaces(&view.node.version);
+        list: |context| {
+            let known = namespaces(&context.node.version);
             known.map(|name| Item::new(name, json!({ "description": "" }))).collect()
         },
     },
 ];
 
-/// A kind of resources as a range of releases defines it.
+/// Definition of a resource type in a range of releases.
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
     /// First and last minor release of Talos 1.
     releases: (u32, u32),
     pub(crate) namespace: &'static str,
-    /// Empty for resources that Talos writes without a controller.
+    /// Owning controller; empty for resources that Talos writes without a controller.
     pub(crate) owner: &'static str,
     /// Whether only administrators may read it.
     pub(crate) is_sensitive: bool,
     has_automatic_aliases: bool,
     aliases: Vec<&'static str>,
-    /// Title and JSON path.
+    /// Display columns: title and JSON path.
     columns: Vec<(&'static str, &'static str)>,
-    source: &'static Kind,
+    source: &'static ResourceSource,
 }
 
 static DEFINITIONS: LazyLock<Vec<Definition>> =
@@ -96,14 +96,14 @@ pub(super) fn namespaces(version: &Version) -> impl Iterator<Item = &'static str
 }
 
 impl Definition {
-    /// Reads a line of the table.
+    /// Parses a line of the table.
     fn parse(line: &'static str) -> Option<Self> {
         let mut fields = line.split(" | ").map(|field| if field == "-" { "" } else { field });
         let (name, releases) = (fields.next()?, fields.next()?);
         let (first, last) = releases.split_once("..")?;
         let (namespace, owner, flags) = (fields.next()?, fields.next()?, fields.next()?);
         let (aliases, columns) = (fields.next()?, fields.next()?);
-        let mut sources = SOURCES.iter().copied().flatten();
+        let mut sources = ALL_SOURCES.iter().copied().flatten();
         Some(Self {
             name,
             releases: (first.parse().unwrap_or(0), last.parse().unwrap_or(u32::MAX)),
@@ -113,12 +113,12 @@ impl Definition {
             has_automatic_aliases: !flags.contains("no-automatic-aliases"),
             aliases: aliases.split_whitespace().collect(),
             columns: columns.split("; ").filter_map(|column| column.split_once(" = ")).collect(),
-            source: sources.find(|source| source.name == name).unwrap_or(&KIND),
+            source: sources.find(|source| source.name == name).unwrap_or(&NO_RESOURCES),
         })
     }
 
-    pub(super) fn list(&self, view: &View<'_>) -> Vec<Item> {
-        (self.source.list)(view)
+    pub(super) fn list(&self, context: &ResourceContext<'_>) -> Vec<Item> {
+        (self.source.list)(context)
     }
 
     pub(crate) fn to_proto(&self, spec: &Value) -> Vec<u8> {
@@ -160,7 +160,7 @@ impl Definition {
     }
 }
 
-/// The capitals of a kind's name, as aliases.
+/// Aliases from the capital letters of a type name.
 fn abbreviations(name: &str) -> Vec<String> {
     let plural = name.split('.').next().unwrap_or_default();
     let capitals: String = plural.chars().filter(char::is_ascii_uppercase).collect();

@@ -1,20 +1,20 @@
-//! Where the API servers of the cluster are, and the balancer in front of them on each node.
+//! Endpoints of the API servers, and the KubePrism load balancer of each node.
 
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::cluster::known;
+use super::cluster::known_members;
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
-use crate::config::Applied;
+use super::{Item, ResourceContext, ResourceSource};
+use crate::config::AppliedConfig;
 
 const ENDPOINT: &[Field] = &[("host", 1, Form::Text), ("port", 2, Form::Number)];
 const ENDPOINTS: Form = Form::Each(&Form::Message(ENDPOINT));
 const DEFAULT_PORT: u64 = 7445;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "Endpoints.kubernetes.talos.dev",
         proto: &[
             ("addresses", 1, Form::Each(&Form::Address)),
@@ -22,29 +22,29 @@ pub(super) const KINDS: &[Kind] = &[
         ],
         list: endpoints,
     },
-    Kind {
+    ResourceSource {
         name: "KubePrismEndpoints.kubernetes.talos.dev",
         proto: &[("endpoints", 1, ENDPOINTS)],
-        list: |view| {
-            let found = balancer(view).into_iter();
+        list: |context| {
+            let found = balancer(context).into_iter();
             found.map(|(_, all)| Item::new("k8s-cluster", json!({ "endpoints": all }))).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "KubePrismConfigs.kubernetes.talos.dev",
         proto: &[("host", 1, Form::Text), ("port", 2, Form::Number), ("endpoints", 3, ENDPOINTS)],
-        list: |view| {
-            let found = balancer(view).into_iter();
+        list: |context| {
+            let found = balancer(context).into_iter();
             let spec = |(port, all)| json!({ "host": "127.0.0.1", "port": port, "endpoints": all });
             found.map(|found| Item::new("k8s-loadbalancer-config", spec(found))).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "KubePrismStatuses.kubernetes.talos.dev",
         proto: &[("host", 1, Form::Text), ("healthy", 2, Form::Number)],
-        list: |view| {
-            let is_healthy = !api_servers(view).is_empty();
-            let found = balancer(view).into_iter();
+        list: |context| {
+            let is_healthy = !api_servers(context).is_empty();
+            let found = balancer(context).into_iter();
             found
                 .map(|(port, _)| {
                     let host = format!("127.0.0.1:{port}");
@@ -56,27 +56,27 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// Addresses of the control planes that discovery shows to this node.
-fn members(view: &View<'_>) -> Vec<IpAddr> {
-    let members = known(view).into_iter().filter(|member| member.is_control_plane());
+/// Addresses of the control planes found by discovery.
+fn members(context: &ResourceContext<'_>) -> Vec<IpAddr> {
+    let members = known_members(context).into_iter().filter(|member| member.is_control_plane());
     let mut addresses: Vec<IpAddr> =
         members.flat_map(|member| member.network.addresses().collect::<Vec<_>>()).collect();
     addresses.sort_unstable();
     addresses
 }
 
-/// Addresses of the API servers that answer, as the Kubernetes service `kubernetes` has them.
-fn api_servers(view: &View<'_>) -> Vec<IpAddr> {
-    let Some(config) = &view.node.config else { return vec![] };
-    let own = view.node.etcd.and_then(|part| view.talos.etcds.get(&part.cluster));
-    let mut all = view.talos.etcds.values();
+/// Addresses of the running API servers, as in the endpoints of the service `kubernetes`.
+fn api_servers(context: &ResourceContext<'_>) -> Vec<IpAddr> {
+    let Some(config) = &context.node.config else { return vec![] };
+    let own = context.node.etcd.and_then(|part| context.talos.etcds.get(&part.cluster));
+    let mut all = context.talos.etcds.values();
     let is_own = |id: &String| *id == config.facts.cluster_id;
     let Some(cluster) = own.or_else(|| all.find(|etcd| is_own(&etcd.talos_cluster))) else {
         return vec![];
     };
-    let serving = cluster.api_servers.keys().filter_map(|vmid| view.talos.nodes.get(vmid));
+    let serving = cluster.api_servers.keys().filter_map(|vmid| context.talos.nodes.get(vmid));
     let reached = serving.filter(|other| {
-        other.vmid == view.node.vmid || view.talos.is_connected(view.node.vmid, other.vmid)
+        other.vmid == context.node.vmid || context.talos.is_connected(context.node.vmid, other.vmid)
     });
     let mut addresses: Vec<IpAddr> =
         reached.filter_map(crate::talos_state::Node::node_address).collect();
@@ -84,9 +84,9 @@ fn api_servers(view: &View<'_>) -> Vec<IpAddr> {
     addresses
 }
 
-fn endpoints(view: &View<'_>) -> Vec<Item> {
-    let Some(config) = &view.node.config else { return vec![] };
-    let has_hosts = view.node.version.is_at_least(13);
+fn endpoints(context: &ResourceContext<'_>) -> Vec<Item> {
+    let Some(config) = &context.node.config else { return vec![] };
+    let has_hosts = context.node.version.is_at_least(13);
     let item = |id: &str, addresses: Vec<IpAddr>| {
         let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         let mut spec = json!({ "addresses": addresses });
@@ -95,22 +95,23 @@ fn endpoints(view: &View<'_>) -> Vec<Item> {
         }
         Item::new(id, spec)
     };
-    let mut items = vec![item("discovery", members(view)).owned_by("cluster.EndpointController")];
-    // A name that does not resolve leaves no resource, and the lab has no names of clusters.
+    let mut items =
+        vec![item("discovery", members(context)).owned_by("cluster.EndpointController")];
+    // A host name that does not resolve creates no resource, and the lab has no cluster DNS names.
     let host = config.facts.endpoint.as_ref().and_then(|(host, _)| host.parse().ok());
     items.extend(
         host.map(|host| item("controlplane", vec![host]).owned_by("k8s.StaticEndpointController")),
     );
-    let serving = api_servers(view);
+    let serving = api_servers(context);
     if !serving.is_empty() {
         items.push(item("kube-apiserver", serving).owned_by("k8s.EndpointController"));
     }
     items
 }
 
-/// Port of the balancer, and the API servers that it tries.
-fn balancer(view: &View<'_>) -> Option<(u64, Vec<Value>)> {
-    let config = view.node.config.as_ref()?;
+/// Port of KubePrism and the API servers behind it.
+fn balancer(context: &ResourceContext<'_>) -> Option<(u64, Vec<Value>)> {
+    let config = context.node.config.as_ref()?;
     if !config.flag("machine.features.kubePrism.enabled") {
         return None;
     }
@@ -125,11 +126,11 @@ fn balancer(view: &View<'_>) -> Option<(u64, Vec<Value>)> {
     if config.facts.is_control_plane {
         all.push(endpoint("localhost", own));
     }
-    all.extend(members(view).iter().map(|address| endpoint(&address.to_string(), 6443)));
+    all.extend(members(context).iter().map(|address| endpoint(&address.to_string(), 6443)));
     Some((port, all))
 }
 
-/// Port of the API server on a control plane itself.
-pub(super) fn local_port(config: &Applied) -> u64 {
+/// Port of the API server on a control plane.
+pub(super) fn local_port(config: &AppliedConfig) -> u64 {
     config.value("cluster.controlPlane.localAPIServerPort").as_u64().unwrap_or(6443)
 }

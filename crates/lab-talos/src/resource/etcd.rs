@@ -1,12 +1,12 @@
-//! The node's part of etcd.
+//! etcd resources of the node.
 
 use serde_json::{Value, json};
 
 use super::control_plane::component;
 use super::kubelet::extra_args;
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
-use crate::config::{Applied, prefix};
+use super::{Item, ResourceContext, ResourceSource};
+use crate::config::{AppliedConfig, prefix};
 use crate::etcd::version;
 use crate::talos_state::Node;
 
@@ -25,33 +25,33 @@ const CONFIG: &[Field] = &[
     ("listenExcludeSubnets", 6, Form::Each(&Form::Text)),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "EtcdConfigs.etcd.talos.dev",
         proto: CONFIG,
-        list: |view| component(view, "etcd", config),
+        list: |context| component(context, "etcd", config),
     },
-    Kind {
+    ResourceSource {
         name: "PKIStatuses.etcd.talos.dev",
         proto: &[("ready", 1, Form::Number), ("version", 2, Form::Text)],
-        list: |view| {
-            let is_member = view.node.is_control_plane();
+        list: |context| {
+            let is_member = context.node.is_control_plane();
             let spec = json!({ "ready": true, "version": "1" });
             is_member.then(|| Item::new("etcd", spec)).into_iter().collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "EtcdMembers.etcd.talos.dev",
         proto: &[("memberID", 1, Form::Text)],
-        list: |view| {
-            let part = view.node.etcd.iter();
+        list: |context| {
+            let part = context.node.etcd.iter();
             part.map(|part| {
                 Item::new("local", json!({ "memberID": format!("{:016x}", part.member) }))
             })
             .collect()
         },
     },
-    Kind { name: "EtcdSpecs.etcd.talos.dev", proto: SPEC, list: spec },
+    ResourceSource { name: "EtcdSpecs.etcd.talos.dev", proto: SPEC, list: spec },
 ];
 
 fn image(node: &Node) -> String {
@@ -62,31 +62,31 @@ fn image(node: &Node) -> String {
     format!("{registry}:v{tag}")
 }
 
-fn image_of(view: &View<'_>, config: &Applied) -> String {
+fn image_of(context: &ResourceContext<'_>, config: &AppliedConfig) -> String {
     let own = config.value("cluster.etcd.image");
-    own.as_str().map_or_else(|| image(view.node), str::to_owned)
+    own.as_str().map_or_else(|| image(context.node), str::to_owned)
 }
 
-fn config(view: &View<'_>, config: &Applied) -> Value {
+fn config(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let listen = config.value("cluster.etcd.listenSubnets");
-    // A shared address is not an address of a member.
-    let shared: Vec<String> = config.facts.vips().map(|address| address.to_string()).collect();
+    // A virtual IP must not be used as a member address.
+    let virtual_ips: Vec<String> = config.facts.vips().map(|address| address.to_string()).collect();
     let mut spec = json!({});
     if !config.facts.etcd_subnets.is_empty() {
         spec["advertiseValidSubnets"] = config.facts.etcd_subnets.clone().into();
     }
-    spec["advertiseExcludeSubnets"] = shared.into();
+    spec["advertiseExcludeSubnets"] = virtual_ips.into();
     if !listen.is_null() {
         spec["listenValidSubnets"] = listen;
     }
     spec["listenExcludeSubnets"] = json!([]);
-    spec["image"] = image_of(view, config).into();
-    spec["extraArgs"] = extra_args(view, config, "cluster.etcd.extraArgs");
+    spec["image"] = image_of(context, config).into();
+    spec["extraArgs"] = extra_args(context, config, "cluster.etcd.extraArgs");
     spec
 }
 
-fn spec(view: &View<'_>) -> Vec<Item> {
-    let node = view.node;
+fn spec(context: &ResourceContext<'_>) -> Vec<Item> {
+    let node = context.node;
     let Some(config) = node.config.as_ref().filter(|config| config.facts.is_control_plane) else {
         return vec![];
     };
@@ -97,14 +97,14 @@ fn spec(view: &View<'_>) -> Vec<Item> {
         "advertisedAddresses": [address.to_string()],
         "listenPeerAddresses": peer,
         "listenClientAddresses": client,
-        "image": image_of(view, config),
-        "extraArgs": extra_args(view, config, "cluster.etcd.extraArgs"),
+        "image": image_of(context, config),
+        "extraArgs": extra_args(context, config, "cluster.etcd.extraArgs"),
     });
     vec![Item::new("etcd", spec)]
 }
 
-/// Addresses that etcd listens on, for peers and for clients: all, unless the config restricts them.
-fn listen_addresses(node: &Node, config: &Applied) -> (Vec<String>, Vec<String>) {
+/// Addresses that etcd listens on for peers and for clients: all, unless the config restricts them.
+fn listen_addresses(node: &Node, config: &AppliedConfig) -> (Vec<String>, Vec<String>) {
     let is_v6 = node.network.addresses().any(|address| address.is_ipv6());
     let (all, loopback) = if is_v6 { ("::", "::1") } else { ("0.0.0.0", "127.0.0.1") };
     let subnets = config.value("cluster.etcd.listenSubnets");

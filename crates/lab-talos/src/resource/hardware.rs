@@ -1,9 +1,9 @@
-//! What SMBIOS and the PCI bus tell of the machine.
+//! Hardware resources from SMBIOS and the PCI bus.
 
 use serde_json::json;
 
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 
 const SYSTEM: &[Field] = &[
     ("manufacturer", 1, Form::Text),
@@ -25,10 +25,10 @@ const PROCESSOR: &[Field] = &[
     ("threadCount", 12, Form::Number),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "SystemInformations.hardware.talos.dev", proto: SYSTEM, list: system },
-    Kind { name: "Processors.hardware.talos.dev", proto: PROCESSOR, list: processors },
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource { name: "SystemInformations.hardware.talos.dev", proto: SYSTEM, list: system },
+    ResourceSource { name: "Processors.hardware.talos.dev", proto: PROCESSOR, list: processors },
+    ResourceSource {
         name: "MemoryModules.hardware.talos.dev",
         proto: &[
             ("sizeMiB", 1, Form::Number),
@@ -37,7 +37,7 @@ pub(super) const KINDS: &[Kind] = &[
         ],
         list: memory,
     },
-    Kind {
+    ResourceSource {
         name: "PCIDevices.hardware.talos.dev",
         proto: &[
             ("class_id", 5, Form::Text),
@@ -49,8 +49,8 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn system(view: &View<'_>) -> Vec<Item> {
-    let hardware = &view.node.hardware;
+fn system(context: &ResourceContext<'_>) -> Vec<Item> {
+    let hardware = &context.node.hardware;
     let mut spec = json!({
         "manufacturer": "QEMU",
         "productName": "Standard PC (Q35 + ICH9, 2009)",
@@ -64,9 +64,9 @@ fn system(view: &View<'_>) -> Vec<Item> {
     vec![Item::new("systeminformation", spec)]
 }
 
-/// QEMU shows all cores as those of one processor.
-fn processors(view: &View<'_>) -> Vec<Item> {
-    let cores = view.node.hardware.cpus;
+/// Processor information. QEMU shows all cores in one processor.
+fn processors(context: &ResourceContext<'_>) -> Vec<Item> {
+    let cores = context.node.hardware.cpus;
     let spec = json!({
         "socket": "CPU 0", "manufacturer": "QEMU", "productName": "pc-q35-9.2",
         "maxSpeedMhz": 2000, "bootSpeedMhz": 2000, "status": 65,
@@ -75,10 +75,10 @@ fn processors(view: &View<'_>) -> Vec<Item> {
     vec![Item::new("CPU-0", spec)]
 }
 
-/// QEMU makes modules of 16 GiB at most.
-fn memory(view: &View<'_>) -> Vec<Item> {
+/// Memory modules. QEMU creates modules of at most 16 GiB.
+fn memory(context: &ResourceContext<'_>) -> Vec<Item> {
     const LARGEST: u64 = 16 << 10;
-    let total = view.node.hardware.memory >> 20;
+    let total = context.node.hardware.memory >> 20;
     (0..total.div_ceil(LARGEST))
         .map(|number| {
             let size = LARGEST.min(total - number * LARGEST);
@@ -89,9 +89,9 @@ fn memory(view: &View<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// Devices that are passed through.
-fn devices(view: &View<'_>) -> Vec<Item> {
-    let passed = view.node.hardware.pci.iter().enumerate();
+/// PCI devices passed through.
+fn devices(context: &ResourceContext<'_>) -> Vec<Item> {
+    let passed = context.node.hardware.pci.iter().enumerate();
     passed
         .map(|(index, device)| {
             let spec = json!({

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::kubelet_configuration::{configuration, sorted};
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
-use crate::config::{Applied, Facts, prefix};
+use super::{Item, ResourceContext, ResourceSource};
+use crate::config::{AppliedConfig, Facts, prefix};
 use crate::service::ServiceState;
 
 const CONFIG: &[Field] = &[
@@ -21,13 +21,13 @@ const CONFIG: &[Field] = &[
     ("allowSchedulingOnControlPlane", 14, Form::Number),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "KubeletConfigs.kubernetes.talos.dev",
         proto: CONFIG,
-        list: |view| one(view, "kubelet", config),
+        list: |context| config_resource(context, "kubelet", config),
     },
-    Kind {
+    ResourceSource {
         name: "KubeletSpecs.kubernetes.talos.dev",
         proto: &[
             ("image", 1, Form::Text),
@@ -35,44 +35,48 @@ pub(super) const KINDS: &[Kind] = &[
             ("expectedNodename", 4, Form::Text),
             ("config", 5, Form::Struct),
         ],
-        list: |view| one(view, "kubelet", spec),
+        list: |context| config_resource(context, "kubelet", spec),
     },
-    Kind {
+    ResourceSource {
         name: "KubeletLifecycles.kubernetes.talos.dev",
         proto: &[],
-        list: |view| {
-            let kubelet = view.node.services.get("kubelet");
+        list: |context| {
+            let kubelet = context.node.services.get("kubelet");
             let runs = kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running);
             runs.then(|| Item::new("kubelet", json!({}))).into_iter().collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "StaticPodServerStatuses.kubernetes.talos.dev",
         proto: &[("url", 1, Form::Text)],
-        list: |view| {
+        list: |context| {
             let id = "static-pod-server-status";
-            one(view, id, |view, _| json!({ "url": static_pod_url(view) }))
+            config_resource(context, id, |context, _| json!({ "url": static_pod_url(context) }))
         },
     },
-    Kind {
+    ResourceSource {
         name: "NodeIPConfigs.kubernetes.talos.dev",
         proto: &[
             ("validSubnets", 1, Form::Each(&Form::Text)),
             ("excludeSubnets", 2, Form::Each(&Form::Text)),
         ],
-        list: |view| one(view, "kubelet", node_ip),
+        list: |context| config_resource(context, "kubelet", node_ip),
     },
 ];
 
-/// One resource of a node that has a config.
-fn one(view: &View<'_>, id: &str, spec: fn(&View<'_>, &Applied) -> Value) -> Vec<Item> {
-    let config = view.node.config.iter();
-    config.map(|config| Item::new(id, spec(view, config))).collect()
+/// Resource that every node with a config has once.
+fn config_resource(
+    context: &ResourceContext<'_>,
+    id: &str,
+    spec: fn(&ResourceContext<'_>, &AppliedConfig) -> Value,
+) -> Vec<Item> {
+    let config = context.node.config.iter();
+    config.map(|config| Item::new(id, spec(context, config))).collect()
 }
 
-/// Port of the static pod server: the kernel picks another one at each boot.
-fn static_pod_url(view: &View<'_>) -> String {
-    let port = 32_768 + (view.node.boot * 7919 + u64::from(view.node.vmid)) % 28_000;
+/// URL of the static pod server, whose port differs from boot to boot.
+fn static_pod_url(context: &ResourceContext<'_>) -> String {
+    let port = 32_768 + (context.node.boot * 7919 + u64::from(context.node.vmid)) % 28_000;
     format!("http://127.0.0.1:{port}")
 }
 
@@ -91,16 +95,20 @@ pub(super) fn service_address(subnet: &str, number: u8) -> Option<IpAddr> {
     })
 }
 
-/// Addresses of the cluster's DNS service.
+/// Addresses of the cluster DNS service.
 pub(super) fn dns_addresses(facts: &Facts) -> Vec<String> {
     let subnets = facts.service_subnets.iter();
     subnets.filter_map(|subnet| Some(service_address(subnet, 10)?.to_string())).collect()
 }
 
 /// Extra arguments of a component. Since 1.13 each may have several values.
-pub(super) fn extra_args(view: &View<'_>, config: &Applied, path: &str) -> Value {
+pub(super) fn extra_args(
+    context: &ResourceContext<'_>,
+    config: &AppliedConfig,
+    path: &str,
+) -> Value {
     let mut args = table(config, path);
-    if view.node.version.is_at_least(13) {
+    if context.node.version.is_at_least(13) {
         for value in args.values_mut() {
             let values = match value.take() {
                 Value::Array(values) => values,
@@ -112,23 +120,23 @@ pub(super) fn extra_args(view: &View<'_>, config: &Applied, path: &str) -> Value
     args.into()
 }
 
-pub(super) fn table(config: &Applied, path: &str) -> Map<String, Value> {
+pub(super) fn table(config: &AppliedConfig, path: &str) -> Map<String, Value> {
     config.value(path).as_object().cloned().unwrap_or_default()
 }
 
-fn image(config: &Applied) -> String {
+fn image(config: &AppliedConfig) -> String {
     let image = config.value("machine.kubelet.image");
     let default = || format!("ghcr.io/siderolabs/kubelet:{}", config.facts.kubelet_version);
     image.as_str().map_or_else(default, str::to_owned)
 }
 
-pub(super) fn cluster_dns(config: &Applied) -> Value {
+pub(super) fn cluster_dns(config: &AppliedConfig) -> Value {
     let own = config.value("machine.kubelet.clusterDNS");
     if own.is_null() { dns_addresses(&config.facts).into() } else { own }
 }
 
-/// Mounts in the form of the OCI runtime specification, whose field names are in lower case here.
-fn extra_mounts(config: &Applied) -> Vec<Value> {
+/// Mounts in the form of the OCI runtime specification, with field names in lower case.
+fn extra_mounts(config: &AppliedConfig) -> Vec<Value> {
     let mounts = config.value("machine.kubelet.extraMounts");
     let mounts = mounts.as_array().into_iter().flatten();
     mounts
@@ -142,7 +150,7 @@ fn extra_mounts(config: &Applied) -> Vec<Value> {
         .collect()
 }
 
-/// Inserts values that are omitted when they are empty.
+/// Inserts a value unless it is empty.
 fn insert_if_any(spec: &mut Value, key: &str, value: Value) {
     let is_empty = match &value {
         Value::Array(items) => items.is_empty(),
@@ -154,13 +162,13 @@ fn insert_if_any(spec: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn config(view: &View<'_>, config: &Applied) -> Value {
+fn config(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let mut spec = json!({
         "image": image(config),
         "clusterDNS": cluster_dns(config),
         "clusterDomain": config.facts.dns_domain,
     });
-    insert_if_any(&mut spec, "extraArgs", extra_args(view, config, "machine.kubelet.extraArgs"));
+    insert_if_any(&mut spec, "extraArgs", extra_args(context, config, "machine.kubelet.extraArgs"));
     insert_if_any(&mut spec, "extraMounts", extra_mounts(config).into());
     insert_if_any(&mut spec, "extraConfig", config.value("machine.kubelet.extraConfig"));
     let flag = |path: &str| Value::from(config.flag(path));
@@ -171,7 +179,7 @@ fn config(view: &View<'_>, config: &Applied) -> Value {
             flag("machine.kubelet.defaultRuntimeSeccompProfileEnabled"),
         ),
         ("skipNodeRegistration", flag("machine.kubelet.skipNodeRegistration")),
-        ("staticPodListURL", static_pod_url(view).into()),
+        ("staticPodListURL", static_pod_url(context).into()),
         ("disableManifestsDirectory", flag("machine.kubelet.disableManifestsDirectory")),
         ("enableFSQuotaMonitoring", flag("machine.features.diskQuotaSupport")),
         ("allowSchedulingOnControlPlane", config.facts.schedules_on_control_planes.into()),
@@ -181,23 +189,23 @@ fn config(view: &View<'_>, config: &Applied) -> Value {
     spec
 }
 
-fn spec(view: &View<'_>, config: &Applied) -> Value {
-    let mut spec = json!({ "image": image(config), "args": args(view, config) });
+fn spec(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
+    let mut spec = json!({ "image": image(config), "args": args(context, config) });
     insert_if_any(&mut spec, "extraMounts", extra_mounts(config).into());
     if !table(config, "machine.kubelet.extraArgs").contains_key("hostname-override") {
-        spec["expectedNodename"] = view.node.hostname().into();
+        spec["expectedNodename"] = context.node.hostname().into();
     }
-    spec["config"] = sorted(configuration(config, &static_pod_url(view)).into());
+    spec["config"] = sorted(configuration(config, &static_pod_url(context)).into());
     spec
 }
 
-fn args(view: &View<'_>, config: &Applied) -> Vec<String> {
-    let address = view.node.node_address().map(|address| address.to_string());
+fn args(context: &ResourceContext<'_>, config: &AppliedConfig) -> Vec<String> {
+    let address = context.node.node_address().map(|address| address.to_string());
     let mut args = Map::new();
     let mut set = |key: &str, value: &str| args.insert(key.to_owned(), value.into());
     set("cert-dir", "/var/lib/kubelet/pki");
     set("config", "/etc/kubernetes/kubelet.yaml");
-    set("hostname-override", view.node.hostname());
+    set("hostname-override", context.node.hostname());
     set("node-ip", &address.unwrap_or_default());
     if !config.flag("machine.kubelet.skipNodeRegistration") {
         set("bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubeconfig");
@@ -224,8 +232,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Shared addresses are never the address of a node.
-fn node_ip(_: &View<'_>, config: &Applied) -> Value {
+/// `NodeIPConfig`. A virtual IP is never the node address.
+fn node_ip(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let facts = &config.facts;
     let mut valid = facts.node_ip_subnets.clone();
     if valid.is_empty() {

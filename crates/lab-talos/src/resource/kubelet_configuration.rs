@@ -1,14 +1,14 @@
-//! The configuration file of the kubelet.
+//! Configuration file of the kubelet.
 
 use serde_json::{Map, Value, json};
 
 use super::kubelet::{cluster_dns, table};
-use crate::config::Applied;
+use crate::config::AppliedConfig;
 
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// `KubeletConfiguration` as Talos writes it. Durations that Talos leaves alone are written as zero.
-pub(super) fn configuration(config: &Applied, static_pod_url: &str) -> Map<String, Value> {
+/// `KubeletConfiguration` as Talos writes it. Durations that Talos does not set are written as zero.
+pub(super) fn configuration(config: &AppliedConfig, static_pod_url: &str) -> Map<String, Value> {
     let extra = table(config, "machine.kubelet.extraConfig");
     let skips_registration = config.flag("machine.kubelet.skipNodeRegistration");
     let is_control_plane = config.facts.is_control_plane;
@@ -105,7 +105,7 @@ fn defaults(is_control_plane: bool) -> Map<String, Value> {
     all.as_object().cloned().unwrap_or_default()
 }
 
-/// Keys in order, as Go writes maps.
+/// Value with sorted keys, as Go writes maps.
 pub(super) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,9 +1,9 @@
-//! What the node does for Kubernetes.
+//! Kubernetes resources of the node.
 
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::kubernetes;
 use crate::service::ServiceState;
 
@@ -15,49 +15,53 @@ const NODE_STATUS: &[Field] = &[
     ("annotations", 5, Form::Table),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "Nodenames.kubernetes.talos.dev",
         proto: &[("nodename", 1, Form::Text), ("hostnameVersion", 2, Form::Text)],
-        list: |view| {
-            if view.node.config.is_none() {
+        list: |context| {
+            if context.node.config.is_none() {
                 return vec![];
             }
             let spec = json!({
-                "nodename": view.node.hostname(), "hostnameVersion": "1", "skipNodeRegistration": false,
+                "nodename": context.node.hostname(), "hostnameVersion": "1", "skipNodeRegistration": false,
             });
             vec![Item::new("nodename", spec)]
         },
     },
-    Kind {
+    ResourceSource {
         name: "NodeIPs.kubernetes.talos.dev",
         proto: &[("addresses", 1, Form::Each(&Form::Address))],
-        list: |view| {
-            if view.node.config.is_none() {
+        list: |context| {
+            if context.node.config.is_none() {
                 return vec![];
             }
-            let address = view.node.node_address().map(|address| address.to_string());
+            let address = context.node.node_address().map(|address| address.to_string());
             let addresses: Vec<String> = address.into_iter().collect();
             vec![Item::new("kubelet", json!({ "addresses": addresses }))]
         },
     },
-    Kind { name: "NodeStatuses.kubernetes.talos.dev", proto: NODE_STATUS, list: node_status },
-    Kind {
+    ResourceSource {
+        name: "NodeStatuses.kubernetes.talos.dev",
+        proto: NODE_STATUS,
+        list: node_status,
+    },
+    ResourceSource {
         name: "StaticPods.kubernetes.talos.dev",
         proto: &[("", 1, Form::Struct)],
         list: static_pods,
     },
-    Kind {
+    ResourceSource {
         name: "StaticPodStatuses.kubernetes.talos.dev",
         proto: &[("", 1, Form::Struct)],
         list: static_pod_statuses,
     },
 ];
 
-fn node_status(view: &View<'_>) -> Vec<Item> {
-    let name = view.node.hostname();
+fn node_status(context: &ResourceContext<'_>) -> Vec<Item> {
+    let name = context.node.hostname();
     let Some(object) =
-        view.talos.kubernetes_of(view.node).and_then(|store| store.get("nodes", "", name))
+        context.talos.kubernetes_of(context.node).and_then(|store| store.get("nodes", "", name))
     else {
         return vec![];
     };
@@ -77,7 +81,7 @@ fn node_status(view: &View<'_>) -> Vec<Item> {
         "labels": table("labels"),
         "annotations": table("annotations"),
     });
-    if view.node.version.is_at_least(13) {
+    if context.node.version.is_at_least(13) {
         let ranges = object["spec"]["podCIDRs"].clone();
         spec["podCIDRs"] = if ranges.is_null() { json!([]) } else { ranges };
     }
@@ -87,13 +91,13 @@ fn node_status(view: &View<'_>) -> Vec<Item> {
 pub(crate) const COMPONENTS: [&str; 3] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Static pods are there once the node's own etcd is.
-fn static_pods(view: &View<'_>) -> Vec<Item> {
-    let etcd = view.node.services.get("etcd");
+/// Static pods, which exist once etcd of the node runs.
+fn static_pods(context: &ResourceContext<'_>) -> Vec<Item> {
+    let etcd = context.node.services.get("etcd");
     if !etcd.is_some_and(crate::service::Service::is_healthy) {
         return vec![];
     }
-    let Some(components) = view.talos.components.get(&view.node.vmid) else { return vec![] };
+    let Some(components) = context.talos.components.get(&context.node.vmid) else { return vec![] };
     let pods = kubernetes::static_pods(components).into_iter();
     pods.map(|pod| {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -102,17 +106,17 @@ fn static_pods(view: &View<'_>) -> Vec<Item> {
     .collect()
 }
 
-/// The kubelet tells how they are.
-fn static_pod_statuses(view: &View<'_>) -> Vec<Item> {
-    let kubelet = view.node.services.get("kubelet");
+/// States of the static pods, which the kubelet reports.
+fn static_pod_statuses(context: &ResourceContext<'_>) -> Vec<Item> {
+    let kubelet = context.node.services.get("kubelet");
     if !kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running) {
         return vec![];
     }
-    let Some(store) = view.talos.kubernetes_of(view.node) else { return vec![] };
+    let Some(store) = context.talos.kubernetes_of(context.node) else { return vec![] };
     COMPONENTS
         .into_iter()
         .filter_map(|name| {
-            let pod = format!("{name}-{}", view.node.hostname());
+            let pod = format!("{name}-{}", context.node.hostname());
             let status: Value = store.get("pods", "kube-system", &pod)?["status"].clone();
             (!status.is_null()).then(|| Item::new(format!("kube-system/{pod}"), status))
         })

@@ -1,9 +1,9 @@
-//! The machine itself: its stage, services, extensions, modules, mounts.
+//! Resources of the machine: stage, services, extensions, kernel modules and time.
 
 use serde_json::{Value, json};
 
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::service::ServiceState;
 use crate::talos_state::Node;
 
@@ -29,18 +29,18 @@ const EXTENSION: &[Field] = &[
 const PLATFORM: &[Field] =
     &[("platform", 1, Form::Text), ("hostname", 2, Form::Text), ("instanceId", 6, Form::Text)];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "MachineStatuses.runtime.talos.dev",
         proto: &[("stage", 1, Form::Enum(STAGES)), ("status", 2, Form::Message(STATUS))],
         list: machine_status,
     },
-    Kind {
+    ResourceSource {
         name: "Versions.runtime.talos.dev",
         proto: &[("version", 1, Form::Text), ("name", 2, Form::Text)],
-        list: |view| {
-            let version = view.node.version.to_string();
-            let spec = if view.node.version.is_at_least(13) {
+        list: |context| {
+            let version = context.node.version.to_string();
+            let spec = if context.node.version.is_at_least(13) {
                 json!({ "name": "Talos", "version": version })
             } else {
                 json!({ "version": version })
@@ -48,21 +48,21 @@ pub(super) const KINDS: &[Kind] = &[
             vec![Item::new("version", spec)]
         },
     },
-    Kind {
+    ResourceSource {
         name: "DevicesStatuses.runtime.talos.dev",
         proto: &[("ready", 1, Form::Number)],
         list: |_| vec![Item::new("devices", json!({ "ready": true }))],
     },
-    Kind {
+    ResourceSource {
         name: "ImageCacheConfigs.cri.talos.dev",
         proto: &[],
-        // No image of the lab has a cache.
+        // No image of the lab has an image cache.
         list: |_| {
             let spec = json!({ "status": "disabled", "copyStatus": "skipped", "roots": [] });
             vec![Item::new("image-cache", spec)]
         },
     },
-    Kind {
+    ResourceSource {
         name: "Services.v1alpha1.talos.dev",
         proto: &[
             ("running", 1, Form::Number),
@@ -71,45 +71,45 @@ pub(super) const KINDS: &[Kind] = &[
         ],
         list: services,
     },
-    Kind {
+    ResourceSource {
         name: "ExtensionStatuses.runtime.talos.dev",
         proto: &[("image", 1, Form::Text), ("metadata", 2, Form::Message(EXTENSION))],
         list: extensions,
     },
-    Kind { name: "PlatformMetadatas.talos.dev", proto: PLATFORM, list: platform },
-    Kind {
+    ResourceSource { name: "PlatformMetadatas.talos.dev", proto: PLATFORM, list: platform },
+    ResourceSource {
         name: "MetaKeys.runtime.talos.dev",
         proto: &[("value", 1, Form::Text)],
-        list: |view| {
-            let keys = view.node.meta.iter();
+        list: |context| {
+            let keys = context.node.meta.iter();
             keys.map(|(key, value)| Item::new(format!("0x{key:02x}"), json!({ "value": value })))
                 .collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "Diagnostics.runtime.talos.dev",
         proto: &[("message", 1, Form::Text), ("details", 2, Form::Each(&Form::Text))],
         list: diagnostics,
     },
-    Kind {
+    ResourceSource {
         name: "SecurityStates.talos.dev",
         proto: &[("secureBoot", 1, Form::Number)],
         list: security,
     },
-    Kind {
+    ResourceSource {
         name: "LoadedKernelModules.runtime.talos.dev",
         proto: &[("state", 4, Form::Text), ("address", 5, Form::Text)],
         list: modules,
     },
-    Kind {
+    ResourceSource {
         name: "KernelCmdlines.runtime.talos.dev",
         proto: &[("cmdline", 1, Form::Text)],
-        list: |view| {
-            let line = crate::api::command_line(view.node);
+        list: |context| {
+            let line = crate::api::command_line(context.node);
             vec![Item::new("cmdline", json!({ "cmdline": line.trim_end() }))]
         },
     },
-    Kind {
+    ResourceSource {
         name: "TimeStatuses.v1alpha1.talos.dev",
         proto: &[
             ("synced", 1, Form::Number),
@@ -120,18 +120,18 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn machine_status(view: &View<'_>) -> Vec<Item> {
-    let node = view.node;
+fn machine_status(context: &ResourceContext<'_>) -> Vec<Item> {
+    let node = context.node;
     let unmet = node.unmet.iter().map(|(name, reason)| json!({ "name": name, "reason": reason }));
     let status =
         json!({ "ready": node.is_ready(), "unmetConditions": unmet.collect::<Vec<Value>>() });
     vec![Item::new("machine", json!({ "stage": node.stage.name(), "status": status }))]
 }
 
-/// Services that run, and how they are; others are not there.
-fn services(view: &View<'_>) -> Vec<Item> {
+/// Running services with their health; other services have no resource.
+fn services(context: &ResourceContext<'_>) -> Vec<Item> {
     let running =
-        view.node.services.iter().filter(|(_, service)| service.state == ServiceState::Running);
+        context.node.services.iter().filter(|(_, service)| service.state == ServiceState::Running);
     running
         .map(|(id, service)| {
             let healthy = service.health.as_ref().is_some_and(|health| health.healthy);
@@ -142,10 +142,10 @@ fn services(view: &View<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// The extensions of the image, and the schematic as if it were one of them.
-fn extensions(view: &View<'_>) -> Vec<Item> {
-    let image = &view.node.image;
-    let version = view.node.version.to_string();
+/// Extensions of the image, and the schematic as an additional extension.
+fn extensions(context: &ResourceContext<'_>) -> Vec<Item> {
+    let image = &context.node.image;
+    let version = context.node.version.to_string();
     let mut names: Vec<(String, String)> = image
         .schematic
         .customization
@@ -180,8 +180,8 @@ fn extensions(view: &View<'_>) -> Vec<Item> {
         .collect()
 }
 
-fn platform(view: &View<'_>) -> Vec<Item> {
-    let platform = &view.node.platform;
+fn platform(context: &ResourceContext<'_>) -> Vec<Item> {
+    let platform = &context.node.platform;
     let mut spec = json!({ "platform": platform.name });
     if let Some(hostname) = &platform.hostname {
         spec["hostname"] = hostname.as_str().into();
@@ -192,8 +192,8 @@ fn platform(view: &View<'_>) -> Vec<Item> {
     vec![Item::new("platformmetadata", spec)]
 }
 
-fn diagnostics(view: &View<'_>) -> Vec<Item> {
-    let found = problems(view.node).into_iter();
+fn diagnostics(context: &ResourceContext<'_>) -> Vec<Item> {
+    let found = problems(context.node).into_iter();
     found
         .map(|details| {
             let message = "host and Kubernetes pod/service CIDR addresses overlap";
@@ -202,7 +202,7 @@ fn diagnostics(view: &View<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// What the node itself finds wrong.
+/// Diagnostics that the node reports about itself.
 pub(crate) fn problems(node: &Node) -> Vec<String> {
     let Some(config) = &node.config else { return vec![] };
     let subnets = config.facts.pod_subnets.iter().chain(&config.facts.service_subnets);
@@ -216,20 +216,20 @@ pub(crate) fn problems(node: &Node) -> Vec<String> {
     vec![format!("addresses of the host among those of pods and services: {}", inside.join(", "))]
 }
 
-fn security(view: &View<'_>) -> Vec<Item> {
-    let mut spec = json!({ "secureBoot": view.node.image.secureboot });
-    if view.node.version.is_at_least(10) {
+fn security(context: &ResourceContext<'_>) -> Vec<Item> {
+    let mut spec = json!({ "secureBoot": context.node.image.secureboot });
+    if context.node.version.is_at_least(10) {
         spec["selinuxState"] = "enabled, permissive".into();
         spec["bootedWithUKI"] = true.into();
     }
     vec![Item::new("securitystate", spec)]
 }
 
-/// Modules that the config asks for, where they are in the image and their device is there.
-fn modules(view: &View<'_>) -> Vec<Item> {
+/// Kernel modules of the config whose extension and device exist.
+fn modules(context: &ResourceContext<'_>) -> Vec<Item> {
     let always = ["virtio_net", "virtio_blk", "virtio_scsi"].map(str::to_owned);
-    let asked = view.node.config.iter().flat_map(|config| config.facts.kernel_modules.iter());
-    let loaded = asked.filter(|name| is_loaded(view.node, name)).cloned();
+    let asked = context.node.config.iter().flat_map(|config| config.facts.kernel_modules.iter());
+    let loaded = asked.filter(|name| is_loaded(context.node, name)).cloned();
     always
         .into_iter()
         .chain(loaded)
@@ -250,8 +250,8 @@ fn is_loaded(node: &Node, module: &str) -> bool {
     has_driver && has_device
 }
 
-fn time(view: &View<'_>) -> Vec<Item> {
-    let node = view.node;
+fn time(context: &ResourceContext<'_>) -> Vec<Item> {
+    let node = context.node;
     let disabled = node.config.as_ref().is_some_and(|config| config.facts.time_is_disabled);
     let synced = node.is_time_in_sync || disabled;
     let spec = json!({ "synced": synced, "epoch": u8::from(synced), "syncDisabled": disabled });

@@ -1,12 +1,12 @@
-//! Manifests that a new cluster gets.
+//! Bootstrap manifests of a cluster.
 
 use serde_json::{Map, Value, json};
 
 use super::control_plane::component;
 use super::kubelet::{dns_addresses, table};
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
-use crate::config::Applied;
+use super::{Item, ResourceContext, ResourceSource};
+use crate::config::AppliedConfig;
 use crate::kubernetes;
 
 const BOOTSTRAP: &[Field] = &[
@@ -34,38 +34,38 @@ const EXTRA: &[Field] = &[
     ("inlineManifest", 5, Form::Text),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "BootstrapManifestsConfigs.kubernetes.talos.dev",
         proto: BOOTSTRAP,
-        list: |view| component(view, "manifests", bootstrap_manifests),
+        list: |context| component(context, "manifests", bootstrap_manifests),
     },
-    Kind {
+    ResourceSource {
         name: "ExtraManifestsConfigs.kubernetes.talos.dev",
         proto: &[("extraManifests", 1, Form::Each(&Form::Message(EXTRA)))],
-        list: |view| component(view, "extra-manifests", extra_manifests),
+        list: |context| component(context, "extra-manifests", extra_manifests),
     },
-    Kind {
+    ResourceSource {
         name: "Manifests.kubernetes.talos.dev",
         proto: &[("", 1, Form::Each(&Form::Message(&[("", 1, Form::Struct)])))],
         list: manifests,
     },
-    Kind {
+    ResourceSource {
         name: "ManifestStatuses.kubernetes.talos.dev",
         proto: &[("manifestsApplied", 1, Form::Each(&Form::Text))],
-        list: |view| {
-            if view.node.etcd.is_none() {
+        list: |context| {
+            if context.node.etcd.is_none() {
                 return vec![];
             }
-            let ids: Vec<String> = manifests(view).into_iter().map(|item| item.id).collect();
+            let ids: Vec<String> = manifests(context).into_iter().map(|item| item.id).collect();
             vec![Item::new("manifests", json!({ "manifestsApplied": ids }))]
         },
     },
 ];
 
-fn bootstrap_manifests(view: &View<'_>, config: &Applied) -> Value {
+fn bootstrap_manifests(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let facts = &config.facts;
-    let version = &view.node.version;
+    let version = &context.node.version;
     let balancer = config.flag("machine.features.kubePrism.enabled").then(|| {
         config.value("machine.features.kubePrism.port").as_u64().unwrap_or(7445).to_string()
     });
@@ -101,8 +101,8 @@ fn bootstrap_manifests(view: &View<'_>, config: &Applied) -> Value {
     spec
 }
 
-/// Manifests of the config: those of its CNI are applied early, all others last.
-fn extra_manifests(_: &View<'_>, config: &Applied) -> Value {
+/// Extra manifests of the config: those of its CNI are applied early, all others last.
+fn extra_manifests(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let cni = config.value("cluster.network.cni.urls");
     let cni = cni.as_array().into_iter().flatten().filter_map(Value::as_str);
     let headers = table(config, "cluster.extraManifestHeaders");
@@ -125,11 +125,11 @@ fn extra_manifests(_: &View<'_>, config: &Applied) -> Value {
 }
 
 /// Manifests that a control plane applies once its API server answers.
-fn manifests(view: &View<'_>) -> Vec<Item> {
-    let config = view.node.config.iter().filter(|config| config.facts.is_control_plane);
-    let all = config.flat_map(|config| kubernetes::manifests(&config.facts, &view.node.version));
+fn manifests(context: &ResourceContext<'_>) -> Vec<Item> {
+    let config = context.node.config.iter().filter(|config| config.facts.is_control_plane);
+    let all = config.flat_map(|config| kubernetes::manifests(&config.facts, &context.node.version));
     all.map(|(id, objects)| {
-        // Manifests of the config come from another controller than those of Talos.
+        // Manifests of the config belong to another controller than those of Talos.
         let is_extra = id.starts_with("99-");
         let owner = if is_extra { "k8s.ExtraManifestController" } else { "k8s.ManifestController" };
         Item::new(id, objects.into()).owned_by(owner)

@@ -1,7 +1,7 @@
-//! The resources that a node's controllers keep, as the Talos API shows them.
+//! COSI resources of a node, as the Talos API shows them.
 //!
-//! No resource is stored: each kind is a function of the simulated nodes, and its resources are computed
-//! for every request. Only their versions are stored, because watches report changes by them.
+//! No resource is stored: the resources of a type are computed from the simulated nodes for every request. Only their
+//! versions are stored, because watches report changes by version.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ mod partition;
 mod placement;
 mod proto;
 mod resolver;
+mod resource_version;
 mod route;
-mod seen;
 mod yaml;
 
 pub(crate) use definition::Definition;
@@ -41,38 +41,38 @@ pub(crate) use kubernetes::COMPONENTS;
 pub(crate) use machine::problems as diagnostics;
 pub(crate) use partition::volume_labels;
 pub(crate) use placement::missing_user_disk;
-pub(crate) use seen::{Found, Seen};
+pub(crate) use resource_version::{ResourceVersions, VersionedResource};
 pub(crate) use yaml::to_yaml;
 
-/// Source of the resources of one kind. Its definition is in the table of `definition`.
-pub(crate) struct Kind {
+/// Source of the resources of one type. Its definition is in the table of `definition`.
+pub(crate) struct ResourceSource {
     pub(crate) name: &'static str,
-    /// Protobuf form of a spec, for clients that decode typed resources.
+    /// Protobuf fields of a spec, for clients that decode typed resources.
     pub(crate) proto: &'static [proto::Field],
-    pub(crate) list: fn(&View<'_>) -> Vec<Item>,
+    pub(crate) list: fn(&ResourceContext<'_>) -> Vec<Item>,
 }
 
-/// Kind without resources: a node answers an empty list.
-const KIND: Kind = Kind { name: "", proto: &[], list: |_| vec![] };
+/// Source without resources: a node answers an empty list.
+const NO_RESOURCES: ResourceSource = ResourceSource { name: "", proto: &[], list: |_| vec![] };
 
-/// What resources are made of.
-pub(crate) struct View<'a> {
+/// Input from which resources are computed.
+pub(crate) struct ResourceContext<'a> {
     pub(crate) talos: &'a TalosState,
     pub(crate) node: &'a Node,
-    /// Where the node's disks are.
+    /// Hypervisor with the disks of the node.
     pub(crate) hypervisor: &'a dyn Hypervisor,
-    /// Since 1970.
+    /// Current lab time since 1970.
     pub(crate) now: Duration,
 }
 
-/// A resource without its version.
+/// Resource without its version.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Item {
     pub(crate) id: String,
     pub(crate) spec: Spec,
-    /// Set where another part of the lab counts the versions.
+    /// Version, if another part of the lab counts it.
     pub(crate) version: Option<u64>,
-    /// Controller that wrote it, where several controllers write resources of one kind.
+    /// Controller that wrote the resource, if several controllers write this type.
     pub(crate) owner: Option<&'static str>,
     pub(crate) annotations: &'static [(&'static str, &'static str)],
 }
@@ -80,7 +80,7 @@ pub(crate) struct Item {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spec {
     Value(Value),
-    /// Text that is sent as YAML without being a YAML string. It may hold keys.
+    /// Text that is sent as YAML without being a YAML string. It may contain keys.
     Text(String),
 }
 
@@ -95,31 +95,31 @@ impl Item {
     }
 }
 
-/// Every kind that has resources in the lab.
-const KINDS: &[&[Kind]] = &[
-    block::KINDS,
-    cert_san::KINDS,
-    cluster::KINDS,
-    config::KINDS,
-    control_plane::KINDS,
-    definition::KINDS,
-    endpoint::KINDS,
-    etcd::KINDS,
-    etc_file::KINDS,
-    hardware::KINDS,
-    kubelet::KINDS,
-    kubernetes::KINDS,
-    machine::KINDS,
-    manifest::KINDS,
-    network::KINDS,
-    node_address::KINDS,
-    node_label::KINDS,
-    partition::KINDS,
-    resolver::KINDS,
-    route::KINDS,
+/// Sources of all types that have resources in the lab.
+const ALL_SOURCES: &[&[ResourceSource]] = &[
+    block::SOURCES,
+    cert_san::SOURCES,
+    cluster::SOURCES,
+    config::SOURCES,
+    control_plane::SOURCES,
+    definition::SOURCES,
+    endpoint::SOURCES,
+    etcd::SOURCES,
+    etc_file::SOURCES,
+    hardware::SOURCES,
+    kubelet::SOURCES,
+    kubernetes::SOURCES,
+    machine::SOURCES,
+    manifest::SOURCES,
+    network::SOURCES,
+    node_address::SOURCES,
+    node_label::SOURCES,
+    partition::SOURCES,
+    resolver::SOURCES,
+    route::SOURCES,
 ];
 
-/// The definition of that name, in whatever case it is written.
+/// Definition with this name, ignoring case.
 pub(crate) fn definition(node: &Node, name: &str) -> Option<&'static Definition> {
     definition::of(&node.version).find(|known| known.name.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! Links, addresses, names.
+//! Network resources: links and addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use talmox_talos_config::network::Prefix;
 
 use super::proto::{Field, Form};
 use super::resolver::{HOST_DNS_FOR_PODS, serves_pods};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::config::prefix;
 use crate::link::{Link, LinkKind};
 
@@ -69,41 +69,46 @@ const LINK_STATUS: &[Field] = &[
     ("altNames", 32, Form::Each(&Form::Text)),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "HostnameStatuses.net.talos.dev",
         proto: &[("hostname", 1, Form::Text), ("domainname", 2, Form::Text)],
-        list: |view| {
-            let network = &view.node.network;
+        list: |context| {
+            let network = &context.node.network;
             let spec = json!({ "hostname": network.hostname, "domainname": network.domain });
             vec![Item::new("hostname", spec)]
         },
     },
-    Kind { name: "AddressStatuses.net.talos.dev", proto: ADDRESS_STATUS, list: address_statuses },
-    Kind { name: "AddressSpecs.net.talos.dev", proto: ADDRESS_SPEC, list: address_specs },
-    Kind { name: "LinkStatuses.net.talos.dev", proto: LINK_STATUS, list: links },
+    ResourceSource {
+        name: "AddressStatuses.net.talos.dev",
+        proto: ADDRESS_STATUS,
+        list: address_statuses,
+    },
+    ResourceSource { name: "AddressSpecs.net.talos.dev", proto: ADDRESS_SPEC, list: address_specs },
+    ResourceSource { name: "LinkStatuses.net.talos.dev", proto: LINK_STATUS, list: links },
 ];
 
-/// Every address that the node has, with its link: loopback, its own, link-local ones, and shared ones.
-pub(super) fn all(view: &View<'_>) -> Vec<(String, Prefix)> {
-    let network = &view.node.network;
-    let mut found: Vec<(String, Prefix)> = loopback(view);
+/// All addresses of the node with their links: loopback, own, link-local and virtual IPs.
+pub(super) fn all(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
+    let network = &context.node.network;
+    let mut found: Vec<(String, Prefix)> = loopback(context);
     for link in &network.links {
         found.extend(link.addresses.iter().map(|(prefix, _)| (link.name.clone(), *prefix)));
         found.extend(link_local(link).map(|prefix| (link.name.clone(), prefix)));
     }
-    found.extend(shared(view));
+    found.extend(virtual_ips(context));
     found
 }
 
-fn loopback(view: &View<'_>) -> Vec<(String, Prefix)> {
-    let config = view.node.config.as_ref();
+fn loopback(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
+    let config = context.node.config.as_ref();
     let for_pods = config.filter(|config| serves_pods(config)).map(|_| HOST_DNS_FOR_PODS);
     let all = ["127.0.0.1/8", "::1/128"].into_iter().chain(for_pods);
     all.filter_map(|text| Some(("lo".to_owned(), prefix(text)?))).collect()
 }
 
-/// Address that the kernel gives to every link with a carrier, from its MAC. A part of a bond or bridge has none.
+/// IPv6 link-local address that the kernel derives from the MAC address of every link with a carrier. Members of a
+/// bond or bridge have none.
 fn link_local(link: &Link) -> Option<Prefix> {
     if !link.is_up || link.master.is_some() {
         return None;
@@ -119,12 +124,13 @@ fn link_local(link: &Link) -> Option<Prefix> {
     Prefix::new(address.into(), 64)
 }
 
-/// Shared addresses are on the link that the config has them on; others, on the one whose network they are in.
-pub(super) fn shared(view: &View<'_>) -> Vec<(String, Prefix)> {
-    let network = &view.node.network;
-    let held = network.shared.iter().filter_map(|address| {
+/// Virtual IPs with their links: the link that the config names, otherwise the one whose network contains the
+/// address.
+pub(super) fn virtual_ips(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
+    let network = &context.node.network;
+    let held = network.virtual_ips.iter().filter_map(|address| {
         let on = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*address));
-        let facts = view.node.config.iter().flat_map(|config| &config.facts.links);
+        let facts = context.node.config.iter().flat_map(|config| &config.facts.links);
         let mut wanted = facts.filter(|link| link.vip == Some(*address));
         let link = wanted.find_map(|link| network.link(&link.selector));
         let link = link.or(network.links.iter().find(on)).or(network.links.first())?;
@@ -138,14 +144,14 @@ pub(super) fn family(prefix: Prefix) -> &'static str {
     if prefix.address().is_ipv4() { "inet4" } else { "inet6" }
 }
 
-pub(super) fn index(view: &View<'_>, link: &str) -> usize {
-    let position = view.node.network.links.iter().position(|known| known.name == link);
+pub(super) fn index(context: &ResourceContext<'_>, link: &str) -> usize {
+    let position = context.node.network.links.iter().position(|known| known.name == link);
     position.map_or(1, |position| position + FIRST_CARD)
 }
 
-/// Index of the first card: after loopback and the devices that the kernel makes by itself.
+/// Index of the first network card, after loopback and the default devices of the kernel.
 const FIRST_CARD: usize = 8;
-/// PCI slot of the first card of a VM, on the bus behind the bridge of the q35 machine.
+/// PCI slot of the first network card of a VM, on the bus behind the PCI bridge of the q35 machine.
 const FIRST_SLOT: usize = 0x12;
 
 fn scope(link: &str, prefix: Prefix) -> &'static str {
@@ -156,14 +162,14 @@ fn scope(link: &str, prefix: Prefix) -> &'static str {
     }
 }
 
-fn address_statuses(view: &View<'_>) -> Vec<Item> {
-    let has_priority = view.node.version.is_at_least(10);
-    all(view)
+fn address_statuses(context: &ResourceContext<'_>) -> Vec<Item> {
+    let has_priority = context.node.version.is_at_least(10);
+    all(context)
         .into_iter()
         .map(|(link, prefix)| {
             let mut spec = json!({
                 "address": prefix.to_string(),
-                "linkIndex": index(view, &link),
+                "linkIndex": index(context, &link),
                 "linkName": link,
                 "family": family(prefix),
                 "scope": scope(&link, prefix),
@@ -177,8 +183,8 @@ fn address_statuses(view: &View<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// Addresses that Talos sets itself: those of IPv6 link-local scope are the kernel's.
-fn address_specs(view: &View<'_>) -> Vec<Item> {
+/// Addresses that Talos configures; IPv6 link-local addresses are added by the kernel.
+fn address_specs(context: &ResourceContext<'_>) -> Vec<Item> {
     let spec = |link: &str, prefix: Prefix, layer: &str| {
         let spec = json!({
             "address": prefix.to_string(), "linkName": link, "family": family(prefix),
@@ -186,18 +192,19 @@ fn address_specs(view: &View<'_>) -> Vec<Item> {
         });
         Item::new(format!("{link}/{prefix}"), spec)
     };
-    let loopback = loopback(view).into_iter().map(|(link, prefix)| {
+    let loopback = loopback(context).into_iter().map(|(link, prefix)| {
         let is_default = prefix.address().is_loopback();
         spec(&link, prefix, if is_default { "default" } else { "operator" })
     });
-    let links = view.node.network.links.iter();
+    let links = context.node.network.links.iter();
     let own = links.flat_map(|link| link.addresses.iter().map(move |address| (link, address)));
     let own = own.map(|(link, (prefix, layer))| spec(&link.name, *prefix, layer.name()));
-    let shared = shared(view).into_iter().map(|(link, prefix)| spec(&link, prefix, "operator"));
-    loopback.chain(own).chain(shared).collect()
+    let virtual_ips =
+        virtual_ips(context).into_iter().map(|(link, prefix)| spec(&link, prefix, "operator"));
+    loopback.chain(own).chain(virtual_ips).collect()
 }
 
-fn links(view: &View<'_>) -> Vec<Item> {
+fn links(context: &ResourceContext<'_>) -> Vec<Item> {
     let virtual_link = |name: &str, index: usize, kind: &str, mac: &str| {
         let is_loopback = name == "lo";
         let spec = json!({
@@ -213,23 +220,23 @@ fn links(view: &View<'_>) -> Vec<Item> {
         });
         Item::new(name, spec)
     };
-    let own = &view.node.network.links;
+    let own = &context.node.network.links;
     let mut items = vec![virtual_link("lo", 1, "", "00:00:00:00:00:00")];
-    // The kernel makes one, which a config may use.
+    // The kernel creates this bond, which a config may use.
     if !own.iter().any(|link| link.name == "bond0") {
         items.push(virtual_link("bond0", 2, "bond", "02:0a:5e:10:00:01"));
     }
     items.push(virtual_link("dummy0", 3, "dummy", "02:0a:5e:10:00:02"));
-    items.extend(own.iter().map(|link| Item::new(&link.name, link_status(view, link))));
+    items.extend(own.iter().map(|link| Item::new(&link.name, link_status(context, link))));
     items
 }
 
-fn link_status(view: &View<'_>, link: &Link) -> Value {
-    let links = &view.node.network.links;
+fn link_status(context: &ResourceContext<'_>, link: &Link) -> Value {
+    let links = &context.node.network.links;
     let master = links.iter().find(|other| Some(&other.name) == link.master.as_ref());
     let is_up = link.is_up;
     let mut status = json!({
-        "index": index(view, &link.name), "type": "ether", "linkIndex": 0,
+        "index": index(context, &link.name), "type": "ether", "linkIndex": 0,
         "flags": if is_up { "UP,BROADCAST,RUNNING,MULTICAST,LOWER_UP" } else { "UP,BROADCAST,MULTICAST" },
         "hardwareAddr": link.mac, "permanentAddr": link.mac, "broadcastAddr": "ff:ff:ff:ff:ff:ff",
         "mtu": link.mtu, "queueDisc": "noqueue",
@@ -242,11 +249,11 @@ fn link_status(view: &View<'_>, link: &Link) -> Value {
     }
     match &link.kind {
         LinkKind::Card => {
-            let number = index(view, &link.name) - FIRST_CARD;
+            let number = index(context, &link.name) - FIRST_CARD;
             status["queueDisc"] = json!("pfifo_fast");
             let slot = FIRST_SLOT + number;
             status["busPath"] = json!(format!("0000:06:{slot:02x}.0"));
-            if view.node.version.is_at_least(9) {
+            if context.node.version.is_at_least(9) {
                 let mac = link.mac.replace(':', "");
                 let names = [format!("ens{slot}"), format!("enp6s{slot}"), format!("enx{mac}")];
                 status["altNames"] = json!(names);
@@ -255,7 +262,7 @@ fn link_status(view: &View<'_>, link: &Link) -> Value {
             status["driverVersion"] = json!("1.0.0");
         }
         LinkKind::Vlan { parent, id, protocol } => {
-            status["linkIndex"] = json!(index(view, parent));
+            status["linkIndex"] = json!(index(context, parent));
             status["vlan"] = json!({ "vlanID": id, "vlanProtocol": protocol });
         }
         LinkKind::Bond { mode } => {
@@ -265,9 +272,9 @@ fn link_status(view: &View<'_>, link: &Link) -> Value {
         LinkKind::Bridge => status["permanentAddr"] = json!(""),
     }
     if let Some(master) = master {
-        status["masterIndex"] = json!(index(view, &master.name));
+        status["masterIndex"] = json!(index(context, &master.name));
         status["slaveKind"] = json!(master.kind.name());
-        // All of a bond speak with one address.
+        // All members of a bond use its MAC address.
         if matches!(master.kind, LinkKind::Bond { .. }) {
             status["hardwareAddr"] = json!(master.mac);
         }

@@ -1,35 +1,35 @@
-//! Addresses of the node, in the sets that other controllers use.
+//! `NodeAddresses`: sets of addresses that other controllers use.
 
 use serde_json::json;
 use talmox_talos_config::network::Prefix;
 
-use super::network::shared;
+use super::network::virtual_ips;
 use super::proto::Form;
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::config::{Facts, prefix};
 
 const PREFIXES: Form = Form::Each(&Form::Prefix);
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "NodeAddresses.net.talos.dev",
         proto: &[("addresses", 1, PREFIXES)],
         list: node_addresses,
     },
-    Kind {
+    ResourceSource {
         name: "NodeAddressFilters.net.talos.dev",
         proto: &[("includeSubnets", 1, PREFIXES), ("excludeSubnets", 2, PREFIXES)],
         list: filters,
     },
-    Kind {
+    ResourceSource {
         name: "NodeAddressSortAlgorithms.net.talos.dev",
         proto: &[("algorithm", 1, Form::Enum(&[("v1", 0), ("v2", 1)]))],
-        list: |view| vec![Item::new("default", json!({ "algorithm": algorithm(view) }))],
+        list: |context| vec![Item::new("default", json!({ "algorithm": algorithm(context) }))],
     },
 ];
 
-fn algorithm(view: &View<'_>) -> &'static str {
-    let config = view.node.config.iter();
+fn algorithm(context: &ResourceContext<'_>) -> &'static str {
+    let config = context.node.config.iter();
     let mut wanted = config.map(|config| config.value("machine.features.nodeAddressSortAlgorithm"));
     if wanted.any(|wanted| wanted == "v2") { "v2" } else { "v1" }
 }
@@ -39,44 +39,45 @@ fn subnets(facts: &Facts) -> Vec<Prefix> {
     all.filter_map(|subnet| prefix(subnet)).collect()
 }
 
-/// Global addresses, each once, in the order of Talos's first sort algorithm. Those of links without a carrier
-/// are on the node and not current.
-fn global(view: &View<'_>, is_current: bool) -> Vec<Prefix> {
-    let links = view.node.network.links.iter().filter(|link| link.is_up || !is_current);
+/// Global addresses without duplicates, in the order of Talos's v1 sort algorithm. Addresses of links without a
+/// carrier are excluded from the current ones.
+fn global(context: &ResourceContext<'_>, is_current: bool) -> Vec<Prefix> {
+    let links = context.node.network.links.iter().filter(|link| link.is_up || !is_current);
     let own = links.flat_map(|link| link.addresses.iter().map(|(prefix, _)| *prefix));
-    let mut all: Vec<Prefix> = own.chain(shared(view).into_iter().map(|(_, p)| p)).collect();
+    let mut all: Vec<Prefix> =
+        own.chain(virtual_ips(context).into_iter().map(|(_, p)| p)).collect();
     all.sort_by_key(|prefix| (prefix.address(), prefix.length()));
     all.dedup();
     all
 }
 
-/// Addresses that a certificate of the node names.
-pub(super) fn accumulative(view: &View<'_>) -> Vec<Prefix> {
-    let kubernetes = view.node.config.as_ref().map(|config| subnets(&config.facts));
+/// Addresses in the certificates of the node.
+pub(super) fn accumulative(context: &ResourceContext<'_>) -> Vec<Prefix> {
+    let kubernetes = context.node.config.as_ref().map(|config| subnets(&config.facts));
     let kubernetes = kubernetes.unwrap_or_default();
     let is_other = |prefix: &Prefix| !kubernetes.iter().any(|net| net.contains(prefix.address()));
-    global(view, false).into_iter().filter(is_other).collect()
+    global(context, false).into_iter().filter(is_other).collect()
 }
 
-fn node_addresses(view: &View<'_>) -> Vec<Item> {
-    let has_algorithm = view.node.version.is_at_least(9);
+fn node_addresses(context: &ResourceContext<'_>) -> Vec<Item> {
+    let has_algorithm = context.node.version.is_at_least(9);
     let item = |id: String, addresses: &[Prefix]| {
         let addresses: Vec<String> = addresses.iter().map(Prefix::to_string).collect();
         let mut spec = json!({ "addresses": addresses });
         if has_algorithm {
-            spec["sortAlgorithm"] = algorithm(view).into();
+            spec["sortAlgorithm"] = algorithm(context).into();
         }
         Item::new(id, spec)
     };
-    let (ever, current) = (global(view, false), global(view, true));
+    let (ever, current) = (global(context, false), global(context, true));
     let sets = [("accumulative", &ever), ("current", &current), ("routed", &current)];
     let mut items: Vec<Item> = sets.iter().map(|(id, set)| item((*id).to_owned(), set)).collect();
-    // The smallest address of the first link by name.
-    let links = view.node.network.links.iter();
+    // Smallest address of the first link by name.
+    let links = context.node.network.links.iter();
     let own = links.flat_map(|link| link.addresses.iter().map(|(own, _)| (&link.name, *own)));
     let first = own.min_by_key(|(name, own)| ((*name).clone(), own.address(), own.length()));
     items.extend(first.map(|(_, own)| item("default".to_owned(), &[own])));
-    let Some(config) = &view.node.config else { return items };
+    let Some(config) = &context.node.config else { return items };
     let kubernetes = subnets(&config.facts);
     for (id, set) in sets {
         let is_theirs =
@@ -88,8 +89,8 @@ fn node_addresses(view: &View<'_>) -> Vec<Item> {
     items
 }
 
-fn filters(view: &View<'_>) -> Vec<Item> {
-    let Some(config) = &view.node.config else { return vec![] };
+fn filters(context: &ResourceContext<'_>) -> Vec<Item> {
+    let Some(config) = &context.node.config else { return vec![] };
     let subnets: Vec<String> = subnets(&config.facts).iter().map(Prefix::to_string).collect();
     vec![
         Item::new("no-k8s", json!({ "includeSubnets": [], "excludeSubnets": subnets })),

@@ -1,33 +1,33 @@
-//! Labels, annotations and taints that Talos sets on its Kubernetes node.
+//! Labels, annotations and taints that Talos sets on the Kubernetes node.
 
 use serde_json::json;
 
 use super::proto::Form;
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::kubernetes;
 
 const PAIR: &[super::proto::Field] = &[("key", 1, Form::Text), ("value", 2, Form::Text)];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource {
         name: "NodeLabelSpecs.k8s.talos.dev",
         proto: PAIR,
-        list: |view| {
-            let config = view.node.config.iter();
+        list: |context| {
+            let config = context.node.config.iter();
             let labels = config.flat_map(|config| kubernetes::node_labels(&config.facts));
             labels.map(|(key, value)| pair(&key, &value)).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "NodeAnnotationSpecs.k8s.talos.dev",
         proto: PAIR,
-        list: |view| {
-            let config = view.node.config.iter();
+        list: |context| {
+            let config = context.node.config.iter();
             let annotations = config.flat_map(|config| &config.facts.node_annotations);
             annotations.map(|(key, value)| pair(key, value)).collect()
         },
     },
-    Kind {
+    ResourceSource {
         name: "NodeTaintSpecs.k8s.talos.dev",
         proto: &[("key", 1, Form::Text), ("effect", 2, Form::Text), ("value", 3, Form::Text)],
         list: taints,
@@ -38,8 +38,8 @@ fn pair(key: &str, value: &str) -> Item {
     Item::new(key, json!({ "key": key, "value": value }))
 }
 
-fn taints(view: &View<'_>) -> Vec<Item> {
-    let config = view.node.config.iter();
+fn taints(context: &ResourceContext<'_>) -> Vec<Item> {
+    let config = context.node.config.iter();
     let taints = config.flat_map(|config| kubernetes::node_taints(&config.facts));
     taints
         .map(|taint| {

@@ -1,11 +1,11 @@
-//! The partitions of the system disk, the volumes on them, and where these are mounted.
+//! Partitions of the system disk, volumes and mounts.
 
 use serde_json::{Value, json};
 
-use super::block::pretty;
-use super::placement::{self, Place, Placed};
+use super::block::human_size;
+use super::placement::{self, PlacedVolume, VolumeLocation};
 use super::proto::{Field, Form};
-use super::{Item, Kind, Spec, View};
+use super::{Item, ResourceContext, ResourceSource, Spec};
 use crate::talos_state::Node;
 
 const PHASES: &[(&str, u64)] = &[("waiting", 0), ("failed", 1), ("missing", 2), ("ready", 6)];
@@ -34,15 +34,19 @@ const DISCOVERED: &[Field] = &[
     ("pretty_size", 19, Form::Text),
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "VolumeStatuses.block.talos.dev", proto: VOLUME, list: volumes },
-    Kind { name: "DiscoveredVolumes.block.talos.dev", proto: DISCOVERED, list: discovered },
-    Kind {
+pub(super) const SOURCES: &[ResourceSource] = &[
+    ResourceSource { name: "VolumeStatuses.block.talos.dev", proto: VOLUME, list: volumes },
+    ResourceSource {
+        name: "DiscoveredVolumes.block.talos.dev",
+        proto: DISCOVERED,
+        list: discovered,
+    },
+    ResourceSource {
         name: "MountStatuses.block.talos.dev",
         proto: &[("target", 2, Form::Text), ("source", 3, Form::Text)],
-        list: |view| mounts(view).iter().map(block_mount).collect(),
+        list: |context| mounts(context).iter().map(block_mount).collect(),
     },
-    Kind {
+    ResourceSource {
         name: "MountStatuses.runtime.talos.dev",
         proto: &[
             ("source", 1, Form::Text),
@@ -54,27 +58,27 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// A partition of the system disk.
-struct Partition {
+/// Partition of the system disk.
+struct SystemPartition {
     label: &'static str,
     index: u8,
     size: u64,
     filesystem: &'static str,
-    /// Where it is mounted, if it is.
+    /// Mount point; empty if it is not mounted.
     mount: &'static str,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// What an image has, and what the first boot adds: STATE and EPHEMERAL, which takes the rest.
-fn partitions(node: &Node) -> Vec<Partition> {
+/// Partitions of the image, and those that the first boot adds: STATE and EPHEMERAL, which takes the remaining space.
+fn partitions(node: &Node) -> Vec<SystemPartition> {
     let Some(disk) = system_disk(node) else { return vec![] };
     let boot_size = if node.version.is_at_least(11) { 2048 } else { 1000 } * MIB;
     let has_uki = node.version.is_at_least(10);
     let mut list = vec![];
     let mut add = |label, size, filesystem, mount| {
         let index = u8::try_from(list.len() + 1).unwrap_or(u8::MAX);
-        list.push(Partition { label, index, size, filesystem, mount });
+        list.push(SystemPartition { label, index, size, filesystem, mount });
     };
     add("EFI", if has_uki { boot_size } else { 100 * MIB }, "vfat", "");
     if !has_uki {
@@ -90,14 +94,14 @@ fn partitions(node: &Node) -> Vec<Partition> {
     list
 }
 
-/// Volumes that the config asks for beside Talos's own.
-fn placed(node: &Node) -> Vec<Placed> {
+/// Volumes of the config in addition to those of Talos.
+fn placed(node: &Node) -> Vec<PlacedVolume> {
     let own = partitions(node);
     let used = own.iter().map(|partition| partition.size).sum();
     placement::of(node, used, u8::try_from(own.len()).unwrap_or(u8::MAX))
 }
 
-/// Labels of the partitions that the config asks for, each with the device that it is or will be on.
+/// Labels of the partitions for volumes of the config, each with its current or future device.
 pub(crate) fn volume_labels(node: &Node) -> Vec<(String, String)> {
     let placed = placed(node).into_iter().filter(|placed| !placed.id.starts_with('/'));
     let partitions = placed.filter_map(|placed| {
@@ -107,7 +111,7 @@ pub(crate) fn volume_labels(node: &Node) -> Vec<(String, String)> {
     partitions.collect()
 }
 
-/// All partitions: `sda1`, its number, and its label.
+/// All partitions: name such as `sda1`, number and label.
 pub(super) fn names(node: &Node) -> Vec<(String, u8, String)> {
     let system = system_disk(node).map(|disk| disk.id().to_owned()).unwrap_or_default();
     let own = partitions(node).into_iter();
@@ -131,8 +135,8 @@ fn system_disk(node: &Node) -> Option<&crate::disk::Disk> {
     node.hardware.disks.iter().find(|disk| disk.device == system.device)
 }
 
-fn volumes(view: &View<'_>) -> Vec<Item> {
-    let node = view.node;
+fn volumes(context: &ResourceContext<'_>) -> Vec<Item> {
+    let node = context.node;
     let parent = node.system_disk.as_ref().map(|disk| disk.device.clone()).unwrap_or_default();
     let found = partitions(node);
     let mut items: Vec<Item> = ["META", "STATE", "EPHEMERAL"]
@@ -146,7 +150,7 @@ fn volumes(view: &View<'_>) -> Vec<Item> {
             let mut spec = json!({
                 "phase": "ready", "type": "partition", "location": location, "mountLocation": location,
                 "partitionIndex": partition.index, "parentLocation": parent,
-                "size": partition.size, "prettySize": pretty(partition.size),
+                "size": partition.size, "prettySize": human_size(partition.size),
             });
             if partition.filesystem == "xfs" {
                 spec["filesystem"] = "xfs".into();
@@ -161,7 +165,7 @@ fn volumes(view: &View<'_>) -> Vec<Item> {
     items
 }
 
-fn status(placed: &Placed) -> Value {
+fn status(placed: &PlacedVolume) -> Value {
     let place = match &placed.place {
         Ok(place) => place,
         Err(reason) => {
@@ -174,7 +178,7 @@ fn status(placed: &Placed) -> Value {
     let location = location(place);
     let mut spec = json!({
         "phase": "ready", "type": placed.kind, "location": location, "mountLocation": location,
-        "parentLocation": place.device, "size": place.size, "prettySize": pretty(place.size),
+        "parentLocation": place.device, "size": place.size, "prettySize": human_size(place.size),
     });
     if let Some(index) = place.index {
         spec["partitionIndex"] = index.into();
@@ -188,14 +192,14 @@ fn status(placed: &Placed) -> Value {
     spec
 }
 
-/// `/dev/sdb1`, or the disk itself.
-fn location(place: &Place) -> String {
+/// Path of the partition, such as `/dev/sdb1`, or of the whole disk.
+fn location(place: &VolumeLocation) -> String {
     let index = place.index.map(|index| index.to_string()).unwrap_or_default();
     format!("{}{index}", place.device)
 }
 
-fn discovered(view: &View<'_>) -> Vec<Item> {
-    let node = view.node;
+fn discovered(context: &ResourceContext<'_>) -> Vec<Item> {
+    let node = context.node;
     let system = node.system_disk.as_ref().map(|disk| disk.device.as_str());
     let mut items = vec![];
     for disk in &node.hardware.disks {
@@ -210,7 +214,7 @@ fn discovered(view: &View<'_>) -> Vec<Item> {
             id,
             json!({
                 "dev_path": disk.device, "type": "disk", "device_path": format!("/sys/block/{id}"),
-                "size": disk.size, "pretty_size": pretty(disk.size), "name": name,
+                "size": disk.size, "pretty_size": human_size(disk.size), "name": name,
             }),
         ));
         for placed in placed(node) {
@@ -232,31 +236,32 @@ fn discovered(view: &View<'_>) -> Vec<Item> {
     items
 }
 
-fn described(id: &str, parent: &str, partition: &Partition) -> Value {
+fn described(id: &str, parent: &str, partition: &SystemPartition) -> Value {
     json!({
         "dev_path": format!("/dev/{id}"), "type": "partition",
         "device_path": format!("/sys/block/{}/{id}", parent.trim_start_matches("/dev/")),
         "parent": parent.trim_start_matches("/dev/"), "parent_dev_path": parent,
-        "size": partition.size, "pretty_size": pretty(partition.size),
+        "size": partition.size, "pretty_size": human_size(partition.size),
         "name": partition.filesystem, "label": if partition.filesystem == "xfs" { partition.label } else { "" },
         "partition_label": partition.label, "partition_index": partition.index,
     })
 }
 
-fn user_partition(id: &str, placed: &Placed, place: &Place) -> Value {
+fn user_partition(id: &str, placed: &PlacedVolume, place: &VolumeLocation) -> Value {
     let parent = place.device.trim_start_matches("/dev/");
     json!({
         "dev_path": format!("/dev/{id}"), "type": "partition",
         "device_path": format!("/sys/block/{parent}/{id}"), "parent": parent, "parent_dev_path": place.device,
-        "size": place.size, "pretty_size": pretty(place.size), "name": placed.filesystem,
+        "size": place.size, "pretty_size": human_size(place.size), "name": placed.filesystem,
         "partition_label": placed.id.strip_prefix('/').map_or(placed.id.as_str(), |_| ""),
         "partition_index": place.index,
     })
 }
 
-fn mounts(view: &View<'_>) -> Vec<Item> {
-    let Some(disk) = &view.node.system_disk else { return vec![] };
-    let mounted = partitions(view.node).into_iter().filter(|partition| !partition.mount.is_empty());
+fn mounts(context: &ResourceContext<'_>) -> Vec<Item> {
+    let Some(disk) = &context.node.system_disk else { return vec![] };
+    let mounted =
+        partitions(context.node).into_iter().filter(|partition| !partition.mount.is_empty());
     mounted
         .map(|partition| {
             let spec = json!({
@@ -265,11 +270,11 @@ fn mounts(view: &View<'_>) -> Vec<Item> {
             });
             Item::new(partition.label, spec)
         })
-        .chain(placed(view.node).iter().filter_map(user_mount))
+        .chain(placed(context.node).iter().filter_map(user_mount))
         .collect()
 }
 
-fn user_mount(placed: &Placed) -> Option<Item> {
+fn user_mount(placed: &PlacedVolume) -> Option<Item> {
     let place = placed.place.as_ref().ok().filter(|_| !placed.mount.is_empty())?;
     let source = if place.device.is_empty() { placed.mount.clone() } else { location(place) };
     let spec = json!({
@@ -279,7 +284,7 @@ fn user_mount(placed: &Placed) -> Option<Item> {
     Some(Item::new(placed.id.clone(), spec))
 }
 
-/// The same mount as the kind has it that the volume manager keeps, since 1.10.
+/// The same mount as a resource of the volume manager, which exists since 1.10.
 fn block_mount(mount: &Item) -> Item {
     let Spec::Value(legacy) = &mount.spec else { return mount.clone() };
     let is_user = mount.id.starts_with("u-");

@@ -1,4 +1,4 @@
-//! Where the volumes are that a config asks for, or why they are nowhere.
+//! Placement of the volumes of a config on disks.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,28 @@ use crate::disk::Disk;
 use crate::disk_match::{self, Candidate};
 use crate::talos_state::Node;
 
-/// A volume that a config asks for.
-pub(super) struct Placed {
-    /// `u-data`: what kind of volume it is, and its name.
+/// Volume of a config with its placement.
+pub(super) struct PlacedVolume {
+    /// Volume id: a prefix for the type and the name, such as `u-data`.
     pub(super) id: String,
-    /// `partition`, `disk` or `directory`.
+    /// Volume type: `partition`, `disk` or `directory`.
     pub(super) kind: String,
     pub(super) filesystem: &'static str,
-    /// Where it is mounted, if it is.
+    /// Mount point; empty if it is not mounted.
     pub(super) mount: String,
-    pub(super) place: Result<Place, String>,
+    pub(super) place: Result<VolumeLocation, String>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
-    /// `/dev/sdb`; empty for a directory.
+pub(super) struct VolumeLocation {
+    /// Device, such as `/dev/sdb`; empty for a directory.
     pub(super) device: String,
-    /// None for what takes a whole disk.
+    /// Partition number; none for a whole disk.
     pub(super) index: Option<u8>,
     pub(super) size: u64,
 }
 
-/// How much of the system disk EPHEMERAL takes of what is left for it.
+/// Size of EPHEMERAL: the remaining space of the system disk, unless the config limits it.
 pub(super) fn ephemeral_size(node: &Node, left: u64) -> u64 {
     let documents = node.config.iter().flat_map(|config| config.config.documents());
     let mut own = documents.filter(|document| {
@@ -39,37 +39,37 @@ pub(super) fn ephemeral_size(node: &Node, left: u64) -> u64 {
     most.unwrap_or(left).min(left)
 }
 
-/// All volumes of the node's config, in its order. `used` and `partitions` are those of the system disk.
-pub(super) fn of(node: &Node, used: u64, partitions: u8) -> Vec<Placed> {
-    let mut disks = Disks { node, taken: BTreeMap::new() };
+/// All volumes of the node's config, in order. `used` and `partitions` describe the system disk.
+pub(super) fn of(node: &Node, used: u64, partitions: u8) -> Vec<PlacedVolume> {
+    let mut disks = DiskSpace { node, taken: BTreeMap::new() };
     if let Some(system) = &node.system_disk {
         disks.taken.insert(system.device.clone(), (used, partitions));
     }
     let user_disks = node.config.iter().flat_map(|config| &config.facts.user_disks);
-    let mut placed: Vec<Placed> =
+    let mut placed: Vec<PlacedVolume> =
         user_disks.flat_map(|(path, partitions)| disks.user_disk(path, partitions)).collect();
     let documents = node.config.iter().flat_map(|config| config.config.documents());
     placed.extend(documents.filter_map(|document| disks.place(document)));
     placed
 }
 
-/// The path of `machine.disks` that leads to no disk, if there is one: Talos waits for it before it starts anything else.
+/// First path of `machine.disks` without a disk. Talos waits for it before it starts anything else.
 pub(crate) fn missing_user_disk(node: &Node) -> Option<&str> {
     let mut wanted = node.config.as_ref()?.facts.user_disks.iter();
     let is_there = |path: &str| node.hardware.disks.iter().any(|disk| disk.is_at(path));
     wanted.find(|(path, _)| !is_there(path)).map(|(path, _)| path.as_str())
 }
 
-/// What is free, and what was given away.
-struct Disks<'a> {
+/// Disks with their used space.
+struct DiskSpace<'a> {
     node: &'a Node,
-    /// By device: bytes, and partitions.
+    /// Used bytes and number of partitions, by device.
     taken: BTreeMap<String, (u64, u8)>,
 }
 
-impl Disks<'_> {
-    /// The partitions of an entry of `machine.disks`, found by the disk and their number alone.
-    fn user_disk(&mut self, path: &str, partitions: &[(Option<u64>, String)]) -> Vec<Placed> {
+impl DiskSpace<'_> {
+    /// Partitions of an entry of `machine.disks`, identified by disk and number.
+    fn user_disk(&mut self, path: &str, partitions: &[(Option<u64>, String)]) -> Vec<PlacedVolume> {
         let Some(disk) = self.node.hardware.disks.iter().find(|disk| disk.is_at(path)) else {
             return vec![];
         };
@@ -78,8 +78,9 @@ impl Disks<'_> {
             let free = disk.size.saturating_sub(used);
             let size = size.unwrap_or(free).min(free);
             self.taken.insert(disk.device.clone(), (used + size, partitions + 1));
-            let place = Place { device: disk.device.clone(), index: Some(partitions + 1), size };
-            Placed {
+            let place =
+                VolumeLocation { device: disk.device.clone(), index: Some(partitions + 1), size };
+            PlacedVolume {
                 id: format!("{path}-{}", number + 1),
                 kind: "partition".to_owned(),
                 filesystem: "xfs",
@@ -90,7 +91,7 @@ impl Disks<'_> {
         partitions.iter().enumerate().map(place).collect()
     }
 
-    fn place(&mut self, document: &Document) -> Option<Placed> {
+    fn place(&mut self, document: &Document) -> Option<PlacedVolume> {
         let name = document.name()?;
         let (letter, filesystem, mount) = match document.kind() {
             "UserVolumeConfig" => ("u", "xfs", format!("/var/mnt/{name}")),
@@ -105,14 +106,19 @@ impl Disks<'_> {
         let kind = text(document, &["volumeType"]).unwrap_or_else(|| "partition".to_owned());
         let id = format!("{letter}-{name}");
         let place = match kind.as_str() {
-            "directory" => Ok(Place::default()),
+            "directory" => Ok(VolumeLocation::default()),
             _ => self.find(document, &id, kind == "disk"),
         };
-        Some(Placed { id, kind, filesystem, mount, place })
+        Some(PlacedVolume { id, kind, filesystem, mount, place })
     }
 
-    /// A volume that exists is where its label is; the selector decides only where a new one is created.
-    fn find(&mut self, document: &Document, id: &str, is_whole: bool) -> Result<Place, String> {
+    /// Placement of a volume. An existing volume is found by its label; the disk selector only applies to a new one.
+    fn find(
+        &mut self,
+        document: &Document,
+        id: &str,
+        is_whole: bool,
+    ) -> Result<VolumeLocation, String> {
         let wanted = text(document, &["provisioning", "diskSelector", "match"]);
         let system = self.node.system_disk.as_ref().map(|disk| disk.device.as_str());
         let is_meant = |disk: &&Disk| {
@@ -141,7 +147,7 @@ impl Disks<'_> {
             let size = if is_whole { disk.size } else { most.min(free) };
             self.taken.insert(disk.device.clone(), (used + size, partitions + 1));
             let index = (!is_whole).then_some(partitions + 1);
-            return Ok(Place { device: disk.device.clone(), index, size });
+            return Ok(VolumeLocation { device: disk.device.clone(), index, size });
         }
         let count = meant.len();
         Err(format!(
@@ -150,7 +156,7 @@ impl Disks<'_> {
     }
 }
 
-/// A size of a document's provisioning; a share is one of `whole`.
+/// Size in the provisioning section of a document; a percentage is relative to `whole`.
 fn size_of(document: &Document, key: &str, whole: u64) -> Option<u64> {
     let text = text(document, &["provisioning", key])?;
     match text.strip_suffix('%') {

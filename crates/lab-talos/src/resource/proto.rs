@@ -1,40 +1,40 @@
-//! Specs in binary: clients in Go read typed resources from this form alone.
+//! Protobuf encoding of specs, which Go clients decode typed resources from.
 
 use std::net::IpAddr;
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
-/// A key of a spec, and its field in the message.
+/// Key of a spec, field number and encoding.
 pub(crate) type Field = (&'static str, u32, Form);
 
-/// How a value is written.
+/// Protobuf encoding of a value of a spec.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
     Text,
-    /// Booleans and numbers.
+    /// Boolean or integer.
     Number,
-    /// Names that stand for numbers.
+    /// Enumeration: names and their numbers.
     Enum(&'static [(&'static str, u64)]),
     Address,
     Prefix,
-    /// The address of a prefix, as the kernel reports `local`: for IPv4 alone.
+    /// Address of an IPv4 prefix, as the kernel reports `local`.
     Host,
-    /// Text as bytes of a hardware address.
+    /// Hardware address given as text.
     Mac,
     Message(&'static [Field]),
-    /// All values of a list, each as this.
+    /// Repeated field, with the encoding of its elements.
     Each(&'static Self),
-    /// A mapping of texts.
+    /// Map of strings.
     Table,
-    /// Anything, as `google.protobuf.Struct`.
+    /// Any value as `google.protobuf.Struct`.
     Struct,
 }
 
 pub(crate) fn encode(spec: &Value, fields: &[Field]) -> Vec<u8> {
     let mut bytes = vec![];
     for (key, number, form) in fields {
-        // A spec that is no mapping is its own only field.
+        // A spec that is not a mapping is encoded as the only field.
         let value = if key.is_empty() { Some(spec) } else { spec.get(*key) };
         if let Some(value) = value {
             put(&mut bytes, *number, *form, value);
@@ -109,7 +109,7 @@ fn put_bytes(bytes: &mut Vec<u8>, number: u32, content: &[u8]) {
     bytes.extend(content);
 }
 
-/// Zero is what a missing field says.
+/// Encodes an integer; zero is omitted because it is the default.
 fn put_number(bytes: &mut Vec<u8>, number: u32, value: u64) {
     if value != 0 {
         encode_key(number, WireType::Varint, bytes);
@@ -137,7 +137,7 @@ fn structure(value: &Value) -> Vec<u8> {
     message
 }
 
-/// `google.protobuf.Value`.
+/// Value as `google.protobuf.Value`.
 fn any(value: &Value) -> Vec<u8> {
     let mut message = vec![];
     match value {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_under_their_numbers() {
+    fn fields_are_encoded_with_their_numbers() {
         const INNER: &[Field] = &[("ready", 1, Form::Number)];
         const FIELDS: &[Field] = &[
             ("stage", 1, Form::Enum(&[("running", 4)])),

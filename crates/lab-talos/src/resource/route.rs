@@ -1,4 +1,4 @@
-//! Routes, as the kernel has them in its tables.
+//! Routes in the kernel's routing tables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use talmox_talos_config::network::Prefix;
 
 use super::network::{FAMILIES, SCOPES, all, family, index};
 use super::proto::{Field, Form};
-use super::{Item, Kind, View};
+use super::{Item, ResourceContext, ResourceSource};
 use crate::link::Link;
 
 const TYPES: &[(&str, u64)] = &[("unicast", 1), ("local", 2), ("broadcast", 3), ("multicast", 5)];
@@ -24,15 +24,15 @@ const ROUTE: &[Field] = &[
     ("type", 10, Form::Enum(TYPES)),
     ("protocol", 12, Form::Enum(&[("kernel", 2), ("boot", 3), ("static", 4)])),
 ];
-/// Metric of routes that Talos makes.
+/// Metric of routes that Talos creates.
 const METRIC: usize = 1024;
-/// Metric of the kernel's own IPv6 routes in front of a whole network.
+/// Metric of IPv6 network routes that the kernel creates.
 const KERNEL_METRIC_V6: usize = 256;
 
-pub(super) const KINDS: &[Kind] =
-    &[Kind { name: "RouteStatuses.net.talos.dev", proto: ROUTE, list: routes }];
+pub(super) const SOURCES: &[ResourceSource] =
+    &[ResourceSource { name: "RouteStatuses.net.talos.dev", proto: ROUTE, list: routes }];
 
-/// A route of the kernel's tables.
+/// Route in a routing table of the kernel.
 struct Route {
     link: String,
     destination: Option<Prefix>,
@@ -46,7 +46,7 @@ struct Route {
 }
 
 impl Route {
-    /// A route that the kernel adds for an address.
+    /// Route that the kernel adds for an address.
     fn kernel(link: &str, to: Option<Prefix>, kind: &'static str, scope: &'static str) -> Self {
         Self {
             link: link.to_owned(),
@@ -66,7 +66,7 @@ impl Route {
         self.destination.or(gateway).map_or("inet4", family)
     }
 
-    /// Only routes of other tables name their table, and only those of IPv6 their link.
+    /// Resource id. Only routes of other tables contain the table, and only IPv6 routes contain the link.
     fn id(&self) -> String {
         let text = |part: Option<String>| part.unwrap_or_default();
         let family = self.family();
@@ -77,14 +77,14 @@ impl Route {
         format!("{table}{link}{family}/{gateway}/{destination}/{}", self.metric)
     }
 
-    fn to_item(&self, view: &View<'_>) -> Item {
+    fn to_item(&self, context: &ResourceContext<'_>) -> Item {
         let address = |address: Option<IpAddr>| address.map(|a| a.to_string()).unwrap_or_default();
         let spec = json!({
             "family": self.family(),
             "dst": self.destination.map(|prefix| prefix.to_string()).unwrap_or_default(),
             "src": address(self.source),
             "gateway": address(self.gateway),
-            "outLinkIndex": index(view, &self.link),
+            "outLinkIndex": index(context, &self.link),
             "outLinkName": self.link,
             "table": self.table,
             "priority": self.metric,
@@ -97,17 +97,17 @@ impl Route {
     }
 }
 
-fn routes(view: &View<'_>) -> Vec<Item> {
-    let mut routes = defaults(view);
-    for (link, prefix) in all(view) {
+fn routes(context: &ResourceContext<'_>) -> Vec<Item> {
+    let mut routes = defaults(context);
+    for (link, prefix) in all(context) {
         match prefix.address() {
             IpAddr::V4(address) => of_v4(&mut routes, &link, prefix, address),
             IpAddr::V6(address) => of_v6(&mut routes, &link, prefix, address),
         }
     }
     let mut items: Vec<Item> = vec![];
-    for item in routes.iter().map(|route| route.to_item(view)) {
-        // Two addresses of one network share its route.
+    for item in routes.iter().map(|route| route.to_item(context)) {
+        // Two addresses in one network share its route.
         if !items.iter().any(|known| known.id == item.id) {
             items.push(item);
         }
@@ -115,13 +115,13 @@ fn routes(view: &View<'_>) -> Vec<Item> {
     items
 }
 
-fn defaults(view: &View<'_>) -> Vec<Route> {
-    let network = &view.node.network;
+fn defaults(context: &ResourceContext<'_>) -> Vec<Route> {
+    let network = &context.node.network;
     let mut routes = vec![];
     for (order, gateway) in network.gateways.iter().enumerate() {
         let through = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*gateway));
         let Some(link) = network.links.iter().find(through) else { continue };
-        // A default route that came with a lease is bound to the lease's address.
+        // A default route from a DHCP lease has the leased address as its source.
         let lease = network.leases.iter().find(|lease| lease.router_in_use == Some(*gateway));
         routes.push(Route {
             source: lease.map(|lease| lease.address.address()),
@@ -146,7 +146,7 @@ fn of_v4(routes: &mut Vec<Route>, link: &str, prefix: Prefix, address: Ipv4Addr)
     let hosts = u32::MAX >> prefix.length();
     let network = Ipv4Addr::from(u32::from(address) & !hosts);
     let last = Ipv4Addr::from(u32::from(address) | hosts);
-    // The whole network of the loopback link is the node itself.
+    // The whole network of the loopback link is local.
     let (kind, scope) = if link == "lo" { ("local", "host") } else { ("unicast", "link") };
     add(Prefix::new(network.into(), prefix.length()), kind, scope);
     add(Prefix::new(last.into(), 32), "broadcast", "link");

@@ -1,4 +1,4 @@
-//! Specs as YAML.
+//! YAML encoding of specs.
 
 use serde_json::Value;
 use talmox_yaml::Node;
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn specs_look_as_go_writes_them() {
+    fn specs_are_formatted_like_go_yaml() {
         let spec = json!({
             "stage": "running", "ready": true, "count": 3, "mac": "00:11:22:33:44:55",
             "none": [], "list": ["a", "1"], "inner": {"empty": ""},

@@ -1,4 +1,4 @@
-//! ApplyConfiguration: what is refused, what takes effect at once, what needs a reboot.
+//! `ApplyConfiguration`: validation, immediate changes, and changes that need a reboot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use talmox_talos_config::validate::{Mode as RunMode, validate_config};
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node as Yaml;
 
-use super::super::config::{Applied, Facts};
+use super::super::config::{AppliedConfig, Facts};
 use super::super::diff;
 use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, Stage};
 use super::super::version::Version;
 use crate::image::Platform;
 
-/// How long a config is tried unless the caller says otherwise.
-const TRIED: Duration = Duration::from_mins(1);
+/// Default duration of try mode.
+const DEFAULT_TRY_DURATION: Duration = Duration::from_mins(1);
 
-/// The maintenance service of old makes no comparison.
+/// Dry-run answer of the maintenance service before 1.13, which compares nothing.
 const NO_CONFIG_YET: &str =
     "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.";
 const NOT_AT_ONCE: &str = "this config change can't be applied in immediate mode\ndiff: ";
@@ -50,12 +50,12 @@ const IMMEDIATE: [&str; 20] = [
     "udev",
     "baseRuntimeSpecOverrides",
 ];
-/// The same of `machine.features`.
+/// Keys of `machine.features` that take effect without a reboot.
 const IMMEDIATE_FEATURES: [&str; 5] =
     ["kubernetesTalosAPIAccess", "kubePrism", "hostDNS", "imageCache", "nodeAddressSortAlgorithm"];
 
 impl Simulation {
-    /// Applies a config as a caller asks for it. Only in maintenance does anybody ask anonymously.
+    /// Applies a config in the requested mode. Only nodes in maintenance accept anonymous callers.
     pub(crate) fn apply(
         self: &Arc<Self>,
         vmid: u32,
@@ -78,10 +78,10 @@ impl Simulation {
             ));
         }
         let text = std::str::from_utf8(&request.data)
-            .map_err(|_| Status::invalid_argument("the config is not text"))?;
+            .map_err(|_| Status::invalid_argument("the config is not valid UTF-8"))?;
         let release = Release::of(&version.to_string()).unwrap_or_default();
         let config = Config::parse(text, release).map_err(|error| {
-            // The maintenance service of old passes the error on without a code.
+            // The maintenance service before 1.13 returns the error without a gRPC code.
             if is_anonymous && !version.is_at_least(13) {
                 Status::unknown(error.to_string())
             } else {
@@ -103,14 +103,14 @@ impl Simulation {
         self.check_disks(vmid, &version, run_mode, &config)?;
         let needs = current.as_ref().map(|current| reasons_to_reboot(&current.config, &config));
         let needs = needs.unwrap_or_default();
-        let mode = choose(mode, &needs, &version)?;
-        // Maintenance had a server of its own up to 1.12, which tells no mode.
+        let mode = choose_mode(mode, &needs, &version)?;
+        // Up to 1.12 maintenance mode has a separate server, which reports no mode.
         let is_old = is_anonymous && !version.is_at_least(13);
         let mut answer = ApplyConfiguration {
             metadata: None,
             warnings: verdict.warnings,
             mode: if is_old { 0 } else { mode.into() },
-            mode_details: done(mode).to_owned(),
+            mode_details: confirmation(mode).to_owned(),
         };
         if request.dry_run {
             answer.mode_details = if is_old {
@@ -123,16 +123,16 @@ impl Simulation {
         }
         answer.mode_details += &match mode {
             Mode::Reboot => format!(": {NOT_AT_ONCE}{}", needs.join("\n")),
-            Mode::Try => format!("{TRIED_FOR}{}", as_go_writes(tried_for(request))),
+            Mode::Try => format!("{TRIED_FOR}{}", go_duration(try_duration(request))),
             _ => String::new(),
         };
         if is_old {
             answer.mode_details.clear();
         }
         let is_whole = config.v1alpha1().is_some();
-        let applied = Arc::new(Applied::new(text.to_owned(), config));
+        let applied = Arc::new(AppliedConfig::new(text.to_owned(), config));
         if !is_whole {
-            // Incomplete: it is in effect, and maintenance goes on.
+            // A partial config takes effect, and the node stays in maintenance mode.
             self.change_node(vmid, boot, |node| node.partial = Some(applied));
             self.refresh_network(vmid, boot);
             return Ok(answer);
@@ -141,7 +141,7 @@ impl Simulation {
         Ok(answer)
     }
 
-    /// From 1.12 on, a machine that is to be installed says at once that it has no such disk.
+    /// Rejects a config without a matching install disk, as Talos does since 1.12.
     fn check_disks(
         &self,
         vmid: u32,
@@ -168,9 +168,9 @@ impl Simulation {
         vmid: u32,
         boot: u64,
         mode: Mode,
-        applied: Arc<Applied>,
+        applied: Arc<AppliedConfig>,
         request: &ApplyConfigurationRequest,
-        before: Option<Arc<Applied>>,
+        before: Option<Arc<AppliedConfig>>,
     ) {
         if mode != Mode::Try {
             let disk = self.look(|talos| talos.nodes.get(&vmid)?.system_disk.clone());
@@ -181,7 +181,7 @@ impl Simulation {
             }
         }
         match mode {
-            // Nothing of the node is different, but what is on its disk: who watches that looks again.
+            // Only the disk changes; this notifies the watchers of its content.
             Mode::Staged => {
                 self.change_node(vmid, boot, |_| ());
             }
@@ -202,7 +202,7 @@ impl Simulation {
             }
         }
         if let (Mode::Try, Some(before)) = (mode, before) {
-            let time = tried_for(request);
+            let time = try_duration(request);
             let simulation = Arc::clone(self);
             tokio::spawn(async move {
                 simulation.clock().sleep(time).await;
@@ -218,8 +218,8 @@ impl Simulation {
         }
     }
 
-    /// The node runs with this config from now on.
-    fn run_with(&self, vmid: u32, boot: u64, applied: Arc<Applied>) {
+    /// Makes this config the running one.
+    fn run_with(&self, vmid: u32, boot: u64, applied: Arc<AppliedConfig>) {
         self.change_node(vmid, boot, |node: &mut Node| node.config = Some(applied));
         self.create_volumes(vmid, boot);
         self.refresh_network(vmid, boot);
@@ -243,7 +243,7 @@ fn check_mode(mode: Mode, version: &Version, is_anonymous: bool) -> Result<Mode,
     }
 }
 
-fn choose(mode: Mode, needs: &[String], version: &Version) -> Result<Mode, Status> {
+fn choose_mode(mode: Mode, needs: &[String], version: &Version) -> Result<Mode, Status> {
     match mode {
         Mode::Auto if needs.is_empty() || version.is_at_least(14) => Ok(Mode::NoReboot),
         Mode::Auto => Ok(Mode::Reboot),
@@ -254,17 +254,17 @@ fn choose(mode: Mode, needs: &[String], version: &Version) -> Result<Mode, Statu
     }
 }
 
-/// How long a config is tried.
-fn tried_for(request: &ApplyConfigurationRequest) -> Duration {
+/// Duration of try mode.
+fn try_duration(request: &ApplyConfigurationRequest) -> Duration {
     let time = request.try_mode_timeout.as_ref().map(|time| {
         let seconds = u64::try_from(time.seconds).unwrap_or_default();
         Duration::new(seconds, u32::try_from(time.nanos).unwrap_or_default())
     });
-    time.filter(|time| !time.is_zero()).unwrap_or(TRIED)
+    time.filter(|time| !time.is_zero()).unwrap_or(DEFAULT_TRY_DURATION)
 }
 
-/// `1m0s`.
-fn as_go_writes(time: Duration) -> String {
+/// Duration in Go's notation, such as `1m0s`.
+fn go_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let last = Duration::new(seconds % 60, time.subsec_nanos()).as_secs_f64();
     match (seconds / 3600, seconds % 3600 / 60) {
@@ -274,8 +274,8 @@ fn as_go_writes(time: Duration) -> String {
     }
 }
 
-/// What was done, in the words of Talos.
-fn done(mode: Mode) -> &'static str {
+/// Confirmation text of Talos for a mode.
+fn confirmation(mode: Mode) -> &'static str {
     match mode {
         Mode::Reboot => "Applied configuration with a reboot",
         Mode::Staged => "Staged configuration to be applied after the next reboot",
@@ -283,16 +283,16 @@ fn done(mode: Mode) -> &'static str {
     }
 }
 
-/// What would be done, and what would be different: keys and all, as real nodes show it.
-fn dry_run(mode: Mode, current: Option<&Applied>, config: &Config) -> String {
+/// Dry-run summary with the diff of the configs, including keys, as real nodes show it.
+fn dry_run(mode: Mode, current: Option<&AppliedConfig>, config: &Config) -> String {
     let before = current.map(|current| current.config.encode()).unwrap_or_default();
     let difference = diff::unified(&before, &config.encode());
     let difference = if difference.is_empty() { "No changes.".to_owned() } else { difference };
-    let done = done(mode);
+    let done = confirmation(mode);
     format!("Dry run summary:\n{done} (skipped in dry-run).\nConfig diff:\n\n{difference}")
 }
 
-/// An installed machine needs not be told where to install.
+/// Validation mode: an installed machine needs no install disk.
 pub(super) fn run_mode(platform: Platform, is_installed: bool) -> RunMode {
     match platform {
         Platform::Metal if !is_installed => RunMode::Metal,
@@ -300,7 +300,7 @@ pub(super) fn run_mode(platform: Platform, is_installed: bool) -> RunMode {
     }
 }
 
-/// The keys that differ and take effect only at a boot.
+/// Changed keys that take effect only after a reboot.
 fn reasons_to_reboot(before: &Config, after: &Config) -> Vec<String> {
     let keys = |config: &Config, path: &[&str]| -> Vec<(String, Yaml)> {
         let map = config.v1alpha1().and_then(|document| document.get(path)).and_then(Yaml::as_map);

@@ -1,4 +1,4 @@
-//! From power on to maintenance, and on to a node that runs.
+//! Boot of a node from power-on to maintenance mode or to a running node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,68 +8,72 @@ use talmox_lab_environment::fault::BootSight;
 use talmox_talos_config::Release;
 
 use super::super::disk;
+use super::super::disk_data::{DiskKey, Written};
 use super::super::hardware::Hardware;
-use super::super::network::{Network, Sources, fallback_name};
+use super::super::network::{Network, NetworkInputs, fallback_name};
 use super::super::platform::PlatformData;
 use super::super::simulation::Simulation;
 use super::super::talos_state::Node;
 use super::super::version::Version;
-use super::super::written::{DiskKey, Written};
-use super::acquire::{Acquired, Source, acquire};
+use super::acquire_config::{AcquiredConfig, ConfigSource, acquire};
 use super::apply::run_mode;
-use super::boot_fault::Outcome;
+use super::boot_device::{self, BootDevice, BootableTalos};
+use super::boot_fault::BootFaultOutcome;
 use super::installer::UPGRADE_TAG;
-use super::life::Me;
-use super::system::{self, Found, FoundTalos};
+use super::node_boot::NodeBoot;
 use super::ubuntu;
 use crate::image::{Medium, Platform, TalosImage};
 
-/// What a VM does from the moment it has power. It ends with that.
-pub(in super::super) async fn play(simulation: Arc<Simulation>, vmid: u32) {
+/// Runs a VM from power-on; the task is aborted at power-off.
+pub(in super::super) async fn run_guest(simulation: Arc<Simulation>, vmid: u32) {
     let object = format!("node/{vmid}");
     simulation.environment.wait(Work::Firmware, &object).await;
     let Some(mut hardware) = simulation.hypervisor.hardware(vmid) else { return };
     disk::enumerate(&mut hardware.disks, &mut simulation.chance(&format!("disks/{vmid}")));
     let (hypervisor, machine) = (Arc::clone(&simulation.hypervisor), hardware.clone());
     let finding = tokio::task::spawn_blocking(move || {
-        (system::find(&*hypervisor, &machine), system::cidata(&*hypervisor, &machine))
+        (
+            boot_device::find_boot_device(&*hypervisor, &machine),
+            boot_device::cidata(&*hypervisor, &machine),
+        )
     });
     let Ok((found, files)) = finding.await else { return };
     match found {
-        Found::Nothing | Found::Halted => {}
-        Found::Ubuntu(image) => {
-            ubuntu::play(&simulation, vmid, &hardware, &image, files.as_ref()).await;
+        BootDevice::Nothing | BootDevice::Halted => {}
+        BootDevice::Ubuntu(image) => {
+            ubuntu::run_guest(&simulation, vmid, &hardware, &image, files.as_ref()).await;
         }
-        Found::Talos(found) => {
-            let FoundTalos { image, disk, written } = *found;
+        BootDevice::Talos(found) => {
+            let BootableTalos { image, disk, written } = *found;
             let mut meta = image.meta.clone();
             meta.extend(written.meta.clone());
             let platform = PlatformData::find(&image, &hardware, &meta, files.as_ref());
             let has_drive = image.platform == Platform::Nocloud && files.is_some();
-            let machine = Machine { hardware, image, disk, written, platform, has_drive, meta };
+            let machine =
+                BootingMachine { hardware, image, disk, written, platform, has_drive, meta };
             simulation.hypervisor.attach(vmid);
             simulation.hypervisor.forget_agent(vmid);
             simulation.environment.wait(Work::Boot, &object).await;
             machine.run(simulation, vmid).await;
         }
     }
-    // The power is still on, whatever is or is not on the screen.
+    // The VM stays powered on even if nothing boots.
     std::future::pending::<()>().await;
 }
 
-/// What is known of a machine before Talos has begun.
-struct Machine {
+/// Machine before Talos starts.
+struct BootingMachine {
     hardware: Hardware,
     image: TalosImage,
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
-    /// A drive that its platform reads: Proxmox's cloud-init, or a cidata volume.
+    /// Whether it has a volume for its platform: Proxmox's cloud-init drive or another cidata volume.
     has_drive: bool,
     meta: BTreeMap<u8, String>,
 }
 
-impl Machine {
+impl BootingMachine {
     async fn run(self, simulation: Arc<Simulation>, vmid: u32) {
         let Some(version) = Version::parse(&self.image.version) else { return };
         let release = Release::of(&self.image.version).unwrap_or_default();
@@ -82,41 +86,43 @@ impl Machine {
         let embedded = embedded.filter(|_| version.is_at_least(12));
         let name = self.platform.name.clone();
         let places = [
-            (Source::State, saved.clone()),
-            (Source::Embedded, embedded),
-            (Source::Platform(&name), user_data),
+            (ConfigSource::State, saved.clone()),
+            (ConfigSource::Embedded, embedded),
+            (ConfigSource::Platform(&name), user_data),
         ];
         let mode = run_mode(self.image.platform, self.disk.is_some());
         let acquired = acquire(places, release, mode);
         let is_bare = saved.is_none();
         let reads_drive = self.has_drive && is_bare;
         let boot = self.register(&simulation, vmid, version);
-        let me = Me { simulation: Arc::clone(&simulation), vmid, boot };
-        // What was done to the VM while its firmware was at work.
+        let node_boot = NodeBoot { simulation: Arc::clone(&simulation), vmid, boot };
+        // The VM may have been changed while the firmware ran.
         simulation.update_connectivity(vmid);
-        me.tell_search();
-        me.start_early_services().await;
-        let loses_race = me.loses_race(reads_drive);
-        match me.apply_faults(BootSight { is_bare, is_upgraded }).await {
-            Outcome::Over => return,
-            Outcome::GoesOn if loses_race => return me.stall(),
-            Outcome::GoesOn | Outcome::Spared => {}
+        node_boot.report_start();
+        node_boot.start_early_services().await;
+        let stalls_by_chance = node_boot.stalls_by_chance(reads_drive);
+        match node_boot.apply_faults(BootSight { is_bare, is_upgraded }).await {
+            BootFaultOutcome::Ended => return,
+            BootFaultOutcome::Continues if stalls_by_chance => return node_boot.stall(),
+            BootFaultOutcome::Continues | BootFaultOutcome::DoesNotStall => {}
         }
         let needs_install = is_iso && saved.is_none();
         match acquired {
-            Acquired::Config(config) => me.take(*config),
-            Acquired::Nothing(part) => me.maintain(part.map(|part| *part)).await,
-            Acquired::Broken(reason) => return me.despair(&reason),
+            AcquiredConfig::Config(config) => node_boot.use_config(*config),
+            AcquiredConfig::Nothing(part) => {
+                node_boot.wait_in_maintenance(part.map(|part| *part)).await;
+            }
+            AcquiredConfig::Broken(reason) => return node_boot.stop_with_invalid_config(&reason),
         }
-        me.tell_found();
+        node_boot.report_config_found();
         if needs_install {
-            me.install().await;
+            node_boot.install().await;
             return;
         }
         if simulation.install_staged(vmid, boot).await {
             return;
         }
-        me.start().await;
+        node_boot.start().await;
     }
 
     fn register(self, simulation: &Arc<Simulation>, vmid: u32, version: Version) -> u64 {
@@ -125,7 +131,7 @@ impl Machine {
         chance.fill(&mut bytes);
         let fallback = fallback_name(&self.hardware.uuid);
         let state = self.written.state.clone().unwrap_or_default();
-        let network = Network::of(&Sources {
+        let network = Network::of(&NetworkInputs {
             hardware: &self.hardware,
             platform: &self.platform,
             cached: &state.platform_addresses,
@@ -153,7 +159,7 @@ impl Machine {
     }
 }
 
-/// A random UUID of these bytes.
+/// Random UUID (version 4) from these bytes.
 pub(in super::super) fn uuid(bytes: &[u8; 16]) -> String {
     let mut bytes = *bytes;
     bytes[6] = bytes[6] & 0x0f | 0x40;

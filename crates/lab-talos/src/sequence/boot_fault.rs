@@ -1,26 +1,26 @@
-//! Faults that strike while a node boots.
+//! Faults during the boot of a node.
 
 use talmox_lab_environment::Work;
 use talmox_lab_environment::fault::{Action, BootSight, NodeAction, Who};
 
-use super::life::Me;
+use super::node_boot::NodeBoot;
 
-/// What the script makes of a boot.
+/// Effect of the faults on a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    GoesOn,
+pub(super) enum BootFaultOutcome {
+    Continues,
     /// The boot continues and does not stall by chance.
-    Spared,
-    /// Nothing more comes of it.
-    Over,
+    DoesNotStall,
+    /// The boot ends here.
+    Ended,
 }
 
-impl Me {
-    /// Lets everything happen that the script has for this boot.
-    pub(super) async fn apply_faults(&self, seen: BootSight) -> Outcome {
+impl NodeBoot {
+    /// Applies the faults that match this boot.
+    pub(super) async fn apply_faults(&self, seen: BootSight) -> BootFaultOutcome {
         let (simulation, vmid) = (&self.simulation, self.vmid);
-        let mut outcome = Outcome::GoesOn;
-        for action in simulation.strike_boot(vmid, seen) {
+        let mut outcome = BootFaultOutcome::Continues;
+        for action in simulation.boot_faults(vmid, seen) {
             match action {
                 Action::Delay(time) => simulation.clock().sleep(time).await,
                 Action::Node(NodeAction::Clock(seconds)) => {
@@ -28,22 +28,22 @@ impl Me {
                 }
                 Action::Node(NodeAction::Stall(true)) => {
                     self.stall();
-                    return Outcome::Over;
+                    return BootFaultOutcome::Ended;
                 }
-                Action::Node(NodeAction::Stall(false)) => outcome = Outcome::Spared,
+                Action::Node(NodeAction::Stall(false)) => outcome = BootFaultOutcome::DoesNotStall,
                 Action::Node(NodeAction::Revert) => {
-                    simulation.fall_back(vmid, self.boot);
-                    return Outcome::Over;
+                    simulation.revert(vmid, self.boot);
+                    return BootFaultOutcome::Ended;
                 }
                 // A kernel that panics this early was never on the network.
                 Action::Node(NodeAction::Crash(Who::This)) => {
                     simulation.environment.wait(Work::Boot, &self.object()).await;
                     simulation.power_cycle(vmid);
-                    return Outcome::Over;
+                    return BootFaultOutcome::Ended;
                 }
                 Action::Node(action) => {
-                    if simulation.carry_out(Some(vmid), &action) {
-                        return Outcome::Over;
+                    if simulation.apply_fault(Some(vmid), &action) {
+                        return BootFaultOutcome::Ended;
                     }
                 }
                 other => simulation.hypervisor.carry_out(&other),

@@ -1,4 +1,4 @@
-//! A node that leaves its cluster for a while: no pods are put there, and those that are move.
+//! Cordon and drain of a node before a sequence that stops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use talmox_lab_kube::KubeStore;
 
 use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, TalosState};
-use super::run::Run;
+use super::sequence_run::SequenceRun;
 
-/// Marks nodes that Talos itself keeps pods away from: it lets them back after the next boot.
+/// Annotation of nodes that Talos cordoned, and uncordons after the next boot.
 const CORDONED: &str = "talos.dev/cordoned";
-/// How long pods are asked to go.
+/// Time limit for the eviction of all pods.
 const DRAINED_FOR: Duration = Duration::from_mins(5);
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
-/// What the API server says where a budget is in the way.
+/// Status of an eviction that a PodDisruptionBudget forbids.
 const TOO_MANY_REQUESTS: u16 = 429;
 
-/// Cordons and drains, and tells of it. False where the sequence is over.
-pub(super) async fn drain(run: &Run) -> bool {
+/// Cordons and drains the node, and reports the phase. False if the sequence has ended.
+pub(super) async fn drain(run: &SequenceRun) -> bool {
     if !run.open("drain", "cordonAndDrainNode") {
         return false;
     }
@@ -27,7 +27,7 @@ pub(super) async fn drain(run: &Run) -> bool {
         let node = talos.nodes.get(&run.vmid)?;
         Some((store(talos, node)?, node.hostname().to_owned()))
     });
-    // Without an API server there is nobody to ask, and the sequence goes on.
+    // Without an API server nothing can be drained, and the sequence continues.
     if let Some((store, name)) = found {
         cordon(&store, &name);
         evict(run, &store, pods_of(&store, &name)).await;
@@ -39,16 +39,16 @@ pub(super) async fn drain(run: &Run) -> bool {
     run.close("drain", "cordonAndDrainNode")
 }
 
-/// Asks for each pod to be evicted, again and again where a budget forbids it. What is still protected when the
-/// time is up stays, and the sequence goes on.
-async fn evict(run: &Run, store: &KubeStore, mut pods: Vec<(String, String)>) {
+/// Evicts each pod, with retries while a PodDisruptionBudget forbids it. When the time limit is reached, the
+/// remaining pods stay and the sequence continues.
+async fn evict(run: &SequenceRun, store: &KubeStore, mut pods: Vec<(String, String)>) {
     let clock = run.simulation.clock();
     let deadline = clock.deadline(DRAINED_FOR);
     loop {
         pods.retain(|(namespace, pod)| {
-            store.evict(namespace, pod).is_err_and(|refusal| refusal.code == TOO_MANY_REQUESTS)
+            store.evict(namespace, pod).is_err_and(|rejection| rejection.code == TOO_MANY_REQUESTS)
         });
-        if pods.is_empty() || deadline.has_passed() || !run.is_mine() {
+        if pods.is_empty() || deadline.has_passed() || !run.holds_lock() {
             return;
         }
         clock.sleep(ASKED_AGAIN).await;
@@ -66,7 +66,7 @@ fn cordon(store: &KubeStore, name: &str) {
 }
 
 impl Simulation {
-    /// Lets pods back onto a node that was cordoned by Talos itself.
+    /// Uncordons a node that Talos cordoned.
     pub(super) fn uncordon(self: &Arc<Self>, vmid: u32) {
         let found = self.look(|talos| {
             let node = talos.nodes.get(&vmid)?;
@@ -87,7 +87,7 @@ impl Simulation {
     }
 }
 
-/// The memory of the node's Kubernetes cluster.
+/// Store of the node's Kubernetes cluster.
 fn store(talos: &TalosState, node: &Node) -> Option<Arc<KubeStore>> {
     let facts = &node.config.as_ref()?.facts;
     let own = node.etcd.and_then(|part| talos.etcds.get(&part.cluster));
@@ -96,7 +96,7 @@ fn store(talos: &TalosState, node: &Node) -> Option<Arc<KubeStore>> {
     Some(Arc::clone(&cluster.store))
 }
 
-/// Pods that move: not those of the kubelet itself, nor those that run on every node.
+/// Pods to evict: all except static pods and pods of DaemonSets.
 fn pods_of(store: &KubeStore, node: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = store.list("pods");
@@ -117,13 +117,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bench::Bench;
     use crate::etcd;
     use crate::talos_state::Stage;
+    use crate::test_bench::Bench;
     use talmox_lab_kube::object::has_condition;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn pods_that_a_budget_protects_stay_and_the_sequence_goes_on() {
+    async fn protected_pods_stay_and_the_sequence_continues() {
         let bench = Bench::new();
         let boot = bench.start_control_plane(11);
         etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
@@ -145,7 +145,8 @@ mod tests {
         store.create("poddisruptionbudgets.policy", budget).unwrap();
         bench.until_object(&store, ("pods", "default", "kept"), is_ready).await;
 
-        let (_, run) = Run::begin(&bench.simulation, 11, boot, "reset", Stage::Resetting).unwrap();
+        let (_, run) =
+            SequenceRun::start(&bench.simulation, 11, boot, "reset", Stage::Resetting).unwrap();
         let before = bench.simulation.clock().moment();
         assert!(drain(&run.unwrap()).await);
         assert!(bench.simulation.clock().moment().since(before) >= DRAINED_FOR);

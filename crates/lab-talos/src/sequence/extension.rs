@@ -1,14 +1,14 @@
-//! Extensions of an image: the services they bring, and what those need.
+//! Extension services of an image, and their requirements.
 
 use super::super::hardware::Hardware;
 use super::super::service::ServiceState;
 use super::super::talos_state::Node;
 use crate::image::TalosImage;
 
-/// The service of QEMU's guest agent.
+/// Service of the QEMU guest agent.
 pub(super) const AGENT: &str = "ext-qemu-guest-agent";
 
-/// Names of extensions and the services they bring.
+/// Names of extensions and their services.
 const SERVICES: [(&str, &[&str]); 5] = [
     ("qemu-guest-agent", &[AGENT]),
     ("tailscale", &["ext-tailscale"]),
@@ -17,7 +17,7 @@ const SERVICES: [(&str, &[&str]); 5] = [
     ("cloudflared", &["ext-cloudflared"]),
 ];
 
-/// Extensions whose services wait for a config of their own.
+/// Extensions whose services wait for an `ExtensionServiceConfig`.
 const CONFIGURED: [&str; 2] = ["tailscale", "cloudflared"];
 const NVIDIA: &str = "10de";
 
@@ -25,13 +25,13 @@ pub(super) fn has(image: &TalosImage, name: &str) -> bool {
     names(image).any(|own| own == name || own.starts_with(&format!("{name}-")))
 }
 
-/// Without the part before the slash.
+/// Names of the extensions, without the part before the slash.
 fn names(image: &TalosImage) -> impl Iterator<Item = &str> {
     let all = image.schematic.customization.official_extensions.iter();
     all.map(|name| name.rsplit('/').next().unwrap_or(name))
 }
 
-/// The services of an image's extensions, and how each of them comes up.
+/// Services of the extensions of an image, each with the state that it reaches.
 pub(super) fn services(
     image: &TalosImage,
     hardware: &Hardware,
@@ -62,14 +62,14 @@ pub(super) fn services(
     all
 }
 
-/// How one of them comes up, of those that a node has.
+/// State that an extension service of a node reaches.
 pub(super) fn outcome(node: &Node, service: &str) -> Option<(ServiceState, String)> {
     let configured = node.config.as_ref().map(|config| &config.facts.configured_extensions[..]);
     let all = services(&node.image, &node.hardware, configured.unwrap_or_default());
     all.into_iter().find(|(name, ..)| name == service).map(|(_, state, message)| (state, message))
 }
 
-/// Kernel modules that the config asks for and that do not load, with the reason.
+/// Kernel modules of the config that fail to load, with the reason.
 pub(super) fn failing_modules(
     image: &TalosImage,
     hardware: &Hardware,

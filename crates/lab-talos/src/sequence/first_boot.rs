@@ -1,5 +1,5 @@
-//! The first boot after an upgrade: it installs what was staged, and goes back to the old Talos where
-//! the new one does not boot.
+//! First boot after an upgrade: it installs a staged image, and reverts to the previous Talos if the new one does not
+//! boot.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::super::talos_state::Stage;
 use super::installer::{STAGED, STAGED_OPTIONS, UPGRADE_TAG, preflight};
 
 impl Simulation {
-    /// What was installed last does not start: what was there before boots in its place.
-    pub(super) fn fall_back(self: &Arc<Self>, vmid: u32, boot: u64) {
+    /// Reverts to the previous Talos because the installed one does not boot.
+    pub(super) fn revert(self: &Arc<Self>, vmid: u32, boot: u64) {
         let disk = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
             node.system_disk.clone()
@@ -25,7 +25,7 @@ impl Simulation {
         self.power_cycle(vmid);
     }
 
-    /// Installs what an upgrade left for this boot. True where the node boots anew for that.
+    /// Installs the image that an upgrade staged for this boot. True if the node reboots for that.
     pub(super) async fn install_staged(self: &Arc<Self>, vmid: u32, boot: u64) -> bool {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -48,14 +48,14 @@ impl Simulation {
             preflight(node, &image).is_ok().then(|| node.installed())
         });
         let Some(running) = running else { return false };
-        self.put_onto_disk(&disk, running, &image);
+        self.write_to_disk(&disk, running, &image);
         self.set_stage(vmid, boot, Stage::Rebooting);
         self.power_cycle(vmid);
         true
     }
 
-    /// The boot went well: what was installed stays.
-    pub(super) fn keep_installed(self: &Arc<Self>, vmid: u32, boot: u64) {
+    /// Confirms the installed Talos after a successful boot.
+    pub(super) fn confirm_installed(self: &Arc<Self>, vmid: u32, boot: u64) {
         let disk = self.change_node(vmid, boot, |node| {
             node.meta.remove(&UPGRADE_TAG)?;
             node.system_disk.clone()

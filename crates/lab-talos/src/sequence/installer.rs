@@ -1,24 +1,24 @@
-//! An installer at work: which images a node can pull, what it may be upgraded to, and what comes
-//! onto the disk.
+//! Installer: images that a node can pull, permitted upgrades, and the Talos that is written to disk.
 
+use super::super::disk_data::{DiskKey, Installed};
 use super::super::simulation::Simulation;
 use super::super::talos_state::Node;
 use super::super::version::Version;
-use super::super::written::{DiskKey, Installed};
 use crate::image::{Platform, TalosImage};
 
-/// META: written by an upgrade, and gone once what it installed has booted.
+/// META key written by an upgrade, and removed once the installed Talos has booted.
 pub(super) const UPGRADE_TAG: u8 = 6;
-/// META: an image that the next boot installs.
+/// META key with an image that the next boot installs.
 pub(super) const STAGED: u8 = 7;
 pub(super) const STAGED_OPTIONS: u8 = 8;
 
 impl Simulation {
-    /// What an image would install on this node; or why it cannot be pulled.
+    /// Talos that an installer image would install on this node, or the reason why it cannot be pulled.
     pub(crate) fn installer(&self, vmid: u32, image: &str) -> Result<TalosImage, String> {
         let failed = |why: &str| format!("failed to pull image \"{image}\": {why}");
-        let obstacle = self.look(|talos| talos.nodes.get(&vmid).map(|node| self.obstacle(node)));
-        match obstacle {
+        let pull_obstacle =
+            self.look(|talos| talos.nodes.get(&vmid).map(|node| self.pull_obstacle(node)));
+        match pull_obstacle {
             Some(None) => {}
             Some(Some(why)) => return Err(failed(why)),
             None => return Err(failed("the node is gone")),
@@ -27,8 +27,8 @@ impl Simulation {
         factory.installer(image).map_err(|why| failed(&why))
     }
 
-    /// Puts an image onto the disk that the node boots from. What runs can be gone back to.
-    pub(super) fn put_onto_disk(&self, disk: &DiskKey, running: Installed, image: &TalosImage) {
+    /// Writes an image to the boot disk. The running Talos is kept for a rollback.
+    pub(super) fn write_to_disk(&self, disk: &DiskKey, running: Installed, image: &TalosImage) {
         let installed = as_installed(image, &running.platform);
         self.hypervisor.write_disk(disk, |written| {
             written.is_blank = false;
@@ -41,7 +41,7 @@ impl Simulation {
     }
 }
 
-/// What is on the disk after this. Installers of before 1.10 keep the platform that they run on; later ones bring
+/// Talos on the disk after the installation. Installers before 1.10 keep the platform of the node; later ones have
 /// their own.
 pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
     let is_neutral = Version::parse(&image.version).is_some_and(|version| version.minor < 10);
@@ -58,11 +58,10 @@ pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
     }
 }
 
-/// What the installer finds wrong before it touches the disk: Talos of this release is not reached
-/// from everywhere, and does not run every Kubernetes.
+/// Preflight checks of the installer: permitted version steps of Talos, and supported Kubernetes versions.
 pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     let Some(target) = Version::parse(&image.version) else {
-        return Err(format!("version {} is not one", image.version));
+        return Err(format!("invalid version {:?}", image.version));
     };
     let host = &node.version;
     let plain = |version: &Version| version.to_string().trim_start_matches('v').to_owned();
@@ -76,7 +75,7 @@ pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     }
     let Some(config) = &node.config else { return Ok(()) };
     let Some(kubernetes) = Version::parse(&config.facts.kubelet_version) else { return Ok(()) };
-    // Each release of Talos knows six of Kubernetes, and each brings one more.
+    // Each Talos release supports six Kubernetes minor releases, the newest of which increases by one with each.
     let (oldest, newest) = (target.minor + 18, target.minor + 23);
     let problem = if kubernetes.minor < oldest {
         "too old"
@@ -89,7 +88,7 @@ pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     Err(format!("version of Kubernetes {kubernetes} is {problem} to be used with Talos {target}"))
 }
 
-/// The oldest minor release that may be upgraded to this one.
+/// Oldest minor release that can be upgraded to this one.
 fn oldest_host(target: u32) -> u32 {
     match target {
         ..=8 => 5,
@@ -103,7 +102,7 @@ mod tests {
     use super::oldest_host;
 
     #[test]
-    fn upgrades_begin_where_talos_says() {
+    fn upgrades_are_limited_to_supported_releases() {
         let table = [(8, 5), (9, 8), (10, 8), (11, 9), (12, 10), (13, 11), (14, 12)];
         for (target, oldest) in table {
             assert_eq!(oldest_host(target), oldest, "1.{target}");

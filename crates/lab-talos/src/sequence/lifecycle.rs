@@ -1,4 +1,4 @@
-//! Installing and upgrading as two calls of many: nothing is checked, drained or rebooted.
+//! Install and upgrade calls of `LifecycleService`: they only run the installer, without checks, drain or reboot.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use talmox_lab_environment::Work;
 use talmox_talos_api::server::Status;
 use tokio::sync::mpsc;
 
+use super::super::disk_data::DiskKey;
 use super::super::simulation::Simulation;
 use super::super::talos_state::Node;
-use super::super::written::DiskKey;
 use super::installer::{as_installed, preflight};
 use crate::image::TalosImage;
 
-/// What an installer says.
+/// Message of a running installer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
-    Said(String),
-    /// The last one. Not zero is a failure.
+pub(crate) enum InstallerMessage {
+    Output(String),
+    /// Exit code as the last message; nonzero is a failure.
     Exit(i32),
 }
 
-/// Where an installer is to work.
-enum Target {
-    /// The disk that is booted from.
+/// Disk that an installer writes to.
+enum InstallTarget {
+    /// Boot disk of an installed machine.
     Upgrade(DiskKey),
     Install(DiskKey),
 }
 
 impl Simulation {
-    /// An installer that replaces what is booted next.
-    pub(crate) fn begin_upgrade(
+    /// Runs an installer that replaces the Talos of the next boot.
+    pub(crate) fn start_upgrade(
         self: &Arc<Self>,
         vmid: u32,
         boot: u64,
         image: &str,
-    ) -> Result<mpsc::Receiver<Word>, Status> {
+    ) -> Result<mpsc::Receiver<InstallerMessage>, Status> {
         let disk = self.look(|talos| talos.nodes.get(&vmid)?.system_disk.clone());
         let disk = disk.ok_or_else(|| Status::failed_precondition("machine is not installed"))?;
-        self.run_installer(vmid, boot, image, Target::Upgrade(disk))
+        self.run_installer(vmid, boot, image, InstallTarget::Upgrade(disk))
     }
 
-    /// An installer on a machine that was booted from elsewhere.
-    pub(crate) fn begin_install(
+    /// Runs an installer on a machine that booted from another medium.
+    pub(crate) fn start_install(
         self: &Arc<Self>,
         vmid: u32,
         boot: u64,
         image: &str,
         device: &str,
-    ) -> Result<mpsc::Receiver<Word>, Status> {
+    ) -> Result<mpsc::Receiver<InstallerMessage>, Status> {
         let is_installed = self
             .look(|talos| talos.nodes.get(&vmid).is_some_and(|node| node.system_disk.is_some()));
         if is_installed {
@@ -69,7 +69,7 @@ impl Simulation {
             let text = format!("invalid disk path: lstat {device}: no such file or directory");
             return Err(Status::invalid_argument(text));
         };
-        self.run_installer(vmid, boot, image, Target::Install(disk))
+        self.run_installer(vmid, boot, image, InstallTarget::Install(disk))
     }
 
     fn run_installer(
@@ -77,8 +77,8 @@ impl Simulation {
         vmid: u32,
         boot: u64,
         image: &str,
-        target: Target,
-    ) -> Result<mpsc::Receiver<Word>, Status> {
+        target: InstallTarget,
+    ) -> Result<mpsc::Receiver<InstallerMessage>, Status> {
         if image.is_empty() {
             return Err(Status::invalid_argument("installer image name is required"));
         }
@@ -94,8 +94,11 @@ impl Simulation {
             })
             .ok_or_else(|| Status::unavailable("the node is gone"))??;
         if !is_pulled {
-            let what =
-                if matches!(target, Target::Install(_)) { "installation" } else { "upgrade" };
+            let what = if matches!(target, InstallTarget::Install(_)) {
+                "installation"
+            } else {
+                "upgrade"
+            };
             let text = format!("{what} failed: image \"{image}\": not found");
             return Err(Status::internal(text));
         }
@@ -104,8 +107,8 @@ impl Simulation {
         tokio::spawn(async move {
             let code = simulation.install(vmid, &image, &target, &sender).await;
             simulation.change_node(vmid, boot, |node| node.is_installing = false);
-            // The work is done, whether or not anybody listens.
-            drop(sender.send(Word::Exit(code)).await);
+            // The work is done, even if the client has disconnected.
+            drop(sender.send(InstallerMessage::Exit(code)).await);
         });
         Ok(receiver)
     }
@@ -114,10 +117,11 @@ impl Simulation {
         self: &Arc<Self>,
         vmid: u32,
         image: &str,
-        target: &Target,
-        sender: &mpsc::Sender<Word>,
+        target: &InstallTarget,
+        sender: &mpsc::Sender<InstallerMessage>,
     ) -> i32 {
-        let say = |text: String| async move { drop(sender.send(Word::Said(text)).await) };
+        let say =
+            |text: String| async move { drop(sender.send(InstallerMessage::Output(text)).await) };
         say(format!("running Talos installer {}", tag(image))).await;
         let found = match self.installer(vmid, image) {
             Ok(found) => found,
@@ -135,8 +139,8 @@ impl Simulation {
         let running = self.look(|talos| talos.nodes.get(&vmid).map(Node::installed));
         let Some(running) = running else { return 1 };
         match target {
-            Target::Upgrade(disk) => self.put_onto_disk(disk, running, &found),
-            Target::Install(disk) => self.hypervisor.write_disk(disk, |written| {
+            InstallTarget::Upgrade(disk) => self.write_to_disk(disk, running, &found),
+            InstallTarget::Install(disk) => self.hypervisor.write_disk(disk, |written| {
                 written.is_blank = false;
                 written.installed = Some(as_installed(&found, &running.platform));
             }),
@@ -145,8 +149,8 @@ impl Simulation {
         0
     }
 
-    fn check(&self, vmid: u32, target: &Target, image: &TalosImage) -> Result<(), String> {
-        if matches!(target, Target::Install(_)) {
+    fn check(&self, vmid: u32, target: &InstallTarget, image: &TalosImage) -> Result<(), String> {
+        if matches!(target, InstallTarget::Install(_)) {
             return Ok(());
         }
         let checked = self.look(|talos| talos.nodes.get(&vmid).map(|node| preflight(node, image)));
@@ -154,7 +158,7 @@ impl Simulation {
     }
 }
 
-/// What follows the last colon.
+/// Tag of an image reference: the text after the last colon.
 fn tag(image: &str) -> &str {
     image.rsplit(':').next().unwrap_or(image)
 }

@@ -1,30 +1,30 @@
-//! What moves a node from stage to stage, and what it tells of that.
+//! Sequences that move a node from stage to stage, with their events.
 
-mod acquire;
+mod acquire_config;
 mod apply;
 mod boot;
+mod boot_device;
+mod boot_events;
 mod boot_fault;
+mod discovery;
 mod drain;
 mod extension;
 mod first_boot;
+mod image_pull;
 mod installer;
-mod life;
 mod lifecycle;
-mod meet;
-mod order;
-mod pull;
-mod quorum;
+mod node_boot;
+mod quorum_check;
 mod reboot;
 mod reset;
-mod run;
+mod sequence_run;
+mod service_control;
 mod stall;
 mod status;
-mod story;
-mod system;
 mod ubuntu;
 mod upgrade;
 
-pub(super) use boot::{play, uuid};
-pub(crate) use lifecycle::Word;
-pub(crate) use meet::finds;
-pub(crate) use order::Order;
+pub(super) use boot::{run_guest, uuid};
+pub(crate) use discovery::can_discover;
+pub(crate) use lifecycle::InstallerMessage;
+pub(crate) use service_control::ServiceOperation;

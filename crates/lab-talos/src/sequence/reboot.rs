@@ -8,23 +8,23 @@ use talmox_talos_api::server::Status;
 use super::super::simulation::Simulation;
 use super::super::talos_state::Stage;
 use super::drain;
-use super::run::{Run, STOP};
+use super::sequence_run::{STOP_PHASES, SequenceRun};
 
 const CLEAN_UP: &[(&str, &str)] = &[("cleanup", "stopAllPods"), ("dbus", "stopDBus")];
 
 impl Simulation {
-    /// Gives the actor whose events tell how it goes.
+    /// Starts a reboot and returns the actor id of its events.
     pub(crate) fn reboot(
         self: &Arc<Self>,
         vmid: u32,
         boot: u64,
         mode: Mode,
     ) -> Result<String, Status> {
-        let (actor, run) = Run::begin(self, vmid, boot, "reboot", Stage::Rebooting)?;
+        let (actor, run) = SequenceRun::start(self, vmid, boot, "reboot", Stage::Rebooting)?;
         if let Some(run) = run {
             tokio::spawn(async move {
                 let is_forced = mode == Mode::Force;
-                if is_forced || run.phases(CLEAN_UP).await && run.phases(STOP).await {
+                if is_forced || run.phases(CLEAN_UP).await && run.phases(STOP_PHASES).await {
                     run.reboot().await;
                 }
             });
@@ -38,7 +38,7 @@ impl Simulation {
         boot: u64,
         is_forced: bool,
     ) -> Result<String, Status> {
-        let (actor, run) = Run::begin(self, vmid, boot, "shutdown", Stage::ShuttingDown)?;
+        let (actor, run) = SequenceRun::start(self, vmid, boot, "shutdown", Stage::ShuttingDown)?;
         if let Some(run) = run {
             tokio::spawn(async move {
                 if !run.phases(&[("storeShutdown", "storeShutdownEmergency")]).await
@@ -46,7 +46,7 @@ impl Simulation {
                 {
                     return;
                 }
-                if run.phases(CLEAN_UP).await && run.phases(STOP).await {
+                if run.phases(CLEAN_UP).await && run.phases(STOP_PHASES).await {
                     run.shut_down().await;
                 }
             });

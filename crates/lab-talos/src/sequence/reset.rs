@@ -1,4 +1,4 @@
-//! Resets: what is wiped, and what is left to boot.
+//! Reset of a node: wiped partitions and disks, and the reboot or power-off.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use talmox_talos_api::proto::machine::ResetRequest;
 use talmox_talos_api::proto::machine::reset_request::WipeMode;
 use talmox_talos_api::server::Status;
 
+use super::super::disk_data::{DiskKey, Written};
 use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, Stage};
-use super::super::written::{DiskKey, Written};
 use super::drain;
-use super::run::{Run, STOP};
+use super::sequence_run::{STOP_PHASES, SequenceRun};
 
-/// The partitions that there are to wipe.
+/// Labels of the system partitions that can be wiped.
 const LABELS: [&str; 7] = ["STATE", "EPHEMERAL", "META", "EFI", "BOOT", "BIOS", "IMAGECACHE"];
 
 impl Simulation {
-    /// Gives the actor whose events tell how it goes.
+    /// Starts a reset and returns the actor id of its events.
     pub(crate) fn reset(
         self: &Arc<Self>,
         vmid: u32,
@@ -28,7 +28,7 @@ impl Simulation {
             Some(check(node, &request))
         });
         let disks = checked.ok_or_else(|| Status::unavailable("the node is gone"))??;
-        let (actor, run) = Run::begin(self, vmid, boot, "reset", Stage::Resetting)?;
+        let (actor, run) = SequenceRun::start(self, vmid, boot, "reset", Stage::Resetting)?;
         if let Some(run) = run {
             tokio::spawn(async move { run.reset(&request, &disks).await });
         }
@@ -36,7 +36,7 @@ impl Simulation {
     }
 }
 
-/// The user disks that are meant; or why this cannot be asked for.
+/// User disks to wipe, or the reason why the request is rejected.
 fn check(node: &Node, request: &ResetRequest) -> Result<Vec<DiskKey>, Status> {
     let mode = request.mode();
     let unknown = |text: String| Err(Status::unknown(text));
@@ -77,7 +77,7 @@ fn check(node: &Node, request: &ResetRequest) -> Result<Vec<DiskKey>, Status> {
     Ok(disks)
 }
 
-impl Run {
+impl SequenceRun {
     async fn reset(&self, request: &ResetRequest, disks: &[DiskKey]) {
         if request.graceful && !drain::drain(self).await {
             return;
@@ -97,7 +97,8 @@ impl Run {
             }
             self.close("leave", "leaveEtcd");
         }
-        if !self.phases(&[("preReset", "sendResetSignal")]).await || !self.phases(STOP).await {
+        if !self.phases(&[("preReset", "sendResetSignal")]).await || !self.phases(STOP_PHASES).await
+        {
             return;
         }
         let has_labels = !request.system_partitions_to_wipe.is_empty();
@@ -125,7 +126,7 @@ fn blank() -> Written {
     Written { is_blank: true, ..Written::default() }
 }
 
-/// Takes away what the labels name; all of it where there are none.
+/// Wipes the partitions that the request names, or all if it names none.
 fn wipe(written: &mut Written, request: &ResetRequest) {
     if request.system_partitions_to_wipe.is_empty() {
         *written = blank();
@@ -137,7 +138,7 @@ fn wipe(written: &mut Written, request: &ResetRequest) {
             "STATE" => written.state = None,
             "EPHEMERAL" => written.ephemeral = None,
             "META" => written.meta.clear(),
-            // What boots is there.
+            // These partitions hold the boot loader and the kernel.
             "EFI" | "BOOT" | "BIOS" => written.is_blank = true,
             _ => {}
         }
@@ -148,11 +149,11 @@ fn wipe(written: &mut Written, request: &ResetRequest) {
 mod tests {
     use talmox_talos_api::proto::machine::ResetPartitionSpec;
 
-    use super::super::super::written::{Ephemeral, SavedState};
+    use super::super::super::disk_data::{Ephemeral, SavedState};
     use super::*;
 
     #[test]
-    fn labels_choose_what_is_wiped() {
+    fn labels_select_the_wiped_partitions() {
         let label = |label: &str| ResetPartitionSpec { label: label.to_owned(), wipe: true };
         let full = Written {
             state: Some(SavedState::default()),

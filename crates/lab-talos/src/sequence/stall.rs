@@ -1,12 +1,13 @@
-//! First boots that stall: a race of two readers of the nocloud drive, which real machines lose now and then.
+//! First boots that stall, because of a race between two readers of the nocloud drive that real machines lose
+//! sometimes.
 
 use talmox_clock::Chance;
 
 use super::super::version::Version;
-use super::life::Me;
+use super::node_boot::NodeBoot;
 
-/// Boots that stalled on real machines, and how many there were: 1.12.0 in 3 of 14, 1.13.6 in 3 of 12. Of releases before 1.12
-/// none was seen to.
+/// Number of stalled boots and of all boots observed on real machines: 3 of 14 on 1.12.0, 3 of 12 on 1.13.6. None
+/// stalled on releases before 1.12.
 fn observed(version: &Version) -> Option<(u64, u64)> {
     match version.minor {
         ..=11 => None,
@@ -15,23 +16,25 @@ fn observed(version: &Version) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether a boot stalls that may.
-fn is_lost(version: &Version, mut chance: Chance) -> bool {
+/// Whether a boot that can stall does so.
+fn boot_stalls(version: &Version, mut chance: Chance) -> bool {
     observed(version).is_some_and(|(stalled, boots)| chance.below(boots) < stalled)
 }
 
-impl Me {
-    /// Whether this boot stalls by chance. Every boot draws, so that what the nth one draws does not depend on those before.
-    pub(super) fn loses_race(&self, reads_drive: bool) -> bool {
+impl NodeBoot {
+    /// Whether this boot stalls by chance. Every boot draws a number, so that the nth draw does not depend on the
+    /// boots before.
+    pub(super) fn stalls_by_chance(&self, reads_drive: bool) -> bool {
         if !self.simulation.environment.has_races() {
             return false;
         }
         let chance = self.simulation.chance(&format!("stall/{}", self.vmid));
-        let is_lost = self.look(|node| is_lost(&node.version, chance)).unwrap_or_default();
-        reads_drive && is_lost
+        let stalls = self.look(|node| boot_stalls(&node.version, chance)).unwrap_or_default();
+        reads_drive && stalls
     }
 
-    /// The address is up, the config is looked for, and no port is opened: only a reset helps.
+    /// Stalls the boot: the network is up and the config is being downloaded, but no port is opened. Only a reset
+    /// helps.
     pub(super) fn stall(&self) {
         let line = "downloading config {\"component\": \"controller-runtime\", \"controller\": \"config.AcquireController\", \"platform\": \"nocloud\"}";
         self.change(|node| node.dmesg(self.simulation.now(), line));
@@ -43,12 +46,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boots_stall_as_often_as_real_ones_did() {
+    fn boots_stall_with_the_observed_frequency() {
         let stalls = |version: &str| {
             let version = Version::parse(version).unwrap();
             let boots = (0..200_u64).flat_map(|seed| (1..=50_u64).map(move |nth| (seed, nth)));
-            let lost = boots
-                .filter(|(seed, nth)| is_lost(&version, Chance::new(*seed).of("stall/111", *nth)));
+            let lost = boots.filter(|(seed, nth)| {
+                boot_stalls(&version, Chance::new(*seed).of("stall/111", *nth))
+            });
             lost.count()
         };
         // Of 10,000 boots: four standard deviations around 2,143 and 2,500.
@@ -58,10 +62,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_boot_of_the_same_seed_stalls_again() {
+    fn stalls_are_reproducible_by_seed() {
         let version = Version::parse("v1.13.6").unwrap();
         let drawn = |seed: u64| -> Vec<bool> {
-            (1..=20).map(|nth| is_lost(&version, Chance::new(seed).of("stall/111", nth))).collect()
+            (1..=20)
+                .map(|nth| boot_stalls(&version, Chance::new(seed).of("stall/111", nth)))
+                .collect()
         };
         assert_eq!(drawn(7), drawn(7));
         assert_ne!(drawn(7), drawn(8));

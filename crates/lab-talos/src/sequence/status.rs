@@ -1,4 +1,4 @@
-//! Stages, services and sequences of a node, and the events that tell of them.
+//! Stages, services and sequences of a node, with their events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, Stage};
 
 impl Simulation {
-    /// A service of the node enters a state. Who says so again changes nothing, and wakes nobody.
+    /// Sets the state of a service. Repeating the current state and message changes nothing and wakes no waiting
+    /// task.
     pub(crate) fn enter(
         &self,
         vmid: u32,
@@ -37,11 +38,11 @@ impl Simulation {
             known.enter(state, message, now);
             node.dmesg(now, &format!("service[{service}]({}): {message}", state.name()));
             let event = service_event(service, state, message, None);
-            node.events.tell("ServiceStateEvent", &event, "");
+            node.events.publish("ServiceStateEvent", &event, "");
         });
     }
 
-    /// A service says something, and stays as it is.
+    /// Adds a line to the log of a service without changing its state.
     pub(crate) fn log(&self, vmid: u32, boot: u64, service: &str, line: &str) {
         self.change_node(vmid, boot, |node| {
             if let Some(known) = node.services.get_mut(service) {
@@ -50,7 +51,7 @@ impl Simulation {
         });
     }
 
-    /// A check says how a running service is. `message` is why it is not healthy.
+    /// Sets the health of a running service. `message` is the reason if it is not healthy.
     pub(crate) fn set_health(
         &self,
         vmid: u32,
@@ -69,13 +70,13 @@ impl Simulation {
         let now = self.now();
         self.change_node(vmid, boot, |node| {
             let Some(known) = node.services.get_mut(service) else { return };
-            let is_news = known.health.as_ref().is_none_or(|health| health.healthy != healthy);
+            let is_changed = known.health.as_ref().is_none_or(|health| health.healthy != healthy);
             let since = match &known.health {
                 Some(health) if health.healthy == healthy => health.since,
                 _ => now,
             };
             known.health = Some(Health { healthy, message: message.to_owned(), since });
-            if is_news {
+            if is_changed {
                 let event = if healthy {
                     "Health check successful".to_owned()
                 } else {
@@ -85,13 +86,13 @@ impl Simulation {
                 let (state, health) = (known.state, known.health.clone());
                 node.dmesg(now, &format!("service[{service}]({}): {event}", state.name()));
                 let event = service_event(service, state, &event, health.as_ref());
-                node.events.tell("ServiceStateEvent", &event, "");
+                node.events.publish("ServiceStateEvent", &event, "");
             }
         });
     }
 
     /// Waits until the node's time is in sync: kubelet, etcd and trustd do not start before.
-    pub(crate) async fn until_in_time(&self, vmid: u32, boot: u64) {
+    pub(crate) async fn until_time_synced(&self, vmid: u32, boot: u64) {
         self.until(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
             node.is_time_in_sync.then_some(())
@@ -99,7 +100,7 @@ impl Simulation {
         .await;
     }
 
-    /// machined loads a service again, which discards its earlier events.
+    /// Reloads a service as machined does, which discards its earlier events.
     pub(crate) fn reload(&self, vmid: u32, boot: u64, service: &str) {
         self.change_node(vmid, boot, |node| {
             node.services.insert(service.to_owned(), Service::new(service));
@@ -119,28 +120,28 @@ impl Simulation {
         })
     }
 
-    /// The node is in another stage from now on.
+    /// Sets the stage of a node.
     pub(crate) fn set_stage(&self, vmid: u32, boot: u64, stage: Stage) {
         self.change_node(vmid, boot, |node| {
             node.stage = stage;
-            node.tell_status();
+            node.report_status();
         });
     }
 
-    /// What keeps a node that runs from being ready.
+    /// Sets the conditions that keep a running node from being ready.
     pub(crate) fn set_unmet(&self, vmid: u32, boot: u64, unmet: Vec<(String, String)>) {
-        let is_news = self.look(|talos| {
+        let is_changed = self.look(|talos| {
             talos.nodes.get(&vmid).is_some_and(|node| node.boot == boot && node.unmet != unmet)
         });
-        if is_news {
+        if is_changed {
             self.change_node(vmid, boot, |node| {
                 node.unmet = unmet;
-                node.tell_status();
+                node.report_status();
             });
         }
     }
 
-    /// The node boots anew: all that runs on it ends.
+    /// Reboots the node by a reset of its VM.
     pub(crate) fn power_cycle(self: &Arc<Self>, vmid: u32) {
         self.hypervisor.reset(vmid);
     }
@@ -151,7 +152,7 @@ impl Simulation {
 }
 
 impl Node {
-    /// Ready means that it is in its place: running with nothing unmet, or waiting in maintenance.
+    /// Whether the node is ready: running without unmet conditions, or in maintenance mode.
     pub(crate) fn is_ready(&self) -> bool {
         match self.stage {
             Stage::Running | Stage::Maintenance => self.unmet.is_empty(),
@@ -159,7 +160,7 @@ impl Node {
         }
     }
 
-    pub(super) fn tell_sequence(
+    pub(super) fn report_sequence(
         &mut self,
         sequence: &str,
         action: sequence_event::Action,
@@ -167,10 +168,10 @@ impl Node {
         actor: &str,
     ) {
         let event = SequenceEvent { sequence: sequence.to_owned(), action: action.into(), error };
-        self.events.tell("SequenceEvent", &event, actor);
+        self.events.publish("SequenceEvent", &event, actor);
     }
 
-    fn tell_status(&mut self) {
+    fn report_status(&mut self) {
         use machine_status_event::MachineStage;
         use machine_status_event::machine_status::UnmetCondition;
 
@@ -193,13 +194,13 @@ impl Node {
             unmet_conditions: unmet.collect(),
         };
         let event = MachineStatusEvent { stage: stage.into(), status: Some(status) };
-        self.events.tell("MachineStatusEvent", &event, "");
+        self.events.publish("MachineStatusEvent", &event, "");
     }
 
-    /// Adds a line to the kernel's log.
+    /// Adds a line to the kernel log.
     pub(crate) fn dmesg(&mut self, now: Duration, line: &str) {
         const LINES: usize = 500;
-        // Two tasks may have read the clock in the other order; the kernel's times never go back.
+        // Two tasks may have read the clock in the reverse order; kernel log times never decrease.
         let now = now.max(self.dmesg_time);
         self.dmesg_time = now;
         self.dmesg.push(format!("kern:    info: [{}]: [talos] {line}", micro_time(now)));

@@ -1,4 +1,4 @@
-//! A cloud image of an Ubuntu: it reads its cidata, takes its address, and reports by the agent.
+//! Ubuntu cloud image: it reads its cidata volume, configures its address, and reports through the guest agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use talmox_lab_environment::Work;
 
 use super::super::hardware::Hardware;
-use super::super::network::{Network, Sources};
+use super::super::network::{Network, NetworkInputs};
 use super::super::platform::PlatformData;
 use super::super::simulation::Simulation;
 use crate::image::{Medium, Platform, TalosImage, UbuntuImage};
 
-pub(super) async fn play(
+pub(super) async fn run_guest(
     simulation: &Arc<Simulation>,
     vmid: u32,
     hardware: &Hardware,
@@ -20,7 +20,7 @@ pub(super) async fn play(
 ) {
     let object = format!("node/{vmid}");
     simulation.environment.wait(Work::Boot, &object).await;
-    // cloud-init reads the same volume in the same way.
+    // cloud-init reads the volume like the platform nocloud of Talos.
     let nocloud = TalosImage::new(
         image.release.clone(),
         Platform::Nocloud,
@@ -29,7 +29,7 @@ pub(super) async fn play(
         Medium::Disk,
     );
     let platform = PlatformData::find(&nocloud, hardware, &BTreeMap::new(), files);
-    let network = Network::of(&Sources {
+    let network = Network::of(&NetworkInputs {
         hardware,
         platform: &platform,
         cached: &[],
@@ -39,10 +39,10 @@ pub(super) async fn play(
     });
     let user_data = files.and_then(|files| files.get("user-data"));
     let user_data = user_data.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    // The agent is not part of the image: cloud-init installs it where it is told to.
+    // The guest agent is not part of the image; cloud-init installs it if the user data lists it.
     let installs_agent = user_data.is_some_and(|text| text.contains("qemu-guest-agent"));
     simulation.environment.wait(Work::Install, &object).await;
     if installs_agent && hardware.has_agent_channel {
-        simulation.hypervisor.set_agent(vmid, network.as_agent_tells());
+        simulation.hypervisor.set_agent(vmid, network.agent_report());
     }
 }

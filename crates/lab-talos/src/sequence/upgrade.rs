@@ -1,4 +1,4 @@
-//! Upgrades in one call, as nodes did them before 1.13 and still do; and the way back.
+//! `MachineService.Upgrade`, the upgrade in one call, and rollback.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::super::simulation::Simulation;
 use super::super::talos_state::Stage;
 use super::drain;
 use super::installer::{STAGED, STAGED_OPTIONS, preflight};
-use super::run::{Run, STOP};
+use super::sequence_run::{STOP_PHASES, SequenceRun};
 use crate::image::TalosImage;
 
 impl Simulation {
-    /// Pulls the image, looks at etcd, and gives the actor whose events tell the rest.
+    /// Pulls the image, checks the etcd quorum, and returns the actor id of the following events.
     pub(crate) async fn upgrade(
         self: &Arc<Self>,
         vmid: u32,
@@ -37,18 +37,19 @@ impl Simulation {
             ))
         })?;
         if !request.force && !request.preserve {
-            self.look(|talos| super::quorum::allows_upgrade(talos, vmid))?;
+            self.look(|talos| super::quorum_check::allows_upgrade(talos, vmid))?;
         }
         if request.stage {
             self.hypervisor.write_disk(&disk, |written| {
                 written.meta.insert(STAGED, request.image.clone());
                 written.meta.insert(STAGED_OPTIONS, "{}".to_owned());
             });
-            let (actor, run) = Run::begin(self, vmid, boot, "stageUpgrade", Stage::Upgrading)?;
+            let (actor, run) =
+                SequenceRun::start(self, vmid, boot, "stageUpgrade", Stage::Upgrading)?;
             if let Some(run) = run {
                 tokio::spawn(async move {
                     if run.phases(&[("cleanup", "stopAllPods"), ("dbus", "stopDBus")]).await
-                        && run.phases(STOP).await
+                        && run.phases(STOP_PHASES).await
                     {
                         run.reboot().await;
                     }
@@ -56,14 +57,14 @@ impl Simulation {
             }
             return Ok(actor);
         }
-        let (actor, run) = Run::begin(self, vmid, boot, "upgrade", Stage::Upgrading)?;
+        let (actor, run) = SequenceRun::start(self, vmid, boot, "upgrade", Stage::Upgrading)?;
         if let Some(run) = run {
             tokio::spawn(async move { run.upgrade(&image).await });
         }
         Ok(actor)
     }
 
-    /// What was there before the last upgrade boots from now on.
+    /// Reverts the boot disk to the Talos before the last upgrade.
     pub(crate) fn roll_back(self: &Arc<Self>, vmid: u32, boot: u64) -> Result<(), Status> {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -83,12 +84,12 @@ impl Simulation {
     }
 }
 
-impl Run {
+impl SequenceRun {
     async fn upgrade(&self, image: &TalosImage) {
         if !self.phases(&[("denyNewServices", "denyNewServices")]).await
             || !drain::drain(self).await
             || !self.phases(&[("cleanup", "stopAllPods"), ("dbus", "stopDBus")]).await
-            || !self.phases(&STOP[..STOP.len() - 1]).await
+            || !self.phases(&STOP_PHASES[..STOP_PHASES.len() - 1]).await
             || !self.open("upgrade", "upgrade")
         {
             return;
@@ -101,11 +102,11 @@ impl Run {
             preflight(node, image).map(|()| (node.system_disk.clone(), node.installed()))
         });
         match checked {
-            Some(Ok((Some(disk), running))) => self.simulation.put_onto_disk(&disk, running, image),
+            Some(Ok((Some(disk), running))) => self.simulation.write_to_disk(&disk, running, image),
             Some(Err(problem)) => {
-                // Services are stopped and volumes are gone: only a reboot brings them back.
+                // The services are stopped and the volumes unmounted: only a reboot restores them.
                 let problem = format!("upgrade failed: installer failed: {problem}");
-                self.complain("upgrade", "upgrade", &problem);
+                self.report_failure("upgrade", "upgrade", &problem);
                 self.reboot().await;
                 return;
             }

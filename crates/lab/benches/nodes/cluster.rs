@@ -1,4 +1,4 @@
-//! The secrets and configs of a cluster, and clients of its nodes.
+//! Secrets and configs of a cluster, and clients of its nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::health::Subject;
-use talmox_talos_api::{Address, Client, Credentials, Limits, Reach, Settings};
+use talmox_talos_api::{Address, Client, Credentials, Limits, Reach, Settings, node_address};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
@@ -15,20 +15,21 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, generate_with};
 use talmox_talos_config::time::UnixTime;
 
-use crate::life::until;
+use crate::phase::until;
 
 pub(crate) const VERSION: &str = "v1.13.6";
 
 pub(crate) struct Cluster {
     pub(crate) bundle: Bundle,
     credentials: Credentials,
-    /// Of all clients.
+    /// Settings of all Talos clients of the benchmark.
     pub(crate) settings: Settings,
     planes: u8,
 }
 
 impl Cluster {
-    /// Nodes are found by this map; so many of them are control planes.
+    /// Creates a cluster with this number of control-plane nodes. `reach` maps the addresses of
+    /// nodes.
     pub(crate) fn new(reach: BTreeMap<String, String>, planes: u8) -> Self {
         let mut randomness = SystemRandomness::new();
         let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
@@ -77,11 +78,11 @@ impl Cluster {
     }
 }
 
-/// A node in maintenance takes its config. The answer may be lost when the node closes the port: then it is configured
-/// all the same.
+/// Applies the config to a node in maintenance mode. The answer may be lost when the node closes
+/// the port; the config is applied all the same.
 pub(crate) async fn apply(anonymous: &Client, known: &Client, config: &SecretText) {
     let apply = Apply { config, mode: ApplyMode::Auto, dry_run: false };
-    until("node that takes a config", || async {
+    until("the node to accept its config", || async {
         let is_applied = anonymous.apply(&apply).await.is_ok() || known.version().await.is_ok();
         is_applied.then_some(())
     })
@@ -89,5 +90,5 @@ pub(crate) async fn apply(anonymous: &Client, known: &Client, config: &SecretTex
 }
 
 fn address(number: u8) -> Address {
-    Address::new(format!("10.0.0.{number}"))
+    node_address(format!("10.0.0.{number}"))
 }

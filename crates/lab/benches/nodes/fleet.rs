@@ -1,4 +1,4 @@
-//! Machines of the lab's Proxmox, made as anybody would make them.
+//! VMs in the simulated Proxmox, created through its API.
 
 use talmox_clock::Clock;
 use talmox_lab::Ready;
@@ -12,7 +12,7 @@ use talmox_talos_config::schematic::Schematic;
 use tokio::task::JoinSet;
 
 use crate::cluster::VERSION;
-use crate::life::PATIENCE;
+use crate::phase::TIMEOUT;
 
 #[derive(Clone)]
 pub(crate) struct Fleet(Client);
@@ -21,13 +21,13 @@ impl Fleet {
     pub(crate) fn new(ready: &Ready) -> Self {
         let pve = &ready.pve;
         let (host, port) = pve.url.trim_start_matches("https://").rsplit_once(':').unwrap();
-        let reach = Some((host.to_owned(), port.parse().unwrap()));
+        let reach = Some(talmox_talos_api::Address::new(host, port.parse().unwrap()));
         let token = format!("{}={}", pve.token_id, pve.token_secret);
         let settings = client::Settings {
             endpoints: vec![Endpoint { reach, ..Endpoint::new("localhost", 8006) }],
             trust: Trust::Authorities(std::fs::read(&pve.ca).unwrap()),
             credentials: Credentials::Token(token.parse().unwrap()),
-            // All are started together; a storage bears no more than it does.
+            // All VMs start at the same time; the lab limits the operations of a storage itself.
             limits: Limits { requests: 16, per_host: usize::from(u8::MAX), ..Limits::default() },
             timeouts: Timeouts::default(),
             clock: Clock::real(),
@@ -36,7 +36,7 @@ impl Fleet {
         Self(Client::new(settings).unwrap())
     }
 
-    /// Makes machines that have yet to be started.
+    /// Creates VMs without starting them.
     pub(crate) async fn make(&self, numbers: &[u8]) {
         let schematic = Schematic::default().id();
         let image = Download {
@@ -51,23 +51,23 @@ impl Fleet {
         };
         let local = "local".parse().unwrap();
         let request = storage::download(&"pve".parse().unwrap(), &local, &image);
-        self.0.run(&request, PATIENCE).await.unwrap();
+        self.0.run(&request, TIMEOUT).await.unwrap();
         let mut making = JoinSet::new();
         for &number in numbers {
             let client = self.0.clone();
             making.spawn(async move {
                 let request = qemu::create(&vm(number), None, &options(number));
-                client.run(&request, PATIENCE).await.unwrap();
+                client.run(&request, TIMEOUT).await.unwrap();
                 let slot = "scsi0".parse().unwrap();
                 let request = qemu::resize(&vm(number), &slot, 20, None);
-                client.run(&request, PATIENCE).await.unwrap();
+                client.run(&request, TIMEOUT).await.unwrap();
             });
         }
         making.join_all().await;
     }
 
     pub(crate) async fn start(&self, number: u8) {
-        self.0.run(&qemu::start(&vm(number)), PATIENCE).await.unwrap();
+        self.0.run(&qemu::start(&vm(number)), TIMEOUT).await.unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Kubernetes as the cluster's administrator sees it, by the requests of a look at its health.
+//! Kubernetes client with the requests of a health check.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,9 +9,9 @@ use hyper::Request;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use talmox_clock::Clock;
 use talmox_talos_api::Address;
@@ -30,11 +30,11 @@ const PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=\
 const PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
 const DNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
 
-/// A connection to the API server of the first control plane.
+/// Connection to the API server of the first control-plane node.
 pub(crate) struct Kube(SendRequest<String>);
 
 impl Kube {
-    /// Nothing while the API server does not answer.
+    /// Connects; `None` while the API server does not answer.
     pub(crate) async fn connect(cluster: &Cluster) -> Option<Self> {
         let address = Address { host: "10.0.0.1".to_owned(), port: 6443 };
         let target = cluster.settings.reach.target(&address);
@@ -48,8 +48,8 @@ impl Kube {
         Some(Self(sender))
     }
 
-    /// What health is judged by: four requests, however many nodes there are. `only` are the nodes of a smaller
-    /// cluster, as it were; all if there are none.
+    /// Data for a health check: four requests, independent of the number of nodes. `only` limits it
+    /// to some nodes; empty for all.
     pub(crate) async fn view(&mut self, only: &[String]) -> Option<KubeView> {
         let nodes = match only {
             [] => self.get(NODES).await?,
@@ -78,7 +78,7 @@ impl Kube {
         })
     }
 
-    /// Nothing if it is not there, or the connection broke.
+    /// Gets an object; `None` if it does not exist or the connection failed.
     async fn get(&mut self, path: &str) -> Option<Value> {
         self.0.ready().await.ok()?;
         let request = Request::get(path).header("Host", "10.0.0.1:6443").body(String::new());
@@ -101,12 +101,9 @@ fn tls(cluster: &Cluster) -> ClientConfig {
     let (certificate, key) = issued.unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
     let authority = cluster.bundle.certs.k8s.authority().unwrap().certificate;
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.as_der().to_vec())).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let roots = talmox_net::authorities::from_der(authority.as_der()).unwrap();
     let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    talmox_net::tls::client()
         .unwrap()
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)

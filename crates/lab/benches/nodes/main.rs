@@ -1,24 +1,25 @@
-//! How the lab and the Talos client do with many nodes: what a node costs, how long all take to boot, what a look at the
-//! health of all costs, and a config for all. The lab runs in a process of its own, so that both sides can be weighed.
-//! Prints a table; with `--check` it fails where a bar is missed. `--nodes N` takes another number than 200.
+//! Benchmark of the lab and the Talos client with many nodes: memory per node, boot time, health
+//! check and config of all nodes. The lab runs in its own process, so that the memory of both sides
+//! can be measured. Prints a table; with `--check` it fails if a limit is exceeded. `--nodes N`
+//! replaces the default of 200.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
 
+mod client_memory;
 mod cluster;
 mod fleet;
 mod kube;
-mod life;
-mod served;
-mod weigh;
+mod lab_process;
+mod phase;
 
 use std::time::{Duration, Instant};
 
 use cluster::Cluster;
 use fleet::Fleet;
 use kube::Kube;
-use life::{apply, await_running, boot, run_all, until};
-use served::Served;
+use lab_process::LabProcess;
+use phase::{apply, await_running, boot, run_all, until};
 use talmox_clock::Clock;
 use talmox_talos_api::Reach;
 use talmox_talos_api::health::{Health, Settings, Subject, look};
@@ -26,21 +27,21 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 const NODES: u8 = 200;
-/// How many of them a small cluster has.
+/// Number of nodes of the small cluster in a comparison.
 const FEW: usize = 5;
 const PLANES: u8 = 3;
 const ROUNDS: usize = 9;
-/// How much faster the lab's time passes than ours: two cores have to keep up with all nodes.
+/// Speed of lab time relative to real time: two cores have to keep up with all nodes.
 const SPEED: f64 = 20.0;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--serve") {
-        served::serve(args[at + 1].as_ref(), args[at + 2].parse().unwrap());
+        lab_process::serve(args[at + 1].as_ref(), args[at + 2].parse().unwrap());
         return;
     }
-    if args.iter().any(|arg| arg == "--weigh") {
-        weigh::weigh();
+    if args.iter().any(|arg| arg == "--measure-memory") {
+        client_memory::measure();
         return;
     }
     let nodes = args.iter().position(|arg| arg == "--nodes");
@@ -49,7 +50,7 @@ fn main() {
     assert!(missed == 0 || !args.iter().any(|arg| arg == "--check"), "{missed} missed");
 }
 
-/// Rows as they come, and how many bars were missed.
+/// Table rows, and the number of exceeded limits.
 struct Table {
     missed: usize,
 }
@@ -66,10 +67,10 @@ impl Table {
     }
 }
 
-/// Prints the table and gives the number of bars that were missed.
+/// Prints the table and returns the number of exceeded limits.
 fn measure(count: u8) -> usize {
     let runtime = Runtime::new().unwrap();
-    let lab = Served::start(SPEED);
+    let lab = LabProcess::start(SPEED);
     let mut cluster = Cluster::new(lab.ready().reach.clone(), PLANES);
     let numbers: Vec<u8> = (1..=count).collect();
     let mut table = Table { missed: 0 };
@@ -82,13 +83,14 @@ fn measure(count: u8) -> usize {
     let (some, others) = (few.len(), rest.len());
     let booted_few = seconds(runtime.block_on(boot(&fleet, &cluster, few)));
     let booted_rest = seconds(runtime.block_on(boot(&fleet, &cluster, rest)));
-    let what = format!("boot of {others}, and of {some}, lab's seconds");
+    let what = format!("boot of {others}, and of {some}, seconds of lab time");
     table.row(&what, booted_rest * SPEED, booted_few * SPEED, Some(2.0));
 
-    // Every node takes its time over it, so that all but the waiting is little.
+    // Every node takes seconds to apply its config, so that the processing time is small in
+    // comparison.
     let applied_few = seconds(runtime.block_on(apply(&cluster, few)));
     let applied_rest = seconds(runtime.block_on(apply(&cluster, rest)));
-    let what = format!("a config for {others}, and for {some}, seconds");
+    let what = format!("config of {others}, and of {some}, seconds");
     table.row(&what, applied_rest, applied_few, Some(2.0));
 
     let clients = runtime.block_on(run_all(&cluster, &numbers));
@@ -96,8 +98,8 @@ fn measure(count: u8) -> usize {
     table.row("MB of memory per node, lab", per_node, 5.0, Some(1.0));
     drop(clients);
 
-    // From here on the nodes take their time as real machines do: with none at all, only the cores of this machine
-    // would be weighed.
+    // From here on the nodes take the time of real machines: with instant nodes, only the
+    // processors of this machine would be measured.
     let lab = lab.restart(1.0);
     cluster.settings.reach = Reach::new(lab.ready().reach.clone());
     let fleet = Fleet::new(lab.ready());
@@ -112,11 +114,11 @@ fn measure(count: u8) -> usize {
     });
     let few = cluster.subjects(&numbers[..FEW]);
     let names: Vec<String> = few.iter().map(|subject| subject.name.clone()).collect();
-    let few = runtime.block_on(look_often(&cluster, &few, &names));
-    let all = runtime.block_on(look_often(&cluster, &cluster.subjects(&numbers), &[]));
+    let few = runtime.block_on(measure_health(&cluster, &few, &names));
+    let all = runtime.block_on(measure_health(&cluster, &cluster.subjects(&numbers), &[]));
     let what = format!("health of {count}, and of {FEW}, ms, median of {ROUNDS}");
     table.row(&what, all, few, Some(10.0));
-    let grown = weigh::connected(&cluster, &lab.ready().reach, count);
+    let grown = client_memory::connected(&cluster, &lab.ready().reach, count);
     let per_node = megabytes(grown) * 1000.0 / f64::from(count);
     table.row("kB of memory per connected node, client", per_node, 300.0, Some(1.0));
     table.missed
@@ -130,10 +132,10 @@ fn megabytes(kibibytes: f64) -> f64 {
     kibibytes * 1024.0 / 1e6
 }
 
-/// Milliseconds of a look at nodes that are connected and at Kubernetes, by the median. All must be well. `only` are the
-/// nodes of Kubernetes that are looked at, where those are not all.
-async fn look_often(cluster: &Cluster, subjects: &[Subject], only: &[String]) -> f64 {
-    until("a cluster that is well", || async {
+/// Median time in milliseconds of a health check over existing connections. All nodes must be
+/// healthy. `only` limits the check to some nodes of Kubernetes.
+async fn measure_health(cluster: &Cluster, subjects: &[Subject], only: &[String]) -> f64 {
+    until("the cluster to be healthy", || async {
         let mut health = Health::new(Clock::real(), Settings { has_cni: true });
         let view = Kube::connect(cluster).await?.view(only).await?;
         health.update(&look(subjects).await, Some(&view));
@@ -144,13 +146,13 @@ async fn look_often(cluster: &Cluster, subjects: &[Subject], only: &[String]) ->
     let mut kube = Kube::connect(cluster).await.unwrap();
     let mut times = vec![];
     for _ in 0..=ROUNDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (views, view) = tokio::join!(look(subjects), kube.view(only));
         health.update(&views, Some(&view.unwrap()));
-        times.push(seconds(begun.elapsed()) * 1000.0);
+        times.push(seconds(started.elapsed()) * 1000.0);
     }
     assert!(health.is_healthy(), "{:?}", health.waits_for());
-    // The first look connects, which is work for cores and not for nodes.
+    // The first check connects, which is left out.
     times.remove(0);
     times.sort_by(f64::total_cmp);
     times[ROUNDS / 2]

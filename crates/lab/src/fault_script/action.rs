@@ -1,4 +1,4 @@
-//! What a fault does.
+//! Actions of faults in a script.
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_environment::fault::Action;
@@ -6,9 +6,9 @@ use tonic::Code;
 
 use super::kind::Kind;
 use super::node;
-use super::value::{Wrong, duration, fields, lasts, number, text};
+use super::value::{EntryError, duration, fields, lasts, number, text};
 
-/// All that a fault can do.
+/// Keys of all actions that a fault in a script can have.
 pub(super) const NAMES: [&str; 23] = [
     "refuse",
     "delay",
@@ -35,14 +35,14 @@ pub(super) const NAMES: [&str; 23] = [
     "impostor",
 ];
 
-/// The one thing that an entry does.
-pub(super) fn of(entry: &Map<String, Json>) -> Result<(&'static str, &Json), Wrong> {
+/// The action of an entry, which must have exactly one.
+pub(super) fn of(entry: &Map<String, Json>) -> Result<(&'static str, &Json), EntryError> {
     let mut actions = NAMES.iter().filter_map(|key| Some((*key, entry.get(*key)?)));
     match (actions.next(), actions.next()) {
         (Some(action), None) => Ok(action),
-        (None, _) => Err(format!("a fault does one of {}", NAMES.join(", ")).into()),
+        (None, _) => Err(format!("a fault needs one of the actions {}", NAMES.join(", ")).into()),
         (Some((one, _)), Some((other, _))) => {
-            Err(format!("a fault does one thing, not `{one}` and `{other}`").into())
+            Err(format!("a fault has one action, not `{one}` and `{other}`").into())
         }
     }
 }
@@ -52,26 +52,25 @@ pub(super) fn read(
     entry: &Map<String, Json>,
     name: &str,
     value: &Json,
-) -> Result<Action, Wrong> {
-    let named = |what: &str| {
-        value.as_str().map(str::to_owned).ok_or_else(|| Wrong::form(name, &format!("as {what}")))
-    };
+) -> Result<Action, EntryError> {
+    let named =
+        |what: &str| value.as_str().map(str::to_owned).ok_or_else(|| EntryError::form(name, what));
     Ok(match name {
-        "refuse" if kind == Kind::Talos => refuse_call(value)?,
+        "refuse" if kind == Kind::Talos => reject_call(value)?,
         "refuse" => {
             let fields = fields(name, value, &["status", "message"], "{status: 500, message: …}")?;
             Action::Refuse {
                 status: number(fields, "status")?.unwrap_or(500),
-                message: refusal(fields)?,
+                message: rejection(fields)?,
             }
         }
-        "delay" => {
-            Action::Delay(duration(value).ok_or_else(|| Wrong::form(name, "as a time: 5s, 300ms"))?)
-        }
+        "delay" => Action::Delay(
+            duration(value).ok_or_else(|| EntryError::form(name, "a time: 5s, 300ms"))?,
+        ),
         "cut" => match value.as_str() {
             Some("before") => Action::CutBefore,
             Some("after") => Action::CutAfter,
-            _ => return Err(Wrong::form(name, "before or after")),
+            _ => return Err(EntryError::form(name, "before or after")),
         },
         "hang" => is_true(name, value).map(|()| Action::Hang)?,
         "timeout" => is_true(name, value).map(|()| Action::TimedOut)?,
@@ -86,7 +85,7 @@ pub(super) fn read(
         "full" => Action::Full { storage: named("a storage")? },
         "lock" => match value.as_str() {
             Some("lost") => Action::LostLock,
-            _ => return Err(Wrong::form(name, "lost")),
+            _ => return Err(EntryError::form(name, "lost")),
         },
         "down" => down(value)?,
         "truncate" => {
@@ -99,39 +98,40 @@ pub(super) fn read(
     })
 }
 
-fn down(value: &Json) -> Result<Action, Wrong> {
+fn down(value: &Json) -> Result<Action, EntryError> {
     if let Some(host) = value.as_str() {
         return Ok(Action::Down { host: host.to_owned(), lasts: None });
     }
-    let form = "as a host, or {host: pve2, for: 60s}";
+    let form = "a host, or {host: pve2, for: 60s}";
     let fields = fields("down", value, &["host", "for"], form)?;
-    let host = text(fields, "host")?.ok_or_else(|| Wrong::form("down", "with a `host`"))?;
+    let host =
+        text(fields, "host")?.ok_or_else(|| EntryError::form("down", "a mapping with a `host`"))?;
     Ok(Action::Down { host, lasts: lasts("down", fields)? })
 }
 
-pub(super) fn is_true(name: &str, value: &Json) -> Result<(), Wrong> {
-    if *value == true { Ok(()) } else { Err(Wrong::form(name, "true")) }
+pub(super) fn is_true(name: &str, value: &Json) -> Result<(), EntryError> {
+    if *value == true { Ok(()) } else { Err(EntryError::form(name, "true")) }
 }
 
-fn refusal(fields: &Map<String, Json>) -> Result<String, Wrong> {
-    Ok(text(fields, "message")?.unwrap_or_else(|| "refused by a fault".into()))
+fn rejection(fields: &Map<String, Json>) -> Result<String, EntryError> {
+    Ok(text(fields, "message")?.unwrap_or_else(|| "rejected by a fault".into()))
 }
 
-/// A refusal as gRPC has them, whose codes have names.
-fn refuse_call(value: &Json) -> Result<Action, Wrong> {
+/// Rejection of a gRPC call, whose codes have names.
+fn reject_call(value: &Json) -> Result<Action, EntryError> {
     let form = "{code: Unavailable, message: …} for Talos calls";
     let fields = fields("refuse", value, &["code", "message"], form)?;
-    let message = refusal(fields)?;
+    let message = rejection(fields)?;
     let Some(name) = text(fields, "code")? else {
         return Ok(Action::RefuseCall { code: Code::Unavailable, message });
     };
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
-    // 0 is no refusal.
+    // Code 0 is success.
     let known: Vec<(String, Code)> =
         (1..=16).map(Code::from_i32).map(|code| (format!("{code:?}"), code)).collect();
     if let Some((_, code)) = known.iter().find(|(own, _)| plain(own) == plain(&name)) {
         return Ok(Action::RefuseCall { code: *code, message });
     }
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-    Err(Wrong::unknown(format!("gRPC has no code `{name}`"), &name, &names))
+    Err(EntryError::unknown(format!("gRPC has no code `{name}`"), &name, &names))
 }

@@ -1,13 +1,13 @@
-//! What a fault is about, and what goes with that.
+//! Kind of events that a fault matches, and the keys that are valid with it.
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_environment::fault::is_method;
 use talmox_lab_talos::method_names;
 
-use super::WHICH;
-use super::value::{Wrong, text};
+use super::CONDITION_KEYS;
+use super::value::{EntryError, text};
 
-/// What a fault looks at.
+/// Kind of events that a fault matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Proxmox,
@@ -19,8 +19,8 @@ pub(super) enum Kind {
     Moment,
 }
 
-/// The keys that say it.
-const SAYS: [(&str, Kind); 6] = [
+/// Keys of a fault that determine the kind of events it matches.
+const KIND_KEYS: [(&str, Kind); 6] = [
     ("task", Kind::Task),
     ("factory", Kind::Factory),
     ("talos", Kind::Talos),
@@ -29,21 +29,24 @@ const SAYS: [(&str, Kind); 6] = [
     ("after", Kind::Moment),
 ];
 
-/// What changes something beside the call, and can happen with anything.
-const ANYWHERE: [&str; 10] =
+/// Actions that do not affect the matched call itself and are valid with every kind.
+const GENERAL_ACTIONS: [&str; 10] =
     ["full", "down", "revoke", "crash", "unplug", "freeze", "fill", "slow", "partition", "heal"];
 
 impl Kind {
-    /// As its keys say it, or as the action does.
-    pub(super) fn of(entry: &Map<String, Json>, does: &str) -> Result<Self, Wrong> {
-        let mut said = SAYS.iter().filter(|(key, _)| entry.contains_key(*key));
+    /// Kind of an entry by its keys, or by its action.
+    pub(super) fn of(entry: &Map<String, Json>, does: &str) -> Result<Self, EntryError> {
+        let mut said = KIND_KEYS.iter().filter(|(key, _)| entry.contains_key(*key));
         match (said.next(), said.next()) {
             (Some((one, _)), Some((other, _))) => {
-                return Err(format!("a fault is about one thing, not `{one}` and `{other}`").into());
+                return Err(format!(
+                    "a fault matches one kind of event, not `{one}` and `{other}`"
+                )
+                .into());
             }
             (Some((_, kind)), None) => {
                 let is_true = *kind != Self::Boot || entry["boot"] == true;
-                return if is_true { Ok(*kind) } else { Err("`boot` is written true".into()) };
+                return if is_true { Ok(*kind) } else { Err("`boot` must be true".into()) };
             }
             _ => {}
         }
@@ -51,16 +54,16 @@ impl Kind {
         match does {
             "stall" | "revert" | "clock" => Ok(Self::Boot),
             "fill" | "slow" if is_of_node => Ok(Self::Boot),
-            _ if is_of_node => Err(Wrong::new(
-                "a fault of a node says when",
+            _ if is_of_node => Err(EntryError::new(
+                "a fault of a node needs a condition",
                 "add `boot: true`, `after: 30s`, `talos: METHOD` or `kube: PATH`",
             )),
             _ => Ok(Self::Proxmox),
         }
     }
 
-    /// Whether all that the entry says goes with this.
-    pub(super) fn check(self, entry: &Map<String, Json>, does: &str) -> Result<(), Wrong> {
+    /// Checks that all keys of the entry are valid with this kind.
+    pub(super) fn check(self, entry: &Map<String, Json>, does: &str) -> Result<(), EntryError> {
         let own: &[&str] = match self {
             Self::Proxmox => &["method", "path", "vmid", "host", "nth", "times"],
             Self::Task => &["task", "vmid", "host", "nth", "times"],
@@ -70,11 +73,12 @@ impl Kind {
             Self::Boot => &["boot", "node", "nth", "times"],
             Self::Moment => &["after", "node"],
         };
-        let alien = WHICH.iter().find(|key| entry.contains_key(**key) && !own.contains(key));
-        if let Some(alien) = alien {
-            let hint = format!("it goes with {}", own.join(", "));
-            return Err(Wrong::new(
-                format!("a fault of {} has no `{alien}`", self.subject()),
+        let invalid =
+            CONDITION_KEYS.iter().find(|key| entry.contains_key(**key) && !own.contains(key));
+        if let Some(invalid) = invalid {
+            let hint = format!("valid keys: {}", own.join(", "));
+            return Err(EntryError::new(
+                format!("a fault of {} has no `{invalid}`", self.subject()),
                 hint,
             ));
         }
@@ -86,15 +90,15 @@ impl Kind {
             Self::Boot => &["delay", "stall", "revert", "clock"],
             Self::Moment => &[],
         };
-        if does == "impostor" || ANYWHERE.contains(&does) || further.contains(&does) {
+        if does == "impostor" || GENERAL_ACTIONS.contains(&does) || further.contains(&does) {
             return Ok(());
         }
-        let known = [further, &ANYWHERE, &["impostor"]].concat().join(", ");
-        let message = format!("`{does}` does not happen to {}", self.subject());
-        Err(Wrong::new(message, format!("to that happen {known}")))
+        let known = [further, &GENERAL_ACTIONS, &["impostor"]].concat().join(", ");
+        let message = format!("`{does}` cannot be applied to {}", self.subject());
+        Err(EntryError::new(message, format!("valid actions: {known}")))
     }
 
-    /// The methods that requests have.
+    /// Methods of the requests of this kind.
     pub(super) fn methods(self) -> &'static [&'static str] {
         match self {
             Self::Kube => &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
@@ -102,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// One of them.
+    /// Noun for one event of this kind, for messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Proxmox | Self::Talos => "call",
@@ -125,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether it finds a node that things can happen to.
+    /// Whether the events that the fault matches belong to a node.
     pub(super) fn finds_node(self, entry: &Map<String, Json>) -> bool {
         match self {
             Self::Talos | Self::Kube | Self::Boot => true,
@@ -135,8 +139,8 @@ impl Kind {
     }
 }
 
-/// A method of the Talos API that there is.
-pub(super) fn talos_method(entry: &Map<String, Json>) -> Result<Option<String>, Wrong> {
+/// Method of the Talos API, which must exist.
+pub(super) fn talos_method(entry: &Map<String, Json>) -> Result<Option<String>, EntryError> {
     let Some(wanted) = text(entry, "talos")? else { return Ok(None) };
     if wanted == "*" || method_names().any(|known| is_method(&wanted, known)) {
         return Ok(Some(wanted));
@@ -144,5 +148,5 @@ pub(super) fn talos_method(entry: &Map<String, Json>) -> Result<Option<String>, 
     let short = |path: &'static str| path.rsplit('/').next().unwrap_or(path);
     let known: Vec<&str> = method_names().map(short).collect();
     let message = format!("the Talos API has no method `{wanted}`");
-    Err(Wrong::unknown(message, &wanted, &known))
+    Err(EntryError::unknown(message, &wanted, &known))
 }

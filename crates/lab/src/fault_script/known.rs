@@ -1,26 +1,27 @@
-//! Whether what a rule names is there, where that can be known.
+//! Check that the objects named in a rule exist.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use talmox_lab_environment::fault::{Action, Fault, NodeAction, Who};
 
-use super::value::Wrong;
+use super::value::EntryError;
 
-/// All that a lab has and will have. What is `None` cannot be told beforehand: clients make VMs as they like.
+/// All objects that a lab has or will have. `None` means that they are unknown in advance, because
+/// clients can create VMs.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub hosts: Option<BTreeSet<String>>,
     pub vmids: Option<BTreeSet<u32>>,
     /// Names of the VMs that become nodes.
     pub nodes: Option<BTreeSet<String>>,
-    /// Where nodes are.
+    /// IP addresses of the nodes.
     pub addresses: Option<BTreeSet<IpAddr>>,
 }
 
 impl Known {
-    /// Refuses a rule that nothing could ever fit.
-    pub(super) fn check(&self, fault: &Fault) -> Result<(), Wrong> {
+    /// Rejects a rule that can never match.
+    pub(super) fn check(&self, fault: &Fault) -> Result<(), EntryError> {
         let down = match &fault.action {
             Action::Down { host, .. } => Some(host),
             _ => None,
@@ -41,7 +42,7 @@ impl Known {
         fault.when.node.iter().chain(of_action).try_for_each(|node| self.check_node(node))
     }
 
-    fn check_vmid(&self, vmid: u32) -> Result<(), Wrong> {
+    fn check_vmid(&self, vmid: u32) -> Result<(), EntryError> {
         match &self.vmids {
             Some(known) if !known.contains(&vmid) => {
                 let texts: Vec<String> = known.iter().map(u32::to_string).collect();
@@ -51,8 +52,8 @@ impl Known {
         }
     }
 
-    /// A node goes by the name of its VM, by its id, or by an address.
-    fn check_node(&self, node: &str) -> Result<(), Wrong> {
+    /// Checks a node, which is named by its VM, its vmid, or an address.
+    fn check_node(&self, node: &str) -> Result<(), EntryError> {
         let Some(names) = &self.nodes else { return Ok(()) };
         if names.contains(node) {
             return Ok(());
@@ -69,12 +70,12 @@ impl Known {
     }
 }
 
-fn unknown<'k>(what: &str, word: &str, known: impl Iterator<Item = &'k str>) -> Wrong {
+fn unknown<'k>(what: &str, word: &str, known: impl Iterator<Item = &'k str>) -> EntryError {
     let known: Vec<&str> = known.collect();
-    Wrong::unknown(format!("there is no {what} `{word}`"), word, &known)
+    EntryError::unknown(format!("there is no {what} `{word}`"), word, &known)
 }
 
-/// The nodes that an action names.
+/// Names of the nodes that an action refers to.
 fn named(action: &NodeAction) -> Vec<&String> {
     match action {
         NodeAction::Crash(Who::Named(node))

@@ -1,4 +1,4 @@
-//! Faults as a scenario or a file of their own writes them.
+//! Parser of faults in a scenario or a fault file.
 
 mod action;
 mod kind;
@@ -11,24 +11,25 @@ use talmox_lab_environment::fault::{Action, Boot, Fault, PathPattern, When};
 
 use self::kind::Kind;
 pub use self::known::Known;
-use self::value::{Wrong, duration, name, number, text};
+use self::value::{EntryError, duration, name, number, text};
 use crate::scenario::{FaultSpec, Scenario, ScenarioError};
 
-/// Which calls, tasks, requests, boots or moments a fault fits.
-const WHICH: [&str; 13] = [
+/// Keys that select calls, tasks, requests, boots or moments.
+const CONDITION_KEYS: [&str; 13] = [
     "method", "path", "task", "vmid", "host", "factory", "talos", "kube", "boot", "node", "after",
     "nth", "times",
 ];
 
-/// Reads faults.
+/// Parsing of faults from scenarios and fault files.
 pub trait FaultScript: Sized {
-    /// Reads a file of faults: a scenario that has nothing but `faults`, for whatever lab.
+    /// Parses a fault file, which is a scenario that contains only `faults`.
     fn parse(path: &str, text: &str) -> Result<Vec<Self>, ScenarioError>;
 
-    /// The same for a lab of which something is known beforehand: what a rule names must be there.
+    /// Parses a fault file, and checks that the objects it names exist in the lab.
     fn parse_for(path: &str, text: &str, known: &Known) -> Result<Vec<Self>, ScenarioError>;
 
-    /// The faults that a scenario has. Its hosts are all that there are, and what is taken away must be there.
+    /// Parses the faults of a scenario. Hosts that they name must exist, and so must tokens that
+    /// they revoke.
     fn of_scenario(scenario: &Scenario) -> Result<Vec<Self>, ScenarioError>;
 }
 
@@ -66,23 +67,23 @@ fn read_spec(spec: &FaultSpec, known: &Known) -> Result<Fault, ScenarioError> {
     Ok(Fault { written: Some(format!("{}:{}", spec.path, spec.line)), ..fault })
 }
 
-fn wrong(spec: &FaultSpec, problem: Wrong) -> ScenarioError {
-    let Wrong { message, hint } = problem;
+fn wrong(spec: &FaultSpec, problem: EntryError) -> ScenarioError {
+    let EntryError { message, hint } = problem;
     ScenarioError { path: spec.path.clone(), line: spec.line, message, hint }
 }
 
-fn read(entry: &Map<String, Json>) -> Result<Fault, Wrong> {
-    let keys = [&WHICH[..], &action::NAMES].concat();
+fn read(entry: &Map<String, Json>) -> Result<Fault, EntryError> {
+    let keys = [&CONDITION_KEYS[..], &action::NAMES].concat();
     if let Some(unknown) = entry.keys().find(|key| !keys.contains(&key.as_str())) {
-        return Err(Wrong::unknown(format!("a fault has no `{unknown}`"), unknown, &keys));
+        return Err(EntryError::unknown(format!("a fault has no `{unknown}`"), unknown, &keys));
     }
     let (does, value) = action::of(entry)?;
     let kind = Kind::of(entry, does)?;
     kind.check(entry, does)?;
     let method = text(entry, "method")?.map(|method| method.to_ascii_uppercase());
     if let Some(method) = method.as_deref().filter(|method| !kind.methods().contains(method)) {
-        let message = format!("no {} is a `{method}`", kind.noun());
-        return Err(Wrong::unknown(message, method, kind.methods()));
+        let message = format!("unknown method `{method}` of a {}", kind.noun());
+        return Err(EntryError::unknown(message, method, kind.methods()));
     }
     let when = When {
         method,
@@ -106,7 +107,7 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, Wrong> {
     Ok(Fault { when, nth, times, action, written: None })
 }
 
-/// The boots that an action makes a difference to.
+/// Kind of boots that an action affects.
 fn boot(does: &str) -> Boot {
     match does {
         "stall" => Boot::Bare,
@@ -115,13 +116,13 @@ fn boot(does: &str) -> Boot {
     }
 }
 
-fn after(entry: &Map<String, Json>) -> Result<Option<std::time::Duration>, Wrong> {
+fn after(entry: &Map<String, Json>) -> Result<Option<std::time::Duration>, EntryError> {
     let Some(value) = entry.get("after") else { return Ok(None) };
-    let wrong = || Wrong::from("`after` is written as a time: 5s, 300ms, 2m");
+    let wrong = || EntryError::from("`after` must be a time: 5s, 300ms, 2m");
     duration(value).map(Some).ok_or_else(wrong)
 }
 
-fn pattern(entry: &Map<String, Json>, key: &str) -> Result<Option<PathPattern>, Wrong> {
+fn pattern(entry: &Map<String, Json>, key: &str) -> Result<Option<PathPattern>, EntryError> {
     let Some(path) = text(entry, key)? else { return Ok(None) };
     PathPattern::parse(&path).map(Some).map_err(|error| format!("`{key}`: {error}").into())
 }

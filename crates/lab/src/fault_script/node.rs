@@ -1,11 +1,11 @@
-//! What a fault does to nodes.
+//! Actions on nodes.
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_environment::fault::{Disguise, NodeAction, Who};
 
 use super::action::is_true;
 use super::kind::Kind;
-use super::value::{Wrong, called, duration, fields, lasts, name as named, seconds, text};
+use super::value::{EntryError, duration, fields, lasts, name as named, node_name, seconds, text};
 
 const DISGUISES: [(&str, Disguise); 5] = [
     ("maintenance", Disguise::Maintenance),
@@ -20,7 +20,7 @@ pub(super) fn read(
     entry: &Map<String, Json>,
     name: &str,
     value: &Json,
-) -> Result<NodeAction, Wrong> {
+) -> Result<NodeAction, EntryError> {
     let who = || who(kind, entry, name, value);
     Ok(match name {
         "crash" => NodeAction::Crash(who()?),
@@ -30,12 +30,12 @@ pub(super) fn read(
         "slow" => slow(kind, entry, value)?,
         "clock" => {
             let off = seconds(value).filter(|seconds| seconds.abs() < 1e11);
-            let off = off.ok_or_else(|| Wrong::form(name, "as a time: -2h, 90s"))?;
+            let off = off.ok_or_else(|| EntryError::form(name, "a time: -2h, 90s"))?;
             #[expect(clippy::cast_possible_truncation, reason = "far less than an i64 holds")]
             NodeAction::Clock(off as i64)
         }
         "stall" => {
-            let stalls = value.as_bool().ok_or_else(|| Wrong::form(name, "true or false"))?;
+            let stalls = value.as_bool().ok_or_else(|| EntryError::form(name, "true or false"))?;
             NodeAction::Stall(stalls)
         }
         "revert" => is_true(name, value).map(|()| NodeAction::Revert)?,
@@ -45,33 +45,33 @@ pub(super) fn read(
     })
 }
 
-fn who(kind: Kind, entry: &Map<String, Json>, key: &str, value: &Json) -> Result<Who, Wrong> {
+fn who(kind: Kind, entry: &Map<String, Json>, key: &str, value: &Json) -> Result<Who, EntryError> {
     if *value != true {
-        let form = "true, or as a node: its VM's name, its id or an address";
-        return called(value).map(Who::Named).ok_or_else(|| Wrong::form(key, form));
+        let form = "true, or a node: the name of its VM, its vmid or an address";
+        return node_name(value).map(Who::Named).ok_or_else(|| EntryError::form(key, form));
     }
     if kind.finds_node(entry) {
         return Ok(Who::This);
     }
-    let message = format!("`{key}` does not say whom");
-    Err(Wrong::new(message, format!("write the node: `{key}: cp-1`")))
+    let message = format!("`{key}` does not name a node");
+    Err(EntryError::new(message, format!("name the node: `{key}: cp-1`")))
 }
 
-fn slow(kind: Kind, entry: &Map<String, Json>, value: &Json) -> Result<NodeAction, Wrong> {
-    let form = "as a time, or {node: cp-1, by: 20s}";
+fn slow(kind: Kind, entry: &Map<String, Json>, value: &Json) -> Result<NodeAction, EntryError> {
+    let form = "a time, or {node: cp-1, by: 20s}";
     if let Some(by) = duration(value) {
         return Ok(NodeAction::Slow(who(kind, entry, "slow", &Json::Bool(true))?, by));
     }
     let fields = fields("slow", value, &["node", "by"], form)?;
-    let node = named(fields, "node")?.ok_or_else(|| Wrong::form("slow", form))?;
-    let by = fields.get("by").and_then(duration).ok_or_else(|| Wrong::form("slow", form))?;
+    let node = named(fields, "node")?.ok_or_else(|| EntryError::form("slow", form))?;
+    let by = fields.get("by").and_then(duration).ok_or_else(|| EntryError::form("slow", form))?;
     Ok(NodeAction::Slow(Who::Named(node), by))
 }
 
-/// One group, several, or with a time as well.
-fn partition(value: &Json) -> Result<NodeAction, Wrong> {
-    let form = "as a list of nodes, a list of groups, or {groups: [[cp-1], [cp-2]], for: 60s}";
-    let wrong = || Wrong::form("partition", form);
+/// Parses one group, several groups, or groups with a duration.
+fn partition(value: &Json) -> Result<NodeAction, EntryError> {
+    let form = "a list of nodes, a list of groups, or {groups: [[cp-1], [cp-2]], for: 60s}";
+    let wrong = || EntryError::form("partition", form);
     let (list, lasts) = match value {
         Json::Object(_) => {
             let fields = fields("partition", value, &["groups", "for"], form)?;
@@ -80,7 +80,7 @@ fn partition(value: &Json) -> Result<NodeAction, Wrong> {
         list => (list, None),
     };
     let list = list.as_array().filter(|list| !list.is_empty()).ok_or_else(wrong)?;
-    let names = |list: &[Json]| list.iter().map(called).collect::<Option<Vec<String>>>();
+    let names = |list: &[Json]| list.iter().map(node_name).collect::<Option<Vec<String>>>();
     let groups = match list.iter().map(Json::as_array).collect::<Option<Vec<_>>>() {
         Some(groups) => groups.into_iter().map(|group| names(group)).collect(),
         None => names(list).map(|group| vec![group]),
@@ -88,15 +88,15 @@ fn partition(value: &Json) -> Result<NodeAction, Wrong> {
     Ok(NodeAction::Partition { groups: groups.ok_or_else(wrong)?, lasts })
 }
 
-fn impostor(value: &Json) -> Result<NodeAction, Wrong> {
+fn impostor(value: &Json) -> Result<NodeAction, EntryError> {
     let form = "{node: cp-1, as: maintenance, for: 60s}";
     let fields = fields("impostor", value, &["node", "as", "for"], form)?;
-    let at = named(fields, "node")?.ok_or_else(|| Wrong::form("impostor", form))?;
+    let at = named(fields, "node")?.ok_or_else(|| EntryError::form("impostor", form))?;
     let wanted = text(fields, "as")?.unwrap_or_else(|| "maintenance".to_owned());
     let disguise = DISGUISES.iter().find(|(name, _)| *name == wanted);
     let Some((_, disguise)) = disguise else {
         let known = DISGUISES.map(|(name, _)| name);
-        return Err(Wrong::unknown(format!("no impostor is a `{wanted}`"), &wanted, &known));
+        return Err(EntryError::unknown(format!("unknown impostor `{wanted}`"), &wanted, &known));
     };
     Ok(NodeAction::Impostor { at, disguise: *disguise, lasts: lasts("impostor", fields)? })
 }

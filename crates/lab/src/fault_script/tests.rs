@@ -18,7 +18,7 @@ fn does(entry: &str) -> NodeAction {
 }
 
 #[test]
-fn calls_of_nodes() {
+fn faults_of_talos_calls_are_parsed() {
     let fault = one("{talos: Bootstrap, node: cp-1, nth: 2, refuse: {code: failed_precondition}}");
     assert_eq!((fault.when.talos.as_deref(), fault.nth), (Some("Bootstrap"), 2));
     assert_eq!(fault.when.node.as_deref(), Some("cp-1"));
@@ -32,7 +32,7 @@ fn calls_of_nodes() {
 }
 
 #[test]
-fn boots_and_moments_of_nodes() {
+fn faults_of_boots_and_moments_are_parsed() {
     let fault = one("{node: wk-1, stall: true, times: 2}");
     assert_eq!((fault.when.boot, fault.times), (Some(Boot::Bare), Some(2)));
     assert_eq!(one("{node: wk-1, revert: true}").when.boot, Some(Boot::Upgraded));
@@ -47,7 +47,7 @@ fn boots_and_moments_of_nodes() {
 }
 
 #[test]
-fn what_happens_between_nodes() {
+fn faults_between_nodes_are_parsed() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let alone = NodeAction::Partition { groups: vec![names(&["cp-3"])], lasts: None };
     assert_eq!(does("{after: 0s, partition: [cp-3]}"), alone);
@@ -61,29 +61,37 @@ fn what_happens_between_nodes() {
 }
 
 #[test]
-fn what_is_not_understood_comes_with_a_hint() {
+fn invalid_faults_are_rejected_with_a_hint() {
     for (entry, message, hint) in [
         ("{talos: Bootstrp, hang: true}", "no method `Bootstrp`", "did you mean `Bootstrap`?"),
-        ("{talos: Nothing, hang: true}", "no method `Nothing`", "known are "),
+        ("{talos: Nothing, hang: true}", "no method `Nothing`", "known: "),
         ("{talos: \"*\", refuse: {code: Unavailible}}", "no code", "did you mean `Unavailable`?"),
-        ("{talos: \"*\", refuse: {status: 500}}", "`refuse` has no `status`", "known are code"),
+        ("{talos: \"*\", refuse: {status: 500}}", "`refuse` has no `status`", "known: code"),
         ("{path: /x, refuse: {stauts: 500}}", "has no `stauts`", "did you mean `status`?"),
-        ("{node: cp-1, crash: true}", "says when", "`boot: true`"),
-        ("{after: 5s, crash: true}", "does not say whom", "`crash: cp-1`"),
+        ("{node: cp-1, crash: true}", "needs a condition", "`boot: true`"),
+        ("{after: 5s, crash: true}", "does not name a node", "`crash: cp-1`"),
         ("{after: 5s, nth: 2, crash: cp-1}", "a moment has no `nth`", "after, node"),
         ("{talos: \"*\", boot: true, hang: true}", "not `talos` and `boot`", ""),
-        ("{boot: 3, crash: true}", "`boot` is written true", ""),
+        ("{boot: 3, crash: true}", "`boot` must be true", ""),
         ("{talos: \"*\", path: /x, hang: true}", "Talos calls has no `path`", "talos, node"),
-        ("{talos: \"*\", stall: true}", "`stall` does not happen to Talos calls", "refuse, delay"),
-        ("{path: /x, unstarted: true}", "`unstarted` does not happen to", "refuse, delay"),
-        ("{task: qmclone, unstarted: 3}", "`unstarted` is written true", ""),
-        ("{task: qmclone, cut: after}", "`cut` does not happen to tasks", "delay, fail"),
-        ("{after: 0s, impostor: {node: cp-1, as: talso}}", "no impostor", "did you mean `talos`?"),
-        ("{after: 0s, partition: []}", "`partition` is written", ""),
-        ("{after: 0s, partition: [[cp-1], cp-2]}", "`partition` is written", ""),
-        ("{node: cp-1, clock: late}", "`clock` is written as a time", ""),
-        ("{node: [cp-1], fill: true}", "a VM's name, its id or an address", ""),
-        ("{kube: /api, method: FETCH, hang: true}", "no request is a `FETCH`", "PATCH"),
+        (
+            "{talos: \"*\", stall: true}",
+            "`stall` cannot be applied to Talos calls",
+            "refuse, delay",
+        ),
+        ("{path: /x, unstarted: true}", "`unstarted` cannot be applied to", "refuse, delay"),
+        ("{task: qmclone, unstarted: 3}", "`unstarted` must be true", ""),
+        ("{task: qmclone, cut: after}", "`cut` cannot be applied to tasks", "delay, fail"),
+        (
+            "{after: 0s, impostor: {node: cp-1, as: talso}}",
+            "unknown impostor",
+            "did you mean `talos`?",
+        ),
+        ("{after: 0s, partition: []}", "`partition` must be", ""),
+        ("{after: 0s, partition: [[cp-1], cp-2]}", "`partition` must be", ""),
+        ("{node: cp-1, clock: late}", "`clock` must be a time", ""),
+        ("{node: [cp-1], fill: true}", "the name of a VM, its vmid or an address", ""),
+        ("{kube: /api, method: FETCH, hang: true}", "unknown method `FETCH` of a request", "PATCH"),
         ("{boot: true, crsh: true}", "a fault has no `crsh`", "did you mean `crash`?"),
     ] {
         let error = Fault::parse("f.yaml", &format!("faults:\n  - {entry}\n")).unwrap_err();
@@ -95,7 +103,7 @@ fn what_is_not_understood_comes_with_a_hint() {
 }
 
 #[test]
-fn what_a_rule_names_must_be_there_where_that_is_known() {
+fn rules_must_name_existing_objects() {
     use super::Known;
 
     let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());

@@ -1,4 +1,4 @@
-//! The values of a fault's keys.
+//! Values of a fault's keys.
 
 use std::time::Duration;
 
@@ -6,60 +6,62 @@ use serde_json::{Map, Value as Json};
 
 use crate::scenario::nearest;
 
-/// What is wrong with an entry, and what to do about it.
+/// Error about an entry of `faults`, with a hint.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct EntryError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
-impl Wrong {
+impl EntryError {
     pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// A word that is none of those that are known.
+    /// Error about an unknown word, with the known words.
     pub(super) fn unknown(message: impl Into<String>, word: &str, known: &[&str]) -> Self {
         let hint = match nearest(word, known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known are {}", known.join(", ")),
+            None => format!("known: {}", known.join(", ")),
         };
         Self::new(message, hint)
     }
 
-    /// A key whose value has another form.
+    /// Error about a value of the wrong form.
     pub(super) fn form(key: &str, form: &str) -> Self {
-        Self { message: format!("`{key}` is written {form}"), hint: None }
+        Self { message: format!("`{key}` must be {form}"), hint: None }
     }
 }
 
-impl From<&str> for Wrong {
+impl From<&str> for EntryError {
     fn from(message: &str) -> Self {
         Self { message: message.to_owned(), hint: None }
     }
 }
 
-impl From<String> for Wrong {
+impl From<String> for EntryError {
     fn from(message: String) -> Self {
         Self { message, hint: None }
     }
 }
 
-/// The fields of a value that is a mapping, of which all must be known.
+/// Fields of a mapping, which must all be known.
 pub(super) fn fields<'v>(
     key: &str,
     value: &'v Json,
     known: &[&str],
     form: &str,
-) -> Result<&'v Map<String, Json>, Wrong> {
-    let fields = value.as_object().ok_or_else(|| Wrong::form(key, form))?;
+) -> Result<&'v Map<String, Json>, EntryError> {
+    let fields = value.as_object().ok_or_else(|| EntryError::form(key, form))?;
     match fields.keys().find(|field| !known.contains(&field.as_str())) {
-        Some(unknown) => Err(Wrong::unknown(format!("`{key}` has no `{unknown}`"), unknown, known)),
+        Some(unknown) => {
+            Err(EntryError::unknown(format!("`{key}` has no `{unknown}`"), unknown, known))
+        }
         None => Ok(fields),
     }
 }
 
-pub(super) fn text(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, Wrong> {
+pub(super) fn text(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, EntryError> {
     match entry.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
@@ -67,17 +69,17 @@ pub(super) fn text(entry: &Map<String, Json>, key: &str) -> Result<Option<String
     }
 }
 
-/// A node, which may be called by a number.
-pub(super) fn name(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, Wrong> {
+/// Name of a node, which may be a number.
+pub(super) fn name(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, EntryError> {
     match entry.get(key) {
         None | Some(Json::Null) => Ok(None),
-        Some(value) => called(value).map(Some).ok_or_else(|| {
-            format!("`{key}` is a VM's name, its id or an address, not {value}").into()
+        Some(value) => node_name(value).map(Some).ok_or_else(|| {
+            format!("`{key}` must be the name of a VM, its vmid or an address, not {value}").into()
         }),
     }
 }
 
-pub(super) fn called(value: &Json) -> Option<String> {
+pub(super) fn node_name(value: &Json) -> Option<String> {
     match value {
         Json::String(text) if !text.is_empty() => Some(text.clone()),
         Json::Number(number) => number.as_u64().map(|number| number.to_string()),
@@ -88,25 +90,25 @@ pub(super) fn called(value: &Json) -> Option<String> {
 pub(super) fn number<N: TryFrom<u64>>(
     entry: &Map<String, Json>,
     key: &str,
-) -> Result<Option<N>, Wrong> {
+) -> Result<Option<N>, EntryError> {
     let Some(value) = entry.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
     let number = value.as_u64().and_then(|number| N::try_from(number).ok());
     number.map(Some).ok_or_else(|| format!("`{key}` is a number, not {value}").into())
 }
 
-/// The time behind `for`.
-pub(super) fn lasts(key: &str, fields: &Map<String, Json>) -> Result<Option<Duration>, Wrong> {
+/// Parses the duration of the key `for`.
+pub(super) fn lasts(key: &str, fields: &Map<String, Json>) -> Result<Option<Duration>, EntryError> {
     let Some(time) = fields.get("for") else { return Ok(None) };
-    let wrong = || Wrong::form(key, "with a time behind `for`: 60s");
+    let wrong = || EntryError::form(key, "a mapping with a time in `for`: 60s");
     duration(time).map(Some).ok_or_else(wrong)
 }
 
-/// `5s`, `300ms`, `2m`; a bare number is seconds.
+/// Duration such as `5s`, `300ms` or `2m`; a bare number is seconds.
 pub(super) fn duration(value: &Json) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds(value)?).ok()
 }
 
-/// The same, and it may be less than nothing.
+/// Duration in seconds, which may be negative.
 pub(super) fn seconds(value: &Json) -> Option<f64> {
     match value {
         Json::Number(number) => number.as_f64(),

@@ -1,18 +1,18 @@
-//! Disks and CDs of a VM: what its configuration says of them, and the ids that Proxmox and QEMU give them.
+//! Disks and CDs of a VM from its configuration, with the ids that Proxmox and QEMU assign.
 
 use talmox_lab_pve::world::{Config, VolumeId};
-use talmox_lab_pve::{Drive, Release, Source, drives};
+use talmox_lab_pve::{Drive, DriveSource, Release, drives};
 use talmox_lab_talos::Disk;
 
-/// Where volumes and what was written to them are found.
+/// Access to volumes and to the data that guests wrote to them.
 pub(super) struct Volumes<'a> {
-    /// The guest's own volume, where a name begins with that of a base.
+    /// The guest's volume for a volume id that starts with the name of a base.
     pub(super) own: &'a dyn Fn(&VolumeId) -> Option<VolumeId>,
     pub(super) size: &'a dyn Fn(&VolumeId) -> Option<u64>,
     pub(super) labels: &'a dyn Fn(&VolumeId) -> Vec<String>,
 }
 
-/// All disks and CDs. The kernel of the guest names them.
+/// All disks and CDs. The guest kernel assigns their device names.
 pub(super) fn of(release: Release, config: &Config, volumes: &Volumes<'_>) -> Vec<Disk> {
     let mut drives = drives(config);
     drives.retain(|drive| !matches!(drive.key.as_str(), "efidisk0" | "tpmstate0"));
@@ -22,13 +22,14 @@ pub(super) fn of(release: Release, config: &Config, volumes: &Volumes<'_>) -> Ve
 
 fn disk(release: Release, is_q35: bool, drive: Drive, volumes: &Volumes<'_>) -> Disk {
     let volume = match drive.source() {
-        Source::Volume(volume) => Some((volumes.own)(&volume).unwrap_or(volume)),
+        DriveSource::Volume(volume) => Some((volumes.own)(&volume).unwrap_or(volume)),
         _ => None,
     };
     let size = volume.as_ref().and_then(volumes.size).or(drive.size()).unwrap_or_default();
     let labels = volume.as_ref().map(volumes.labels).unwrap_or_default();
     let own = drive.get("serial").map(decoded);
-    // From machine version 10.0 on, Proxmox says the id itself; before, a serial takes its place.
+    // From machine version 10.0 on, Proxmox sets the device id; before that, a configured serial
+    // replaces it.
     let id = format!("drive-{}", drive.key);
     let device_id = match &own {
         Some(serial) if release == Release::V8 => serial.clone(),
@@ -50,7 +51,7 @@ fn disk(release: Release, is_q35: bool, drive: Drive, volumes: &Volumes<'_>) -> 
     disk
 }
 
-/// Proxmox keeps serials as they stand in URLs.
+/// Decodes a serial, which Proxmox stores URL-encoded.
 fn decoded(text: &str) -> String {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_those_that_proxmox_and_udev_make() {
+    fn disk_ids_match_proxmox_and_udev() {
         for (machine_type, slot, drive, link) in [
             ("q35", "scsi1", "lvm:vm-1-disk-0", "scsi-0QEMU_QEMU_HARDDISK_drive-scsi1"),
             ("q35", "scsi1", "lvm:vm-1-disk-0,serial=x", "scsi-0QEMU_QEMU_HARDDISK_drive-scsi1"),

@@ -1,4 +1,4 @@
-//! The machine that the configuration of a VM makes, for the system inside.
+//! Hardware of a VM from its configuration.
 
 use talmox_lab_pve::world::{Config, VolumeId};
 use talmox_lab_pve::{Release, Site, VolumeName, boot_order, network_cards};
@@ -7,7 +7,7 @@ use talmox_lab_talos::{Card, Hardware, PciPassed};
 use super::disk::{self, Volumes};
 use super::{volume, written};
 
-/// What the VM was started with; none if it does not run.
+/// Hardware that the VM was started with; `None` if it does not run.
 pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
     let held = site.guests.held(vmid).unwrap_or_default();
     let world = site.world();
@@ -28,7 +28,7 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
             device: device.device.clone(),
         })
     });
-    // The name of a linked clone begins with its base, which is not the guest's disk.
+    // The volume id of a linked clone starts with its base, which is not the guest's disk.
     let own = |volume: &VolumeId| {
         let kind = world.storages.get(&volume.storage)?.kind;
         let name = VolumeName::parse(kind, &volume.name).ok()?;
@@ -59,7 +59,7 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
     })
 }
 
-/// UUID and serial number.
+/// UUID and serial number from the SMBIOS settings.
 fn smbios(text: &str) -> (String, String) {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -73,7 +73,7 @@ fn smbios(text: &str) -> (String, String) {
     (field("uuid").unwrap_or_default().to_lowercase(), serial)
 }
 
-/// The network cards, named in the order of their slots.
+/// Network cards, named in the order of their slots.
 pub(super) fn cards(release: Release, config: &Config) -> Vec<Card> {
     let cards = network_cards(release, config).into_iter().enumerate();
     cards

@@ -1,4 +1,4 @@
-//! The simulated Proxmox as the hypervisor of the simulated nodes: all that the two know of each other.
+//! Adapter that makes the simulated Proxmox the hypervisor of the simulated nodes.
 
 mod disk;
 mod hardware;
@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 use serde_json::Value as Json;
 use talmox_lab_environment::fault::Action;
 use talmox_lab_pve::world::{Agent, Volume, VolumeId, World};
-use talmox_lab_pve::{GuestEvent, Moment, Site};
+use talmox_lab_pve::{GuestEvent, GuestEventKind, Site};
 use talmox_lab_talos::{
     AgentReport, DiskContent, DiskKey, Hardware, Hypervisor, PowerEvent, PowerEvents, RunningState,
     Written,
@@ -25,17 +25,19 @@ struct Events(UnboundedReceiver<GuestEvent>);
 impl PowerEvents for Events {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(u32, PowerEvent)>> {
         let next = self.0.poll_recv(context);
-        next.map(|event| event.map(|event| (event.vmid, power_event(event.moment))))
+        next.map(|event| event.map(|event| (event.vmid, power_event(event.kind))))
     }
 }
 
-fn power_event(moment: Moment) -> PowerEvent {
-    match moment {
-        Moment::Started => PowerEvent::Started,
-        Moment::Reset => PowerEvent::Reset,
-        Moment::PowerButton => PowerEvent::PowerButton,
-        Moment::Paused | Moment::Resumed | Moment::Replugged => PowerEvent::Changed,
-        Moment::Stopped => PowerEvent::Stopped,
+fn power_event(kind: GuestEventKind) -> PowerEvent {
+    match kind {
+        GuestEventKind::Started => PowerEvent::Started,
+        GuestEventKind::Reset => PowerEvent::Reset,
+        GuestEventKind::PowerButton => PowerEvent::PowerButton,
+        GuestEventKind::Paused | GuestEventKind::Resumed | GuestEventKind::Replugged => {
+            PowerEvent::Changed
+        }
+        GuestEventKind::Stopped => PowerEvent::Stopped,
     }
 }
 
@@ -70,11 +72,11 @@ impl Hypervisor for PveHypervisor {
     }
 
     fn attach(&self, vmid: u32) {
-        self.0.guests.play(vmid);
+        self.0.guests.attach_simulator(vmid);
     }
 
     fn detach(&self, vmid: u32) {
-        self.0.guests.leave(vmid);
+        self.0.guests.detach_simulator(vmid);
     }
 
     fn power_off(&self, vmid: u32) {
@@ -117,7 +119,7 @@ impl Hypervisor for PveHypervisor {
     }
 
     fn carry_out(&self, action: &Action) {
-        self.0.carry_out(action);
+        self.0.apply_fault(action);
     }
 }
 
@@ -125,7 +127,7 @@ fn volume<'w>(world: &'w World, host: &str, id: &VolumeId) -> Option<&'w Volume>
     world.storages.get(&id.storage)?.volume(host, &id.name)
 }
 
-/// What a guest wrote onto a volume. Values of a lab that was kept were checked when it started.
+/// Data that a guest wrote to a volume. The values of a saved lab were checked at its start.
 fn written(value: Option<&Json>) -> Written {
     value.and_then(|value| Written::deserialize(value).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `access`: users, tokens, groups, roles, and who may do what.
+//! Section `access`: users, tokens, groups, roles and permissions.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use talmox_yaml::Node;
 use super::section::{Read, Section, Source};
 
 pub(super) const ROOT: &str = "root@pam";
-/// The token that is there unless the scenario has tokens of its own.
+/// Token that exists unless the scenario defines tokens.
 pub(crate) const LAB_TOKEN: &str = "root@pam!lab";
 
-/// Root, and a token that may do what root's tokens may.
+/// User root with a token that has the permissions of root's tokens.
 pub(super) fn default() -> Access {
     let mut access = Access::default();
     access.users.insert(ROOT.to_owned(), user());
@@ -24,7 +24,7 @@ fn user() -> User {
     User { password: None, enabled: true, expires: 0, comment: None }
 }
 
-/// An empty secret is drawn by chance when the world is made.
+/// Token with an empty secret, which is generated when the state is created.
 fn token() -> Token {
     Token { secret: String::new(), separated: false, expires: 0, comment: None }
 }
@@ -104,7 +104,7 @@ fn read_token(source: Source<'_>, node: &Node) -> Read<(String, Token)> {
     }
     let token = Token {
         secret: section.text("secret")?.unwrap_or_default(),
-        // As in Proxmox: separated unless told otherwise.
+        // Privileges are separated by default, as in Proxmox.
         separated: section.get("privsep").is_none() || section.flag("privsep")?,
         expires: section.number("expire")?.unwrap_or_default(),
         comment: section.text("comment")?,
@@ -117,13 +117,13 @@ fn read_entry(source: Source<'_>, node: &Node, access: &Access) -> Read<AclEntry
         Section::open(source, node, "an ACL entry", &["path", "ugid", "roleid", "propagate"])?;
     let path = section.name("path")?;
     if !path.starts_with('/') {
-        return Err(section.error("path", format!("`{path}` does not begin with `/`")));
+        return Err(section.error("path", format!("`{path}` does not start with `/`")));
     }
     let role = section.name("roleid")?;
     if !access.roles.contains_key(&role) && !built_in_roles().any(|known| known == role) {
         return Err(section
             .error("roleid", format!("there is no role `{role}`"))
-            .hint("roles of your own are listed under `roles`"));
+            .hint("define custom roles under `roles`"));
     }
     let who = section.name("ugid")?;
     let (kind, is_known) = match who.strip_prefix('@') {
@@ -134,7 +134,7 @@ fn read_entry(source: Source<'_>, node: &Node, access: &Access) -> Read<AclEntry
     if !is_known {
         return Err(section
             .error("ugid", format!("there is no `{who}`"))
-            .hint(format!("whoever has rights is listed under `{kind}`")));
+            .hint(format!("define it under `{kind}`")));
     }
     Ok(AclEntry {
         path,

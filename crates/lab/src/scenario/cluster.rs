@@ -1,4 +1,4 @@
-//! What belongs to the cluster as a whole: pools, mappings, high availability, options, faults.
+//! Cluster-wide sections: pools, mappings, high availability, options and faults.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub(super) fn pools(section: &Section<'_>) -> Read<BTreeMap<String, Pool>> {
         let pool = Section::open(section.source, node, "a pool", &keys)?;
         let mut vms = std::collections::BTreeSet::new();
         for word in pool.words("vms")? {
-            let vmid = word.parse().map_err(|_| pool.error("vms", format!("`{word}` is no vmid")));
+            let vmid =
+                word.parse().map_err(|_| pool.error("vms", format!("`{word}` is not a vmid")));
             vms.insert(vmid?);
         }
         let storages = pool.words("storage")?.into_iter().collect();
@@ -80,7 +81,7 @@ pub(super) fn ha(section: &Section<'_>, release: Release) -> Read<Ha> {
     })
 }
 
-/// `datacenter.cfg`, as its text or as a mapping.
+/// Options of `datacenter.cfg`, as text or as a mapping.
 pub(super) fn datacenter(section: &Section<'_>) -> Read<BTreeMap<String, String>> {
     let Some(node) = section.get("datacenter") else { return Ok(BTreeMap::new()) };
     if node.as_map().is_some() {
@@ -107,7 +108,7 @@ pub(super) fn faults(section: &Section<'_>) -> Read<Vec<FaultSpec>> {
     Ok(faults.iter().map(spec).collect())
 }
 
-/// A tree as JSON: scalars are what YAML takes them for.
+/// Converts a tree to JSON; scalars have the type that YAML gives them.
 fn json(node: &Node) -> Json {
     match &node.value {
         Value::Seq(seq) => Json::Array(seq.items.iter().map(json).collect()),

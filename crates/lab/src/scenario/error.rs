@@ -1,14 +1,14 @@
 use std::fmt;
 
-/// A scenario file says something that the lab does not understand, and where.
+/// Error in a scenario file with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// The file, as the caller calls it.
+    /// Path of the file as the caller named it.
     pub path: String,
-    /// From 1.
+    /// Line of the error, counted from 1.
     pub line: usize,
     pub message: String,
-    /// What to do about it, where that is known.
+    /// Instruction to fix the error, if known.
     pub hint: Option<String>,
 }
 
@@ -27,23 +27,23 @@ impl ScenarioError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Hints at the known word that looks most like `word`, else names them all.
+    /// Adds a hint with the known word most similar to `word`, or else with all known words.
     #[must_use]
     pub(super) fn one_of(self, word: &str, known: &[&str]) -> Self {
         match nearest(word, known) {
             Some(near) => self.hint(format!("did you mean `{near}`?")),
-            None => self.hint(format!("known are {}", known.join(", "))),
+            None => self.hint(format!("known: {}", known.join(", "))),
         }
     }
 }
 
-/// The word that is only a slip of the pen away.
+/// Known word at a small edit distance.
 pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let (far, near) = known.iter().map(|name| (distance(word, name), *name)).min()?;
     (far <= 2 && far < word.chars().count()).then_some(near)
 }
 
-/// How many characters must be added, removed or replaced.
+/// Levenshtein distance of two words.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_of_the_pen_are_recognised() {
+    fn misspelled_words_are_recognised() {
         assert_eq!(nearest("storges", &["nodes", "storages"]), Some("storages"));
         assert_eq!(nearest("vms", &["vms", "volumes"]), Some("vms"));
         assert_eq!(nearest("firewall", &["nodes", "storages"]), None);

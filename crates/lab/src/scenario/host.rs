@@ -1,4 +1,4 @@
-//! `nodes`: the hosts, their bridges and PCI devices.
+//! Section `nodes`: hosts with their bridges and PCI devices.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn default() -> BTreeMap<String, Host> {
     BTreeMap::from([("pve".to_owned(), plain(0))])
 }
 
-/// A host as the installer leaves it, the nth of its cluster.
+/// Host as the installer leaves it, the nth of its cluster.
 fn plain(nth: usize) -> Host {
     let ip = format!("10.0.0.{}", 11 + nth % 240);
     Host {
@@ -45,7 +45,7 @@ pub(super) fn read(section: &Section<'_>) -> Read<BTreeMap<String, Host>> {
     for (nth, node) in nodes.iter().enumerate() {
         let (name, host) = read_host(section.source, node, nth)?;
         if hosts.insert(name.clone(), host).is_some() {
-            return Err(section.source.error(node.span, format!("host `{name}` is there twice")));
+            return Err(section.source.error(node.span, format!("host `{name}` is defined twice")));
         }
     }
     Ok(if hosts.is_empty() { default() } else { hosts })
@@ -117,7 +117,7 @@ fn read_device(source: Source<'_>, node: &Node) -> Read<PciDevice> {
     let section = Section::open(source, node, "a PCI device", &keys)?;
     Ok(PciDevice {
         address: section.name("address")?,
-        // A display controller: what is passed through most.
+        // Display controller, the most common device for passthrough.
         class: section.text("class")?.unwrap_or_else(|| "0x030000".to_owned()),
         vendor: section.name("vendor")?,
         device: section.name("device")?,

@@ -1,17 +1,17 @@
-//! The scenario: what the simulated cluster consists of when the lab starts.
+//! Scenario: the content of the simulated Proxmox cluster when the lab starts.
 //!
-//! A scenario is read from a file of its own (`docs/LAB.md`); the parts that the file leaves out
-//! are those of a freshly installed host. Passwords and secrets that nobody gave are drawn by chance.
+//! A scenario is a file (`docs/LAB.md`). Sections that it leaves out are those of a freshly
+//! installed host. Missing passwords and secrets are generated.
 
 mod access;
 mod cluster;
 mod error;
 mod host;
+mod initial_state;
 mod sdn;
 mod section;
 mod storage;
 mod vm;
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,13 @@ use section::{Read, Section, Source};
 use storage::VolumeSpec;
 use vm::VmSpec;
 
-/// What the lab starts with.
+/// Initial content of a lab.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub release: Release,
     cluster: Option<String>,
     hosts: BTreeMap<String, Host>,
-    /// None: as the installer of the release makes them.
+    /// Storages; `None` for those that the installer of the release creates.
     storages: Option<BTreeMap<String, Storage>>,
     volumes: Vec<VolumeSpec>,
     vms: BTreeMap<u32, VmSpec>,
@@ -42,15 +42,15 @@ pub struct Scenario {
     ha: Ha,
     sdn: Sdn,
     datacenter: BTreeMap<String, String>,
-    /// What goes wrong, as the file has it.
+    /// Faults of the scenario, not yet parsed.
     pub(crate) faults: Vec<FaultSpec>,
 }
 
-/// One entry of `faults`, not yet understood.
+/// Unparsed entry of `faults`.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultSpec {
     pub(crate) path: String,
-    /// Where it stands in the file.
+    /// Line of the entry in the scenario file.
     pub(crate) line: usize,
     pub(crate) value: Json,
 }
@@ -72,7 +72,7 @@ const KEYS: [&str; 13] = [
 ];
 
 impl Scenario {
-    /// Reads a scenario file; `path` is what messages call it.
+    /// Parses a scenario file; `path` is its name in messages.
     pub fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
         let source = Source { path, text };
         let documents =
@@ -111,7 +111,7 @@ impl Scenario {
         })
     }
 
-    /// The names of its hosts.
+    /// Names of the hosts of the scenario.
     pub fn hosts(&self) -> BTreeSet<String> {
         self.hosts.keys().cloned().collect()
     }
@@ -120,7 +120,7 @@ impl Scenario {
         self.access.tokens.contains_key(id)
     }
 
-    /// The same machines with another Proxmox VE on them.
+    /// Returns the scenario with another release of Proxmox VE.
     #[must_use]
     pub fn with_release(self, release: Release) -> Self {
         Self { release, ..self }
@@ -155,7 +155,7 @@ fn release(section: &Section<'_>) -> Read<Release> {
         Some("8.4" | "8") => Ok(Release::V8),
         Some(other) => Err(section
             .error("release", format!("the lab has no release `{other}`"))
-            .hint("known are 9.2 and 8.4")),
+            .hint("known: 9.2, 8.4")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sdn`: zones and vnets.
+//! Section `sdn`: zones and vnets.
 
 use talmox_lab_pve::world::{Sdn, Vnet, Zone};
 
@@ -26,7 +26,7 @@ pub(super) fn read(section: &Section<'_>) -> Read<Sdn> {
         let zone = vnet.name("zone")?;
         if !sdn.zones.contains_key(&zone) {
             let error = vnet.error("zone", format!("there is no zone `{zone}`"));
-            return Err(error.hint("zones are listed under `zones`"));
+            return Err(error.hint("define zones under `zones`"));
         }
         let made = Vnet {
             zone,

@@ -1,4 +1,4 @@
-//! Reading a mapping whose keys are known: every other key is an error that says where it stands.
+//! Parser of a mapping with known keys. An unknown key is an error with its position.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use talmox_yaml::{Map, Node, Resolved, Span, Value};
 
 use super::ScenarioError;
 
-/// The file that is read, for messages.
+/// Scenario file that is parsed, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'s> {
     pub(super) path: &'s str,
     pub(super) text: &'s str,
 }
 
-/// A mapping that stands for something.
+/// Mapping in a scenario whose keys are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section<'s> {
     pub(super) source: Source<'s>,
     map: &'s Map,
     span: Span,
-    /// What it stands for: `a storage`.
+    /// Noun for the mapping in messages: `a storage`.
     what: &'s str,
 }
 
@@ -41,7 +41,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The text of a scalar. A plain `true` is `1` and a plain `false` is `0`, as Proxmox writes them.
+    /// Text of a scalar. A plain `true` becomes `1` and a plain `false` becomes `0`, as in Proxmox.
     pub(super) fn text(self, node: &Node, what: &str) -> Read<String> {
         match &node.value {
             Value::Scalar(scalar) => Ok(match scalar.resolve() {
@@ -62,7 +62,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The entries of a mapping with keys of any name.
+    /// Entries of a mapping with arbitrary keys.
     pub(super) fn entries(self, node: &'s Node, what: &str) -> Read<Vec<(String, &'s Node)>> {
         let Some(map) = node.as_map() else {
             if node.is_null() {
@@ -75,14 +75,14 @@ impl<'s> Source<'s> {
         for entry in &map.entries {
             let key = self.text(&entry.key, "a key")?;
             if entries.iter().any(|(other, _)| *other == key) {
-                return Err(self.error(entry.key.span, format!("`{key}` is there twice")));
+                return Err(self.error(entry.key.span, format!("`{key}` is defined twice")));
             }
             entries.push((key, &entry.value));
         }
         Ok(entries)
     }
 
-    /// A mapping of names to values that are text.
+    /// Mapping of names to strings.
     pub(super) fn options(self, node: &'s Node, what: &str) -> Read<BTreeMap<String, String>> {
         let entries = self.entries(node, what)?;
         entries
@@ -123,7 +123,7 @@ impl<'s> Section<'s> {
         self.get(key).map(|node| self.source.text(node, &format!("`{key}`"))).transpose()
     }
 
-    /// A text that must be there.
+    /// String value of a required key.
     pub(super) fn name(&self, key: &str) -> Read<String> {
         self.text(key)?
             .filter(|name| !name.is_empty())
@@ -147,7 +147,7 @@ impl<'s> Section<'s> {
             .transpose()
     }
 
-    /// A number of bytes.
+    /// Size in bytes of a key with a unit, such as `32G`.
     pub(super) fn size(&self, key: &str) -> Read<Option<u64>> {
         self.text(key)?
             .map(|text| {
@@ -163,7 +163,7 @@ impl<'s> Section<'s> {
         self.get(key).map_or(Ok(&[]), |node| self.source.list(node, &format!("`{key}`")))
     }
 
-    /// Words, as a list or as text with commas between them.
+    /// Words from a list or from a comma-separated string.
     pub(super) fn words(&self, key: &str) -> Read<Vec<String>> {
         let Some(node) = self.get(key) else { return Ok(vec![]) };
         if node.as_seq().is_some() {
@@ -184,7 +184,7 @@ impl<'s> Section<'s> {
         self.get(key).map_or(Ok(vec![]), |node| self.source.entries(node, &format!("`{key}`")))
     }
 
-    /// Something is wrong with the value of this key.
+    /// Error about the value of a key.
     pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ScenarioError {
         let span = self.map.get(key).map_or(self.span, |node| node.span);
         self.source.error(span, message)
@@ -199,7 +199,7 @@ fn key_span(node: &Node, key: &str) -> Span {
         .map_or(node.span, |entry| entry.key.span)
 }
 
-/// `32G`, `32GiB` and `34359738368` are the same.
+/// Parses `32G`, `32GiB` or `34359738368`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
+    fn sizes_are_parsed_with_units() {
         assert_eq!(bytes("32GiB"), Some(32 << 30));
         assert_eq!(bytes("32G"), Some(32 << 30));
         assert_eq!(bytes("4 MiB"), Some(4 << 20));

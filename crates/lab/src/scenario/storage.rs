@@ -1,4 +1,4 @@
-//! `storages`, and the `volumes` on them.
+//! Sections `storages` and `volumes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};
 
-/// Room enough for those who do not care.
+/// Default size of a storage.
 const SIZE: u64 = 4 << 40;
 
-/// Options of a storage's section that the lab keeps as they are.
+/// Options of a storage that the lab stores unchanged.
 const OPTIONS: [&str; 17] = [
     "path",
     "vgname",
@@ -32,11 +32,11 @@ const OPTIONS: [&str; 17] = [
     "snapshot-as-volume-chain",
 ];
 
-/// A volume as the file describes it.
+/// Volume as described in the scenario file.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeSpec {
     pub(super) id: VolumeId,
-    /// The hosts that have it; none means that whoever uses it decides.
+    /// Hosts that have the volume; empty if the VM that uses it determines the host.
     pub(super) nodes: Vec<String>,
     pub(super) format: Option<String>,
     pub(super) size: u64,
@@ -48,7 +48,7 @@ pub(super) struct VolumeSpec {
     pub(super) executable: bool,
 }
 
-/// `local` and `local-lvm`, as the installer makes them.
+/// Storages `local` and `local-lvm`, as the installer creates them.
 pub(super) fn default(release: Release) -> BTreeMap<String, Storage> {
     use ContentType::{Backup, Images, Import, Iso, Rootdir, Vztmpl};
     let mut files = BTreeSet::from([Iso, Vztmpl, Backup]);
@@ -87,7 +87,9 @@ pub(super) fn read(
     for node in section.list("storages")? {
         let (id, storage) = read_storage(section.source, node, hosts)?;
         if storages.insert(id.clone(), storage).is_some() {
-            return Err(section.source.error(node.span, format!("storage `{id}` is there twice")));
+            return Err(section
+                .source
+                .error(node.span, format!("storage `{id}` is defined twice")));
         }
     }
     Ok(Some(storages))
@@ -154,7 +156,7 @@ fn usual_content(kind: StorageKind) -> BTreeSet<ContentType> {
     }
 }
 
-/// What a storage of this type cannot be without.
+/// Required options of a storage type, with defaults.
 fn usual_options(kind: StorageKind, id: &str) -> Vec<(&'static str, String)> {
     let text = str::to_owned;
     match kind {
@@ -230,7 +232,7 @@ pub(super) fn read_volumes(
     section.list("volumes")?.iter().map(read_one).collect()
 }
 
-/// Every one of these is a host of the scenario.
+/// Checks that all of these are hosts of the scenario.
 pub(super) fn known_hosts(
     section: &Section<'_>,
     key: &str,

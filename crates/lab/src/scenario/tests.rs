@@ -16,7 +16,7 @@ fn of(scenario: Scenario) -> World {
     scenario.into_world(&blobs, 1_000_000, &mut Chance::new(1)).unwrap()
 }
 
-fn refusal(text: &str) -> String {
+fn rejection(text: &str) -> String {
     let error = Scenario::parse("lab.yaml", text).unwrap_err();
     match &error.hint {
         Some(hint) => format!("{error} ({hint})"),
@@ -25,7 +25,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn nothing_gives_a_freshly_installed_host() {
+fn an_empty_scenario_is_a_freshly_installed_host() {
     let world = world("");
     assert_eq!(world.hosts.keys().collect::<Vec<_>>(), ["pve"]);
     assert_eq!(world.storages.keys().collect::<Vec<_>>(), ["local", "local-lvm"]);
@@ -43,7 +43,7 @@ fn nothing_gives_a_freshly_installed_host() {
 }
 
 #[test]
-fn secrets_repeat_with_the_seed() {
+fn secrets_are_reproducible_with_the_seed() {
     let secret = |seed| {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
@@ -55,7 +55,7 @@ fn secrets_repeat_with_the_seed() {
 }
 
 #[test]
-fn volumes_are_where_they_are_used() {
+fn volumes_are_on_the_host_of_their_vm() {
     let world = world(
         r#"{"nodes": ["pve1", "pve2"],
             "volumes": [
@@ -90,7 +90,7 @@ fn volumes_are_where_they_are_used() {
 }
 
 #[test]
-fn linked_clones_know_their_base() {
+fn linked_clones_refer_to_their_base() {
     let world = world(
         "{storages: [{storage: files, type: dir}],
           volumes: [{volid: 'files:9000/base-9000-disk-0.qcow2', size: 4G},
@@ -103,7 +103,7 @@ fn linked_clones_know_their_base() {
 }
 
 #[test]
-fn snapshots_of_a_vm_are_snapshots_of_its_disks() {
+fn vm_snapshots_include_its_disks() {
     let world = world(
         "{volumes: [{volid: 'local-lvm:vm-100-disk-0', size: 4G}],
           vms: [{vmid: 100, config: {parent: s1, scsi0: 'local-lvm:vm-100-disk-0,size=4G'},
@@ -116,34 +116,34 @@ fn snapshots_of_a_vm_are_snapshots_of_its_disks() {
 }
 
 #[test]
-fn errors_name_the_line_and_what_was_meant() {
+fn scenario_errors_have_a_line_and_a_hint() {
     let cases = [
         (
             "nodes: [pve]\nstorges: []",
             "lab.yaml:2: the scenario has no `storges` (did you mean `storages`?)",
         ),
-        ("release: 7.4", "lab.yaml:1: the lab has no release `7.4` (known are 9.2 and 8.4)"),
+        ("release: 7.4", "lab.yaml:1: the lab has no release `7.4` (known: 9.2, 8.4)"),
         (
             "nodes:\n  - name: pve\n    core: 4",
             "lab.yaml:3: a host has no `core` (did you mean `cores`?)",
         ),
-        ("nodes: [a, a]", "lab.yaml:1: host `a` is there twice"),
+        ("nodes: [a, a]", "lab.yaml:1: host `a` is defined twice"),
         ("vms:\n- {vmid: 100, config: {corez: 2}}", "lab.yaml:2: a VM has no option `corez`"),
         (
             "access:\n  acl:\n  - {path: /, ugid: a@pve, roleid: Boss}",
-            "lab.yaml:3: there is no role `Boss` (roles of your own are listed under `roles`)",
+            "lab.yaml:3: there is no role `Boss` (define custom roles under `roles`)",
         ),
         (
             "access:\n  acl:\n  - {path: /, ugid: a@pve, roleid: PVEAdmin}",
-            "lab.yaml:3: there is no `a@pve` (whoever has rights is listed under `users`)",
+            "lab.yaml:3: there is no `a@pve` (define it under `users`)",
         ),
         (
             "access:\n  users: [a@pve]\n  acl:\n  - {path: /, ugid: a@pve!x, roleid: PVEAdmin}",
-            "lab.yaml:4: there is no `a@pve!x` (whoever has rights is listed under `tokens`)",
+            "lab.yaml:4: there is no `a@pve!x` (define it under `tokens`)",
         ),
         (
             "access:\n  acl:\n  - {path: /, ugid: '@a', roleid: PVEAdmin}",
-            "lab.yaml:3: there is no `@a` (whoever has rights is listed under `groups`)",
+            "lab.yaml:3: there is no `@a` (define it under `groups`)",
         ),
         (
             "storages:\n- {storage: s, type: dirr}",
@@ -155,7 +155,7 @@ fn errors_name_the_line_and_what_was_meant() {
         ),
         (
             "volumes:\n- {volid: 'nfs:x', size: 1G}",
-            "lab.yaml:2: there is no storage `nfs` (known are local, local-lvm)",
+            "lab.yaml:2: there is no storage `nfs` (known: local, local-lvm)",
         ),
         ("volumes:\n- {volid: 'local:iso/x.iso'}", "lab.yaml:2: a volume needs `size` or `text`"),
         ("vms:\n- {vmid: 9}", "lab.yaml:2: a vmid is a number from 100 to 999999999"),
@@ -177,7 +177,7 @@ fn errors_name_the_line_and_what_was_meant() {
             "lab.yaml:1: `memory` is a size, not `3X` (write bytes, or a number with KiB, MiB, GiB or TiB)",
         ),
         ("nodes: {a: b}", "lab.yaml:1: `nodes` is a list, not a mapping"),
-        ("pools: [{poolid: a, poolid: b}]", "lab.yaml:1: `poolid` is there twice"),
+        ("pools: [{poolid: a, poolid: b}]", "lab.yaml:1: `poolid` is defined twice"),
         (
             "ha: {groups: {a: {nodes: pve}}}",
             "lab.yaml:1: Proxmox VE 9.2 has no HA groups (it has `rules`)",
@@ -186,14 +186,14 @@ fn errors_name_the_line_and_what_was_meant() {
         ("---\n{}\n---\n{}", "lab.yaml:4: a scenario is one document, not several"),
     ];
     for (text, expected) in cases {
-        let found = refusal(text);
+        let found = rejection(text);
         assert!(found.starts_with(expected), "{text}\n  {found}\n  {expected}");
         assert!(expected.ends_with(": ") || found.len() == expected.len(), "{found}");
     }
 }
 
 #[test]
-fn the_sample_of_the_documentation_is_a_scenario() {
+fn the_documented_sample_scenario_is_valid() {
     let text = include_str!("../../../../docs/LAB.md");
     let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/LAB.md", sample).unwrap();
@@ -209,7 +209,7 @@ fn the_sample_of_the_documentation_is_a_scenario() {
     assert!(run.held_drives.contains("scsi0"));
     assert_eq!(world.access.acl.len(), 2);
     assert!(world.access.groups["admins"].contains("ops@pve"));
-    // Every key of the scenario is in the sample.
+    // The sample must contain every key of the scenario.
     for key in KEYS {
         assert!(sample.lines().any(|line| line.starts_with(&format!("{key}:"))), "{key}");
     }

@@ -1,4 +1,4 @@
-//! `vms`: virtual machines that are there when the lab starts.
+//! Section `vms`: VMs that exist when the lab starts.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub(super) fn read(
     for node in section.list("vms")? {
         let (vmid, spec) = read_vm(section.source, node, hosts)?;
         if vms.insert(vmid, spec).is_some() {
-            return Err(section.source.error(node.span, format!("VM {vmid} is there twice")));
+            return Err(section.source.error(node.span, format!("VM {vmid} is defined twice")));
         }
     }
     Ok(vms)
@@ -69,7 +69,8 @@ fn read_vm(source: Source<'_>, node: &Node, hosts: &BTreeMap<String, Host>) -> R
     Ok((vmid, VmSpec { vm, running }))
 }
 
-/// `delete` lists what is to go; a `!` in front says that its volume goes too.
+/// Splits off the pending deletions. `delete` lists the options; a `!` prefix also deletes the
+/// volume.
 fn pending(mut options: Config) -> (Config, BTreeMap<String, PendingDelete>) {
     let delete = options.remove("delete").unwrap_or_default();
     let words = delete.split([',', ';', ' ']).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! What a client sees of a cluster that is alive: what lags, what is half made, what is elsewhere.
+//! Tests of delayed updates, partly created VMs, moved VMs and hosts that are down.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use talmox_pve::client::{Client, FileSource};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::{Drive, Net};
 
-use crate::rig::{PATIENCE, RELEASES, Rig, TALMOX, id, of, vm, vmid, yard};
+use crate::rig::{RELEASES, Rig, TALMOX, TIMEOUT, id, of, test_scenario, vm, vmid};
 
 async fn guest(client: &Client, number: u32) -> Option<cluster::Guest> {
     let all = client.send(&cluster::resources()).await.unwrap().guests;
@@ -20,15 +20,15 @@ async fn guest(client: &Client, number: u32) -> Option<cluster::Guest> {
 }
 
 #[tokio::test]
-async fn the_list_of_everything_lags_behind() {
-    let slowly = Settings { speed: 20.0, profile: Profile::Instant, ..yard("9.2") };
+async fn cluster_resources_are_updated_with_a_delay() {
+    let slowly = Settings { speed: 20.0, profile: Profile::Instant, ..test_scenario("9.2") };
     let rig = Rig::start(slowly);
     let client = rig.admin();
-    // Right after a look of the status daemon there is the most time until the next.
+    // Right after an update of pvestatd, the time until the next one is longest.
     while guest(&client, 101).await.unwrap().name.is_none() {}
     let options = VmOptions::new().name("new").cores(2);
-    client.run(&qemu::create(&vm(300), None, &options), PATIENCE).await.unwrap();
-    client.run(&qemu::start(&vm(101)), PATIENCE).await.unwrap();
+    client.run(&qemu::create(&vm(300), None, &options), TIMEOUT).await.unwrap();
+    client.run(&qemu::start(&vm(101)), TIMEOUT).await.unwrap();
     let new = guest(&client, 300).await.unwrap();
     assert_eq!((new.name, new.status.as_str()), (None, "unknown"));
     assert_eq!(guest(&client, 101).await.unwrap().status, "stopped");
@@ -39,19 +39,19 @@ async fn the_list_of_everything_lags_behind() {
     assert_eq!(guest(&client, 101).await.unwrap().status, "running");
 }
 
-/// Tasks of this kind take so much longer that one can look at them.
-fn dwell(rig: &Rig, kind: &str) {
+/// Makes tasks of this type take long enough to be observed.
+fn delay_tasks(rig: &Rig, kind: &str) {
     let when = When { task: Some(kind.to_owned()), ..When::default() };
     rig.lab.faults().add(Fault::new(when, Action::Delay(Duration::from_mins(30))));
 }
 
 #[tokio::test]
-async fn a_vm_that_is_being_made_belongs_to_nobody() {
+async fn a_vm_that_is_being_created_is_in_no_pool() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let (admin, talmox) = (rig.admin(), rig.token(TALMOX));
         let new = vm(300);
-        dwell(&rig, "qmcreate");
+        delay_tasks(&rig, "qmcreate");
         let disk = Drive::import(&id("local-lvm"), &id("local:import/talos.qcow2"));
         let options = VmOptions::new().name("cp-1").drive(&id("scsi0"), &disk);
         let create = qemu::create(&new, Some(&id("talos")), &options);
@@ -64,16 +64,16 @@ async fn a_vm_that_is_being_made_belongs_to_nobody() {
         let forbidden = talmox.send(&qemu::config(&new)).await.unwrap_err();
         assert!(forbidden.is_permission(), "{forbidden:?}");
         assert_eq!(guest(&talmox, 300).await, None);
-        // The one who makes it holds its lock file.
+        // The creating task holds the lock file.
         let again = talmox.start(&create).await.unwrap_err();
         assert!(again.is_locked(), "{again:?}");
         assert!(talmox.send(&cluster::is_free(vmid(300))).await.unwrap_err().is_already_exists());
-        // The task is the way to find it.
+        // The task list shows the VM.
         let filter = task::Filter { vmid: Some(vmid(300)), ..task::Filter::default() };
         let tasks = talmox.send(&task::list(&new.node, &filter)).await.unwrap();
         assert_eq!((tasks.len(), &tasks[0].upid), (1, &running.upid));
         assert_eq!(tasks[0].state, TaskState::Running);
-        talmox.finish(running, PATIENCE * 2).await.unwrap();
+        talmox.finish(running, TIMEOUT * 2).await.unwrap();
         assert_eq!(talmox.send(&qemu::config(&new)).await.unwrap().name(), Some("cp-1"));
         let again = talmox.start(&create).await.unwrap_err();
         assert!(again.is_already_exists(), "{again:?}");
@@ -81,11 +81,11 @@ async fn a_vm_that_is_being_made_belongs_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_clone_wears_a_placeholder_at_first() {
+async fn a_clone_starts_with_a_placeholder_config() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
-        dwell(&rig, "qmclone");
+        delay_tasks(&rig, "qmclone");
         let clone = qemu::CloneVm {
             newid: vmid(300),
             name: "cp-1".to_owned(),
@@ -101,16 +101,16 @@ async fn a_clone_wears_a_placeholder_at_first() {
         assert_eq!(config.description().trim(), "qmclone temporary file");
         assert_eq!((config.name(), config.get("scsi0")), (None, None));
         assert_eq!(client.send(&pool::get(&id("talos"))).await.unwrap().guests, []);
-        let locked = client.run(&qemu::delete(&vm(300), true), PATIENCE).await.unwrap_err();
+        let locked = client.run(&qemu::delete(&vm(300), true), TIMEOUT).await.unwrap_err();
         assert!(locked.is_locked(), "{locked:?}");
-        client.finish(running, PATIENCE * 2).await.unwrap();
+        client.finish(running, TIMEOUT * 2).await.unwrap();
         let config = client.send(&qemu::config(&vm(300))).await.unwrap();
         assert_eq!((config.description(), config.lock()), ("mine", None));
         assert_eq!(client.send(&pool::get(&id("talos"))).await.unwrap().guests, [vmid(300)]);
     }
 }
 
-const CARED_FOR: &str = "
+const HA_SCENARIO: &str = "
 nodes: [pve1, pve2, pve3]
 storages: [{storage: nas, type: nfs, server: 10.0.0.5, export: /x, content: images}]
 volumes: [{volid: 'nas:104/vm-104-disk-0.raw', size: 8GiB}]
@@ -124,8 +124,8 @@ ha: {resources: {'vm:104': {state: started}}}
 ";
 
 #[tokio::test]
-async fn a_vm_that_was_moved_is_found_again() {
-    let rig = Rig::start(of(CARED_FOR));
+async fn a_migrated_vm_is_found_on_its_new_host() {
+    let rig = Rig::start(of(HA_SCENARIO));
     let client = rig.admin();
     assert!(client.send(&qemu::current(&vm(104))).await.unwrap().ha_managed);
     let down = Action::Down { host: "pve2".to_owned(), lasts: None };
@@ -145,7 +145,7 @@ async fn a_vm_that_was_moved_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_down_hides_only_itself() {
+async fn a_host_that_is_down_does_not_affect_other_hosts() {
     for release in RELEASES {
         let rig = Rig::start(of(&format!(
             "release: '{release}'
@@ -169,8 +169,8 @@ access: {{tokens: [{{tokenid: 'root@pam!lab', secret: 00000000-1111-4222-8333-44
 }
 
 #[tokio::test]
-async fn a_shutdown_keeps_others_out_until_it_is_done() {
-    let slowly = Settings { speed: 50.0, profile: Profile::Slow, ..yard("9.2") };
+async fn a_shutdown_locks_the_vm_until_it_ends() {
+    let slowly = Settings { speed: 50.0, profile: Profile::Slow, ..test_scenario("9.2") };
     let rig = Rig::start(slowly);
     let client = rig.admin();
     let shutdown = qemu::shutdown(&vm(102), Duration::from_mins(5), false);
@@ -180,15 +180,15 @@ async fn a_shutdown_keeps_others_out_until_it_is_done() {
     let locked = client.send(&set).await.unwrap_err();
     assert!(locked.is_locked() && locked.is_retryable(), "{locked:?}");
     assert!(locked.to_string().contains("lock-102.conf' - got timeout"), "{locked}");
-    client.finish(running, PATIENCE).await.unwrap();
+    client.finish(running, TIMEOUT).await.unwrap();
     client.send(&set).await.unwrap();
     assert!(!client.send(&qemu::current(&vm(102))).await.unwrap().running);
 }
 
 #[tokio::test]
-async fn nine_bytes_are_no_image() {
+async fn a_file_of_nine_bytes_is_not_an_image() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let here = Vm::new(&id("pve1"), vmid(300));
         for (name, is_image) in [("nine.raw", true), ("nine.qcow2", false)] {
@@ -201,14 +201,14 @@ async fn nine_bytes_are_no_image() {
             };
             let file = FileSource::new(&b"9 bytes.."[..], 9);
             let running = client.upload(&upload, file).await.unwrap();
-            let stored = client.finish(running, PATIENCE).await;
+            let stored = client.finish(running, TIMEOUT).await;
             assert_eq!(stored.is_ok(), is_image, "{stored:?}");
             let disk = Drive::import(&id("local-lvm"), &upload.volume().unwrap());
             let options = VmOptions::new().drive(&id("scsi0"), &disk);
-            let made = client.run(&qemu::create(&here, None, &options), PATIENCE).await;
+            let made = client.run(&qemu::create(&here, None, &options), TIMEOUT).await;
             assert_eq!(made.is_ok(), is_image, "{made:?}");
             if is_image {
-                client.run(&qemu::delete(&here, true), PATIENCE).await.unwrap();
+                client.run(&qemu::delete(&here, true), TIMEOUT).await.unwrap();
             }
         }
         assert!(client.send(&qemu::config(&here)).await.unwrap_err().is_vm_missing());
@@ -216,18 +216,18 @@ async fn nine_bytes_are_no_image() {
 }
 
 #[tokio::test]
-async fn a_storage_takes_no_more_than_it_holds() {
+async fn a_full_storage_rejects_new_volumes() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let thick = id("thick");
         let with = |gib| VmOptions::new().drive(&id("scsi0"), &Drive::new(&thick, gib));
-        client.run(&qemu::create(&vm(300), None, &with(400)), PATIENCE).await.unwrap();
-        let full = client.run(&qemu::create(&vm(301), None, &with(101)), PATIENCE).await;
+        client.run(&qemu::create(&vm(300), None, &with(400)), TIMEOUT).await.unwrap();
+        let full = client.run(&qemu::create(&vm(301), None, &with(101)), TIMEOUT).await;
         let full = full.unwrap_err();
         assert!(!full.is_retryable() && full.to_string().contains("insufficient"), "{full}");
         assert!(client.send(&qemu::config(&vm(301))).await.unwrap_err().is_vm_missing());
-        client.run(&qemu::create(&vm(301), None, &with(100)), PATIENCE).await.unwrap();
+        client.run(&qemu::create(&vm(301), None, &with(100)), TIMEOUT).await.unwrap();
         let status = client.send(&storage::status(&id("pve2"), &thick)).await.unwrap();
         assert_eq!(status.avail, Some(0));
         let elsewhere = client.send(&storage::status(&id("pve1"), &thick)).await.unwrap();
@@ -235,17 +235,17 @@ async fn a_storage_takes_no_more_than_it_holds() {
     }
 }
 
-/// What chance decides: an address, a number, and how long a start takes in seconds.
+/// Random values of a lab: a MAC address, a UUID, and the duration of a start in seconds.
 async fn drawn(seed: u64) -> (String, String, u64) {
-    let slowly = Settings { seed, speed: 20.0, profile: Profile::Slow, ..yard("9.2") };
+    let slowly = Settings { seed, speed: 20.0, profile: Profile::Slow, ..test_scenario("9.2") };
     let rig = Rig::start(slowly);
     let client = rig.admin();
     let mut net = Net::virtio(id("BC:24:11:00:00:01"), &id("vmbr0"));
     net.mac = None;
     let options = VmOptions::new().net(0, &net);
-    client.run(&qemu::create(&vm(300), None, &options), PATIENCE).await.unwrap();
+    client.run(&qemu::create(&vm(300), None, &options), TIMEOUT).await.unwrap();
     let config = client.send(&qemu::config(&vm(300))).await.unwrap();
-    let done = client.run(&qemu::start(&vm(300)), PATIENCE).await.unwrap();
+    let done = client.run(&qemu::start(&vm(300)), TIMEOUT).await.unwrap();
     let filter = task::Filter { kind: Some("qmstart".to_owned()), ..task::Filter::default() };
     let tasks = client.send(&task::list(&id("pve2"), &filter)).await.unwrap();
     let took = tasks[0].ended.unwrap() - done.upid.started();
@@ -254,7 +254,7 @@ async fn drawn(seed: u64) -> (String, String, u64) {
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_chances() {
+async fn the_same_seed_gives_the_same_random_values() {
     let (first, again, other) = tokio::join!(drawn(7), drawn(7), drawn(8));
     assert_eq!((&first.0, &first.1), (&again.0, &again.1));
     assert!(first.2.abs_diff(again.2) <= 2, "{} and {} seconds", first.2, again.2);

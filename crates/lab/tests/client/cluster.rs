@@ -1,4 +1,4 @@
-//! What the client reads and changes beside VMs, each once, on both releases.
+//! Tests of all client operations except those on VMs, on both releases.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use talmox_pve::api::{access, cluster, ha, mapping, node, pool, storage, task};
 use talmox_pve::client::FileSource;
 use talmox_pve::id::StorageId;
 
-use crate::rig::{PATIENCE, RELEASES, Rig, TALMOX, id, vmid, yard};
+use crate::rig::{RELEASES, Rig, TALMOX, TIMEOUT, id, test_scenario, vmid};
 use crate::server;
 
 const GIB: u64 = 1 << 30;
@@ -17,7 +17,7 @@ const GIB: u64 = 1 << 30;
 #[tokio::test]
 async fn the_cluster_is_read() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let version = client.send(&cluster::version()).await.unwrap();
         let (major, minor) = release.split_once('.').unwrap();
@@ -61,9 +61,9 @@ async fn the_cluster_is_read() {
 }
 
 #[tokio::test]
-async fn everything_is_listed_at_once() {
+async fn cluster_resources_are_listed_in_one_request() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let found = loop {
             let found = client.send(&cluster::resources()).await.unwrap();
@@ -82,16 +82,16 @@ async fn everything_is_listed_at_once() {
         );
         assert_eq!((guest(102).max_cpu, guest(102).max_memory), (Some(2), Some(2 * GIB)));
         assert_eq!(found.hosts.len(), 2);
-        // The shared one is seen by both hosts.
+        // The shared storage is reported by both hosts.
         let nas: Vec<_> = found.storages.iter().filter(|s| s.storage.as_str() == "nas").collect();
         assert!(nas.len() == 2 && nas.iter().all(|storage| storage.shared));
     }
 }
 
 #[tokio::test]
-async fn rights_are_read_as_they_are_given() {
+async fn permissions_are_read() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let rights = rig.token(TALMOX).send(&access::permissions()).await.unwrap();
         assert!(rights.allows("/pool/talos", "VM.Allocate"));
         assert!(rights.allows("/storage/local", "Datastore.AllocateTemplate"));
@@ -107,7 +107,7 @@ async fn storages_and_files() {
     for release in RELEASES {
         let files = server::files(b"0123456789abcdef");
         let reach = BTreeMap::from([("factory.example:80".to_owned(), files)]);
-        let rig = Rig::start(Settings { reach, ..yard(release) });
+        let rig = Rig::start(Settings { reach, ..test_scenario(release) });
         let client = rig.admin();
         let node = id("pve2");
         let (local, thick): (StorageId, StorageId) = (id("local"), id("thick"));
@@ -132,12 +132,12 @@ async fn storages_and_files() {
         let volumes = client.send(&content).await.unwrap();
         assert_eq!((volumes.len(), &volumes[0].volid), (1, &disk));
         assert_eq!((volumes[0].size, volumes[0].vmid), (Some(GIB), Some(vmid(309))));
-        client.run(&storage::delete(&node, &disk), PATIENCE).await.unwrap();
-        let again = client.run(&storage::delete(&node, &disk), PATIENCE).await.unwrap_err();
+        client.run(&storage::delete(&node, &disk), TIMEOUT).await.unwrap();
+        let again = client.run(&storage::delete(&node, &disk), TIMEOUT).await.unwrap_err();
         assert!(again.to_string().contains("Failed to find logical volume"), "{again}");
         let file = id("local:import/old.raw");
         for _ in 0..2 {
-            client.run(&storage::delete(&node, &file), PATIENCE).await.unwrap();
+            client.run(&storage::delete(&node, &file), TIMEOUT).await.unwrap();
         }
         assert_eq!(client.send(&content).await.unwrap(), []);
 
@@ -154,11 +154,11 @@ async fn storages_and_files() {
             verify_certificates: true,
         };
         for _ in 0..2 {
-            let done = client.run(&storage::download(&node, &local, &download), PATIENCE).await;
+            let done = client.run(&storage::download(&node, &local, &download), TIMEOUT).await;
             assert_eq!(done.unwrap().warnings, 0);
         }
         let without = Download { checksum: None, ..download };
-        let again = client.run(&storage::download(&node, &local, &without), PATIENCE).await;
+        let again = client.run(&storage::download(&node, &local, &without), TIMEOUT).await;
         assert!(again.unwrap_err().is_already_exists());
         let imports = storage::content(&node, &local, Some(Content::Import), None);
         let volumes = client.send(&imports).await.unwrap();
@@ -181,14 +181,14 @@ async fn upload(client: &Client) {
     let good = upload(value);
     let running = client.upload(&good, FileSource::new(bytes, 16)).await.unwrap();
     assert_eq!((running.upid.kind(), running.upid.node().as_str()), ("imgcopy", "pve1"));
-    client.finish(running, PATIENCE).await.unwrap();
+    client.finish(running, TIMEOUT).await.unwrap();
     let imports = storage::content(&good.node, &good.storage, Some(Content::Import), None);
     let volumes = client.send(&imports).await.unwrap();
     let up = volumes.iter().find(|volume| volume.volid == good.volume().unwrap()).unwrap();
     assert_eq!(up.size, Some(16));
     let running = client.upload(&upload("0".repeat(64)), FileSource::new(bytes, 16)).await;
     let failed = match running {
-        Ok(running) => client.finish(running, PATIENCE).await.unwrap_err(),
+        Ok(running) => client.finish(running, TIMEOUT).await.unwrap_err(),
         Err(error) => error,
     };
     assert!(failed.to_string().contains("checksum"), "{failed}");
@@ -197,7 +197,7 @@ async fn upload(client: &Client) {
 #[tokio::test]
 async fn pools_and_mappings() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let ids: Vec<String> =
             client.send(&pool::list()).await.unwrap().iter().map(|p| p.id.to_string()).collect();
@@ -205,8 +205,8 @@ async fn pools_and_mappings() {
         let fresh = id("fresh");
         client.send(&pool::create(&fresh, Some("new"))).await.unwrap();
         let members = pool::Members { guests: vec![vmid(101)], storages: vec![id("tank")] };
-        let refused = client.send(&pool::add(&fresh, &members, false)).await.unwrap_err();
-        assert_eq!(refused.status(), Some(500), "it is in another pool: {refused:?}");
+        let rejected = client.send(&pool::add(&fresh, &members, false)).await.unwrap_err();
+        assert_eq!(rejected.status(), Some(500), "it is in another pool: {rejected:?}");
         client.send(&pool::add(&fresh, &members, true)).await.unwrap();
         let found = client.send(&pool::get(&fresh)).await.unwrap();
         assert_eq!(found.comment.as_deref(), Some("new"));
@@ -239,7 +239,7 @@ async fn pools_and_mappings() {
 #[tokio::test]
 async fn high_availability() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let care = |restarts| ha::Care {
             state: Some("ignored".to_owned()),
@@ -300,10 +300,10 @@ async fn rules(client: &Client) {
 #[tokio::test]
 async fn tasks_are_found_read_and_stopped() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let volume = id("local:import/old.raw");
-        let done = client.run(&storage::delete(&id("pve2"), &volume), PATIENCE).await.unwrap();
+        let done = client.run(&storage::delete(&id("pve2"), &volume), TIMEOUT).await.unwrap();
         let state = client.send(&task::status(&done.upid)).await.unwrap();
         assert_eq!(state, task::TaskState::Done { warnings: 0 });
         let log = client.send(&task::log(&done.upid, 0, 50)).await.unwrap();
@@ -314,9 +314,9 @@ async fn tasks_are_found_read_and_stopped() {
         let found = client.send(&task::list(&id("pve2"), &filter)).await.unwrap();
         assert_eq!((found.len(), &found[0].upid), (1, &done.upid));
         assert!(found[0].ended.is_some());
-        assert_eq!(client.wait(&done.upid, PATIENCE).await.unwrap(), done);
+        assert_eq!(client.wait(&done.upid, TIMEOUT).await.unwrap(), done);
         let unknown = id("UPID:pve2:0001A2B3:1234ABCD:65F0C0DE:qmstart:300:root@pam:");
-        let lost = client.wait(&unknown, PATIENCE).await.unwrap_err();
+        let lost = client.wait(&unknown, TIMEOUT).await.unwrap_err();
         assert!(lost.to_string().contains("may or may not"), "{lost:?}");
     }
 }

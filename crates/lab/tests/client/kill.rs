@@ -1,4 +1,4 @@
-//! A lab that is killed, and what it is like when it comes back.
+//! Test of a lab that is killed and restarted.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::Drive;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::rig::{PATIENCE, Rig, id, vm, vmid, yard};
+use crate::rig::{Rig, TIMEOUT, id, test_scenario, vm, vmid};
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 #[test]
-fn what_was_being_made_stays_half_made() {
+fn a_vm_created_during_a_kill_stays_locked() {
     let folder = tempfile::tempdir().unwrap();
     let state = || Some(folder.path().to_owned());
     let killed = runtime();
     let before = killed.block_on(async {
-        let rig = Rig::start(Settings { state: state(), ..yard("9.2") });
+        let rig = Rig::start(Settings { state: state(), ..test_scenario("9.2") });
         let client = rig.admin();
         let change = VmChange { set: VmOptions::new().description("kept"), ..VmChange::default() };
         client.send(&qemu::set_config(&vm(101), &change)).await.unwrap();
@@ -37,11 +37,11 @@ fn what_was_being_made_stays_half_made() {
         }
         listed
     });
-    // As a kill does: nothing more is saved, nothing is ended in good order.
+    // Like a kill: the lab saves nothing and ends no task.
     killed.shutdown_timeout(Duration::from_secs(30));
 
     runtime().block_on(async {
-        let rig = Rig::start(Settings { state: state(), ..yard("9.2") });
+        let rig = Rig::start(Settings { state: state(), ..test_scenario("9.2") });
         let client = rig.admin();
         let listed = client.send(&qemu::list(&id("pve2"))).await.unwrap();
         let numbers = |list: &[qemu::VmEntry]| list.iter().map(|vm| vm.vmid).collect::<Vec<_>>();
@@ -52,14 +52,14 @@ fn what_was_being_made_stays_half_made() {
         assert_eq!((half.lock(), half.name()), (Some("create"), None));
         let filter = task::Filter { vmid: Some(vmid(300)), ..task::Filter::default() };
         let tasks = client.send(&task::list(&id("pve2"), &filter)).await.unwrap();
-        // Its task is still known, which broke off without a last word.
+        // The aborted task is still listed without an exit status.
         let broken_off = tasks.iter().filter(|task| task.state == task::TaskState::Undecided);
         assert_eq!((broken_off.count(), tasks.len()), (1, 1), "{tasks:?}");
-        // No token gets rid of it.
-        let locked = client.run(&qemu::delete(&vm(300), true), PATIENCE).await.unwrap_err();
+        // No token can delete the VM.
+        let locked = client.run(&qemu::delete(&vm(300), true), TIMEOUT).await.unwrap_err();
         assert!(locked.is_locked(), "{locked:?}");
         let unlock = VmChange { delete: vec!["lock".to_owned()], ..VmChange::default() };
-        let refused = client.send(&qemu::set_config(&vm(300), &unlock)).await.unwrap_err();
-        assert!(refused.is_permission(), "{refused:?}");
+        let rejected = client.send(&qemu::set_config(&vm(300), &unlock)).await.unwrap_err();
+        assert!(rejected.is_permission(), "{rejected:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! What the client does with VMs, each once, on both releases.
+//! Tests of all client operations on VMs, on both releases.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use talmox_pve::config::{PendingChange, VmChange, VmConfig, VmOptions, drift};
 use talmox_pve::id::StorageId;
 use talmox_pve::property::{BootOrder, Drive, GIB, IpConfig, Net, Smbios, Tags};
 
-use crate::rig::{PATIENCE, RELEASES, Rig, id, vm, vmid};
+use crate::rig::{RELEASES, Rig, TIMEOUT, id, vm, vmid};
 
 async fn config(client: &Client, vm: &Vm) -> VmConfig {
     client.send(&qemu::config(vm)).await.unwrap()
@@ -20,9 +20,9 @@ fn set(options: VmOptions) -> VmChange {
 }
 
 #[tokio::test]
-async fn made_changed_and_destroyed() {
+async fn a_vm_is_created_changed_and_deleted() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let (new, lvm): (Vm, StorageId) = (vm(300), id("local-lvm"));
         let uuid = "01234567-89ab-4def-8123-456789abcdef";
@@ -39,9 +39,9 @@ async fn made_changed_and_destroyed() {
             .description("made by hand")
             .onboot(true);
         let create = qemu::create(&new, None, &wanted);
-        let done = client.run(&create, PATIENCE).await.unwrap();
+        let done = client.run(&create, TIMEOUT).await.unwrap();
         assert_eq!((done.upid.kind(), done.upid.id()), ("qmcreate", "300"));
-        let again = client.run(&create, PATIENCE).await.unwrap_err();
+        let again = client.run(&create, TIMEOUT).await.unwrap_err();
         assert!(again.is_already_exists(), "{again:?}");
 
         let found = config(&client, &new).await;
@@ -51,8 +51,8 @@ async fn made_changed_and_destroyed() {
         assert_eq!(found.cloudinit().unwrap().0.as_str(), "ide2");
 
         let resize = qemu::resize(&new, &id("scsi0"), 40, found.digest().as_ref());
-        client.run(&resize, PATIENCE).await.unwrap();
-        let stale = client.run(&resize, PATIENCE).await.unwrap_err();
+        client.run(&resize, TIMEOUT).await.unwrap();
+        let stale = client.run(&resize, TIMEOUT).await.unwrap_err();
         assert!(stale.is_digest_mismatch(), "{stale:?}");
         let found = config(&client, &new).await;
         assert_eq!(found.drive(&id("scsi0")).unwrap().size(), Some(40 * GIB));
@@ -65,7 +65,7 @@ async fn made_changed_and_destroyed() {
             client.send(&qemu::set_config(&new, &change)).await.unwrap_err().is_digest_mismatch()
         );
         let described = set(VmOptions::new().description("twice"));
-        client.run(&qemu::start_config(&new, &described), PATIENCE).await.unwrap();
+        client.run(&qemu::start_config(&new, &described), TIMEOUT).await.unwrap();
         client.send(&qemu::regenerate_cloudinit(&new)).await.unwrap();
         let found = config(&client, &new).await;
         assert_eq!((found.tags(), found.get("cores")), (tags.clone(), Some("6")));
@@ -75,16 +75,16 @@ async fn made_changed_and_destroyed() {
         assert_eq!((entry.name.as_deref(), entry.running), (Some("cp-1"), false));
         assert_eq!(entry.tags, tags);
 
-        client.run(&qemu::delete(&new, true), PATIENCE).await.unwrap();
+        client.run(&qemu::delete(&new, true), TIMEOUT).await.unwrap();
         let gone = client.send(&qemu::config(&new)).await.unwrap_err();
         assert!(gone.is_vm_missing() && gone.is_not_found(), "{gone:?}");
     }
 }
 
 #[tokio::test]
-async fn changes_to_a_running_vm_wait() {
+async fn changes_to_a_running_vm_are_pending() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let running = vm(102);
         client.send(&qemu::set_config(&running, &set(VmOptions::new().cores(8)))).await.unwrap();
@@ -105,39 +105,39 @@ async fn changes_to_a_running_vm_wait() {
 }
 
 #[tokio::test]
-async fn power_goes_on_and_off() {
+async fn vms_are_started_stopped_and_reset() {
     let minute = Duration::from_mins(1);
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let web = vm(101);
         let status = async || client.send(&qemu::current(&web)).await.unwrap();
         assert!(!status().await.running);
-        client.run(&qemu::start(&web), PATIENCE).await.unwrap();
+        client.run(&qemu::start(&web), TIMEOUT).await.unwrap();
         let running = status().await;
         assert!(running.running && !running.template && !running.ha_managed);
         assert_eq!((running.name.as_deref(), running.max_memory), (Some("web"), Some(2 * GIB)));
-        let again = client.run(&qemu::start(&web), PATIENCE).await.unwrap_err();
+        let again = client.run(&qemu::start(&web), TIMEOUT).await.unwrap_err();
         assert!(again.to_string().contains("already running"), "{again}");
-        client.run(&qemu::suspend(&web, false), PATIENCE).await.unwrap();
+        client.run(&qemu::suspend(&web, false), TIMEOUT).await.unwrap();
         assert_eq!(status().await.qmp_status.as_deref(), Some("paused"));
-        client.run(&qemu::resume(&web), PATIENCE).await.unwrap();
+        client.run(&qemu::resume(&web), TIMEOUT).await.unwrap();
         assert_eq!(status().await.qmp_status.as_deref(), Some("running"));
-        client.run(&qemu::reset(&web), PATIENCE).await.unwrap();
-        client.run(&qemu::reboot(&web, minute), PATIENCE).await.unwrap();
+        client.run(&qemu::reset(&web), TIMEOUT).await.unwrap();
+        client.run(&qemu::reboot(&web, minute), TIMEOUT).await.unwrap();
         while !status().await.running {
             rig.lab.clock().sleep(Duration::from_secs(1)).await;
         }
-        client.run(&qemu::shutdown(&web, minute, true), PATIENCE).await.unwrap();
+        client.run(&qemu::shutdown(&web, minute, true), TIMEOUT).await.unwrap();
         assert!(!status().await.running);
-        client.run(&qemu::stop(&web, true), PATIENCE).await.unwrap();
+        client.run(&qemu::stop(&web, true), TIMEOUT).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn the_agent_tells_addresses() {
+async fn the_guest_agent_reports_addresses() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         client.send(&qemu::agent_ping(&vm(102))).await.unwrap();
         let found = client.send(&qemu::agent_interfaces(&vm(102))).await.unwrap().0;
@@ -151,9 +151,9 @@ async fn the_agent_tells_addresses() {
 }
 
 #[tokio::test]
-async fn disks_come_move_and_go() {
+async fn disks_are_added_moved_and_deleted() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let (web, lvm, tank): (Vm, StorageId, StorageId) = (vm(101), id("local-lvm"), id("tank"));
         let moved = qemu::MoveDisk {
@@ -163,7 +163,7 @@ async fn disks_come_move_and_go() {
             delete: true,
             digest: config(&client, &web).await.digest(),
         };
-        client.run(&qemu::move_disk(&web, &moved), PATIENCE).await.unwrap();
+        client.run(&qemu::move_disk(&web, &moved), TIMEOUT).await.unwrap();
         let found = config(&client, &web).await;
         assert_eq!(found.drive(&id("scsi0")).unwrap().storage(), Some(&tank));
         assert_eq!(found.get("unused0"), None);
@@ -179,14 +179,14 @@ async fn disks_come_move_and_go() {
 }
 
 #[tokio::test]
-async fn templates_and_their_copies() {
+async fn templates_are_cloned() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let web = vm(101);
-        client.run(&qemu::make_template(&web), PATIENCE).await.unwrap();
+        client.run(&qemu::make_template(&web), TIMEOUT).await.unwrap();
         assert!(config(&client, &web).await.is_template());
-        let again = client.run(&qemu::make_template(&web), PATIENCE).await.unwrap_err();
+        let again = client.run(&qemu::make_template(&web), TIMEOUT).await.unwrap_err();
         assert_eq!(again.status(), Some(500), "{again:?}");
         for (number, full) in [(301, true), (302, false)] {
             let clone = qemu::CloneVm {
@@ -198,7 +198,7 @@ async fn templates_and_their_copies() {
                 storage: full.then(|| id("tank")),
                 target: None,
             };
-            client.run(&qemu::clone(&web, &clone), PATIENCE).await.unwrap();
+            client.run(&qemu::clone(&web, &clone), TIMEOUT).await.unwrap();
             let found = config(&client, &vm(number)).await;
             assert_eq!(found.name(), Some(clone.name.as_str()));
             assert_eq!(found.description(), "stage=clone");
@@ -213,15 +213,15 @@ async fn templates_and_their_copies() {
 }
 
 #[tokio::test]
-async fn snapshots_bring_back_what_was() {
+async fn snapshots_are_rolled_back() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let web = vm(101);
         let name = id("clean");
         let take = qemu::create_snapshot(&web, &name, Some("as new"), false);
-        client.run(&take, PATIENCE).await.unwrap();
-        assert!(client.run(&take, PATIENCE).await.unwrap_err().is_already_exists());
+        client.run(&take, TIMEOUT).await.unwrap();
+        assert!(client.run(&take, TIMEOUT).await.unwrap_err().is_already_exists());
         client.send(&qemu::set_config(&web, &set(VmOptions::new().cores(7)))).await.unwrap();
         let found = client.send(&qemu::snapshots(&web)).await.unwrap();
         let names: Vec<_> = found.iter().map(|snapshot| snapshot.name.as_str()).collect();
@@ -229,17 +229,17 @@ async fn snapshots_bring_back_what_was() {
         assert_eq!(found[0].description.as_deref(), Some("as new"));
         assert!(found[0].taken.is_some() && !found[0].with_memory);
         assert_eq!(found[1].parent.as_deref(), Some("clean"));
-        client.run(&qemu::rollback(&web, &name, false), PATIENCE).await.unwrap();
+        client.run(&qemu::rollback(&web, &name, false), TIMEOUT).await.unwrap();
         assert_eq!(config(&client, &web).await.get("cores"), Some("2"));
-        client.run(&qemu::delete_snapshot(&web, &name), PATIENCE).await.unwrap();
+        client.run(&qemu::delete_snapshot(&web, &name), TIMEOUT).await.unwrap();
         assert_eq!(client.send(&qemu::snapshots(&web)).await.unwrap().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn vms_move_to_another_host() {
+async fn vms_migrate_to_another_host() {
     for release in RELEASES {
-        let rig = Rig::yard(release);
+        let rig = Rig::test_scenario(release);
         let client = rig.admin();
         let (target, tank) = (id("pve1"), id("tank"));
         let check = client.send(&qemu::check_migrate(&vm(101), Some(&target))).await.unwrap();
@@ -248,18 +248,18 @@ async fn vms_move_to_another_host() {
         assert!(disks.contains(&"local-lvm:vm-101-disk-0".to_owned()), "{disks:?}");
         let migrate =
             qemu::Migrate { target: id("pve1"), online: false, local_disks_to: Some(tank) };
-        client.run(&qemu::migrate(&vm(101), &migrate), PATIENCE).await.unwrap();
+        client.run(&qemu::migrate(&vm(101), &migrate), TIMEOUT).await.unwrap();
         assert!(client.send(&qemu::config(&vm(101))).await.unwrap_err().is_vm_missing());
         let there = Vm::new(&target, vmid(101));
         let found = config(&client, &there).await;
         assert_eq!(found.drive(&id("scsi0")).unwrap().storage(), Some(&id("tank")));
 
-        client.run(&qemu::start(&vm(104)), PATIENCE).await.unwrap();
+        client.run(&qemu::start(&vm(104)), TIMEOUT).await.unwrap();
         let offline = qemu::Migrate { target, online: false, local_disks_to: None };
-        let refused = client.run(&qemu::migrate(&vm(104), &offline), PATIENCE).await.unwrap_err();
-        assert!(refused.to_string().contains("without --online"), "{refused}");
+        let rejected = client.run(&qemu::migrate(&vm(104), &offline), TIMEOUT).await.unwrap_err();
+        assert!(rejected.to_string().contains("without --online"), "{rejected}");
         let online = qemu::Migrate { online: true, ..offline };
-        client.run(&qemu::migrate(&vm(104), &online), PATIENCE).await.unwrap();
+        client.run(&qemu::migrate(&vm(104), &online), TIMEOUT).await.unwrap();
         let there = Vm::new(&id("pve1"), vmid(104));
         assert!(client.send(&qemu::current(&there)).await.unwrap().running);
     }

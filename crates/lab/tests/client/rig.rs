@@ -1,4 +1,4 @@
-//! A lab, clients for it, and short ways to say things.
+//! Test lab with clients.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,12 +12,13 @@ use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::task::{self, TaskState};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
 use talmox_pve::id::VmId;
+use talmox_talos_api::Address;
 use tempfile::TempDir;
 
-/// How much faster than ours the lab's time passes.
+/// Speed of lab time relative to real time.
 pub(crate) const SPEED: f64 = 1000.0;
-/// Longer than any task takes, in the lab's time.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+/// Timeout of tasks in lab time, longer than any task takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(30);
 
 pub(crate) const RELEASES: [&str; 2] = ["9.2", "8.4"];
 pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
@@ -30,12 +31,12 @@ pub(crate) struct Rig {
     _folder: TempDir,
 }
 
-/// The yard in a release.
-pub(crate) fn yard(release: &str) -> Settings {
-    of(&include_str!("yard.yaml").replace("RELEASE", release))
+/// Settings with the test scenario in a release.
+pub(crate) fn test_scenario(release: &str) -> Settings {
+    of(&include_str!("test_scenario.yaml").replace("RELEASE", release))
 }
 
-/// A scenario of one's own.
+/// Lab settings with a given scenario.
 pub(crate) fn of(scenario: &str) -> Settings {
     Settings {
         scenario: Scenario::parse("test", scenario).unwrap(),
@@ -53,11 +54,11 @@ impl Rig {
         Self { lab, record, _folder: folder }
     }
 
-    pub(crate) fn yard(release: &str) -> Self {
-        Self::start(yard(release))
+    pub(crate) fn test_scenario(release: &str) -> Self {
+        Self::start(test_scenario(release))
     }
 
-    /// A client that may do everything that a token may.
+    /// Client with all privileges of a token.
     pub(crate) fn admin(&self) -> Client {
         self.token(ADMIN)
     }
@@ -84,7 +85,7 @@ impl Rig {
         Client::new(settings).unwrap()
     }
 
-    /// What was asked so far, as the lab wrote it down.
+    /// Requests that the lab has recorded.
     pub(crate) fn record(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(&self.record).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -109,16 +110,16 @@ impl Rig {
     }
 }
 
-/// A host by its name, wherever the lab listens.
+/// Endpoint of a host at the address of the lab.
 pub(crate) fn endpoint(node: &str, address: SocketAddr) -> Endpoint {
     Endpoint {
         node: Some(id(node)),
-        reach: Some((address.ip().to_string(), address.port())),
+        reach: Some(Address::new(address.ip().to_string(), address.port())),
         ..Endpoint::new(node, 8006)
     }
 }
 
-/// A name of whatever kind is wanted.
+/// Parses an id of any type.
 pub(crate) fn id<T: FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
@@ -127,7 +128,7 @@ pub(crate) fn vmid(number: u32) -> VmId {
     VmId::new(number).unwrap()
 }
 
-/// A VM on the second host, where those of the yard are.
+/// VM on the second host, like those of the test scenario.
 pub(crate) fn vm(number: u32) -> Vm {
     Vm::new(&id("pve2"), vmid(number))
 }

@@ -1,4 +1,4 @@
-//! A web server on loopback with one file, for hosts that download it.
+//! HTTP server on loopback with one file, for downloads by hosts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -20,7 +20,7 @@ pub(crate) fn files(bytes: &'static [u8]) -> SocketAddr {
                 bytes.len()
             );
             let body = if first.starts_with("HEAD") { &[] } else { bytes };
-            // Who hangs up early has seen enough.
+            // The client may close the connection early.
             let _sent = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body));
         }
     });

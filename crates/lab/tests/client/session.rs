@@ -1,4 +1,4 @@
-//! Several endpoints, tickets, limits, and what nobody may read.
+//! Tests of endpoints, tickets, limits and the secrecy of credentials.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use talmox_pve::api::{cluster, node, pool, qemu, task};
 use talmox_pve::client::{Client, Credentials, Limits, Settings, Timeouts};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::property::Drive;
-use talmox_pve::{PveError, Secret};
+use talmox_pve::{PveError, SecretText};
 
-use crate::rig::{ADMIN, PATIENCE, Rig, WORKER, endpoint, id, vm, yard};
+use crate::rig::{ADMIN, Rig, TIMEOUT, WORKER, endpoint, id, test_scenario, vm};
 
 fn on(method: &str, path: &str) -> When {
     let path = Some(PathPattern::parse(path).unwrap());
@@ -22,30 +22,30 @@ fn token() -> Credentials {
 }
 
 fn password(text: &str) -> Credentials {
-    Credentials::Password { username: "root@pam".to_owned(), password: Secret::new(text) }
+    Credentials::Password { username: "root@pam".to_owned(), password: SecretText::new(text) }
 }
 
-/// Which hosts answered, by what they say of themselves.
+/// Name of the host that answered.
 async fn answers_from(client: &Client) -> String {
     let status = client.send(&cluster::status()).await.unwrap();
     status.members.iter().find(|member| member.local).unwrap().node.to_string()
 }
 
 #[tokio::test]
-async fn another_endpoint_steps_in() {
-    let rig = Rig::yard("9.2");
+async fn another_endpoint_is_used_when_one_is_unreachable() {
+    let rig = Rig::test_scenario("9.2");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoints = vec![endpoint("pve1", closed), endpoint("pve2", rig.lab.address())];
     let client = rig.client(Settings { endpoints, ..rig.settings(token()) });
-    // A change too: to the first not a byte was sent.
+    // A change is also sent to the other endpoint, because no byte was sent to the first.
     client.send(&pool::create(&id("fresh"), None)).await.unwrap();
     assert_eq!(answers_from(&client).await, "pve2");
     assert_eq!(client.send(&pool::list()).await.unwrap().len(), 4);
 }
 
 #[tokio::test]
-async fn a_host_that_goes_down_is_left() {
-    let rig = Rig::yard("9.2");
+async fn the_client_switches_from_a_host_that_goes_down() {
+    let rig = Rig::test_scenario("9.2");
     let endpoints = ["pve1", "pve2"].map(|node| endpoint(node, rig.lab.address())).into();
     let client = rig.client(Settings { endpoints, ..rig.settings(token()) });
     assert_eq!(answers_from(&client).await, "pve1");
@@ -60,14 +60,14 @@ async fn a_host_that_goes_down_is_left() {
     assert_eq!(nodes[0].status, "offline");
 }
 
-/// How often somebody logged in.
+/// Number of recorded logins.
 fn logins(rig: &Rig) -> usize {
     rig.record().iter().filter(|entry| entry["path"] == "/api2/json/access/ticket").count()
 }
 
-/// A lab in which hours pass while one waits.
+/// Lab in which hours pass quickly.
 fn hours() -> Rig {
-    Rig::start(talmox_lab::Settings { speed: 5000.0, ..yard("9.2") })
+    Rig::start(talmox_lab::Settings { speed: 5000.0, ..test_scenario("9.2") })
 }
 
 #[tokio::test]
@@ -81,7 +81,8 @@ async fn tickets_are_renewed_as_time_passes() {
     client.send(&change("first")).await.unwrap();
     client.send(&change("second")).await.unwrap();
     assert_eq!(logins(&rig), 1);
-    // An hour and a half later the ticket vouches for its successor, and after three it is worth nothing.
+    // After an hour and a half the ticket can be used to get a new one, and after three hours it
+    // has expired.
     rig.lab.clock().sleep(Duration::from_mins(100)).await;
     client.send(&change("third")).await.unwrap();
     assert_eq!(logins(&rig), 2);
@@ -92,9 +93,9 @@ async fn tickets_are_renewed_as_time_passes() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_is_refused_is_renewed_once() {
+async fn a_rejected_ticket_is_renewed_once() {
     let rig = hours();
-    // This client's own time stands nearly still, so it does not know that its ticket is old.
+    // The clock of this client is slow, so it does not detect that its ticket has expired.
     let clock = talmox_clock::Clock::real();
     let client = rig.client(Settings { clock, ..rig.settings(password("swordfish")) });
     client.send(&pool::list()).await.unwrap();
@@ -106,43 +107,43 @@ async fn a_ticket_that_is_refused_is_renewed_once() {
     let statuses: Vec<_> = creates.map(|entry| entry["status"].as_u64().unwrap()).collect();
     assert_eq!(statuses, [200, 401, 200]);
     let wrong = rig.client(rig.settings(password("sesame")));
-    let refused = wrong.send(&pool::list()).await.unwrap_err();
-    assert!(refused.is_auth(), "{refused:?}");
+    let rejected = wrong.send(&pool::list()).await.unwrap_err();
+    assert!(rejected.is_auth(), "{rejected:?}");
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_no_longer_known() {
-    let rig = Rig::yard("8.4");
+async fn a_deleted_token_is_rejected() {
+    let rig = Rig::test_scenario("8.4");
     let client = rig.token(WORKER);
     client.send(&pool::list()).await.unwrap();
     let revoke = Action::Revoke { token: "root@pam!worker".to_owned() };
     rig.lab.faults().add(Fault::new(on("GET", "/version"), revoke));
     for _ in 0..2 {
-        let refused = client.send(&cluster::version()).await.unwrap_err();
-        assert!(refused.is_auth() && refused.status() == Some(401), "{refused:?}");
-        assert!(!refused.is_retryable());
+        let rejected = client.send(&cluster::version()).await.unwrap_err();
+        assert!(rejected.is_auth() && rejected.status() == Some(401), "{rejected:?}");
+        assert!(!rejected.is_retryable());
     }
 }
 
-/// The most things that overlapped, of spans with a beginning and an end.
-fn most_at_once(spans: &[(f64, f64)]) -> usize {
+/// Maximum number of overlapping spans.
+fn max_overlap(spans: &[(f64, f64)]) -> usize {
     let at = |moment: f64| spans.iter().filter(move |(from, to)| *from <= moment && moment < *to);
     spans.iter().map(|(from, _)| at(*from).count()).max().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn no_more_at_once_than_allowed() {
+async fn concurrency_limits_are_respected() {
     let rig = Rig::start(talmox_lab::Settings {
         profile: talmox_lab::pve::Profile::Homelab,
         speed: 100.0,
-        ..yard("9.2")
+        ..test_scenario("9.2")
     });
     let limits = Limits { requests: 3, per_host: 3, per_storage: 2 };
     let client = rig.client(Settings { limits, ..rig.settings(token()) });
     let make = async |number: u32, storage: &str| {
         let drive = Drive::import(&id(storage), &id("local:import/talos.qcow2"));
         let options = VmOptions::new().drive(&id("scsi0"), &drive);
-        client.run(&qemu::create(&vm(number), None, &options), PATIENCE).await.unwrap();
+        client.run(&qemu::create(&vm(number), None, &options), TIMEOUT).await.unwrap();
     };
     tokio::join!(
         make(300, "local-lvm"),
@@ -163,7 +164,7 @@ async fn no_more_at_once_than_allowed() {
         let is_one = |task: &&task::TaskEntry| {
             task.upid.id().parse().is_ok_and(|number| numbers.contains(&number))
         };
-        most_at_once(&tasks.iter().filter(is_one).map(span).collect::<Vec<_>>())
+        max_overlap(&tasks.iter().filter(is_one).map(span).collect::<Vec<_>>())
     };
     assert_eq!(of(300..=303), 2, "two for each storage");
     assert!(of(304..=306) <= 2);
@@ -173,10 +174,10 @@ async fn no_more_at_once_than_allowed() {
         let from = entry["time"].as_f64().unwrap();
         (from, from + entry["ms"].as_f64().unwrap() / 1000.0)
     });
-    assert!(most_at_once(&spans.collect::<Vec<_>>()) <= 3);
+    assert!(max_overlap(&spans.collect::<Vec<_>>()) <= 3);
 }
 
-/// All that errors and values show, in every way that they can be shown.
+/// All texts of an error, in every format.
 fn shown(error: &PveError) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = std::error::Error::source(error);
@@ -188,8 +189,8 @@ fn shown(error: &PveError) -> String {
 }
 
 #[tokio::test]
-async fn nothing_secret_is_shown_or_written_down() {
-    let rig = Rig::yard("9.2");
+async fn secrets_are_not_shown_or_recorded() {
+    let rig = Rig::test_scenario("9.2");
     let secrets = ["swordfish", "00000000-1111-4222-8333-444444444444", "hunter2", "wrong-one"];
     let mut seen = String::new();
     let password_settings = rig.settings(password("swordfish"));
@@ -197,7 +198,7 @@ async fn nothing_secret_is_shown_or_written_down() {
     seen.push_str(&format!("{password_settings:?} {token_settings:?}"));
     let by_password = rig.client(password_settings);
     let by_token = rig.client(token_settings);
-    let options = VmOptions::new().cipassword(&Secret::new("hunter2")).cores(3);
+    let options = VmOptions::new().cipassword(&SecretText::new("hunter2")).cores(3);
     let change = VmChange { set: options, ..VmChange::default() };
     let set = qemu::set_config(&vm(101), &change);
     seen.push_str(&format!("{change:?} {set:?}"));

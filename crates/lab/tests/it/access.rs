@@ -1,4 +1,4 @@
-//! Users, tokens, roles and lists, as a client sees them.
+//! Tests of users, tokens, roles and ACLs.
 
 use serde_json::{Value as Json, json};
 
@@ -36,7 +36,7 @@ fn message(answer: &Answer) -> (u16, String) {
 }
 
 #[test]
-fn a_separated_token_has_what_both_have() {
+fn a_separated_token_has_the_intersection_of_privileges() {
     let lab = TestLab::start(scenario(ACCESS));
     assert_eq!(call(&lab, CI, "GET", "/nodes/pve/qemu/101/config", "").status, 200);
     let audit = call(&lab, CI, "GET", "/nodes/pve/qemu/102/config", "");
@@ -54,7 +54,7 @@ fn a_separated_token_has_what_both_have() {
 }
 
 #[test]
-fn a_token_is_made_used_and_taken_away() {
+fn a_token_is_created_used_and_deleted() {
     let lab = TestLab::start(scenario(ACCESS));
     let made = call(&lab, ROOT, "POST", "/access/users/ops@pve/token/new", "privsep=0").json();
     let value = made["data"]["value"].as_str().unwrap();
@@ -69,7 +69,7 @@ fn a_token_is_made_used_and_taken_away() {
 }
 
 #[test]
-fn rights_count_from_the_next_call_on() {
+fn permission_changes_apply_to_the_next_call() {
     let lab = TestLab::start(scenario(ACCESS));
     let config = "/nodes/pve/qemu/102/config";
     assert_eq!(call(&lab, CI, "GET", config, "").status, 403);
@@ -85,7 +85,7 @@ fn rights_count_from_the_next_call_on() {
 }
 
 #[test]
-fn tokens_of_root_are_not_root() {
+fn root_tokens_do_not_have_all_root_privileges() {
     let lab = TestLab::start(scenario(ACCESS));
     let put = call(&lab, ROOT, "PUT", "/nodes/pve/qemu/101/config", "args=-s");
     assert_eq!(message(&put), (500, "only root can set 'args' config".to_owned()));

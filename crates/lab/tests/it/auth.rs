@@ -1,4 +1,4 @@
-//! Who is let in, and what the others are told.
+//! Tests of authentication.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -30,12 +30,12 @@ fn log_in(lab: &TestLab, form: &str) -> Answer {
     bare(lab, "POST", "/access/ticket", "", form)
 }
 
-/// Everything that could mean something is escaped.
+/// Escapes all characters with a special meaning.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// The header with the ticket, and the one with the second token.
+/// Headers with the ticket and with the CSRF token.
 fn ticket(answer: &Answer) -> (String, String) {
     let data = &answer.json()["data"];
     let escaped = escaped(data["ticket"].as_str().unwrap());
@@ -47,7 +47,7 @@ fn ticket(answer: &Answer) -> (String, String) {
 }
 
 #[test]
-fn strangers_wait_and_get_a_status_line_only() {
+fn requests_without_credentials_are_delayed_and_get_only_a_status_line() {
     let lab = TestLab::start(talmox_lab::Settings { speed: 10.0, ..scenario(USERS) });
     let clock = talmox_lab::Lab::clock(lab.lab());
     let before = clock.moment();
@@ -60,7 +60,7 @@ fn strangers_wait_and_get_a_status_line_only() {
 }
 
 #[test]
-fn tokens_open_the_door_in_each_spelling() {
+fn tokens_are_accepted_in_each_spelling() {
     let lab = TestLab::start(scenario(USERS));
     let good = "11111111-2222-3333-4444-555555555555";
     for value in [
@@ -89,10 +89,10 @@ fn tokens_open_the_door_in_each_spelling() {
 }
 
 #[test]
-fn who_is_not_known_learns_nothing_of_paths() {
+fn unauthenticated_requests_do_not_reveal_paths() {
     let lab = TestLab::start(scenario(USERS));
     assert_eq!(bare(&lab, "GET", "/nosuch", "", "").line(), (401, "No ticket"));
-    // 401 goes before the refusal of a body, and that before the missing route.
+    // 401 comes before the rejection of a body, and that before the missing route.
     assert_eq!(bare(&lab, "DELETE", "/nosuch", "", "a=1").status, 401);
     let text = "Unexpected content for method 'DELETE'";
     let answer = lab.request("DELETE", "/nosuch", "", "a=1");
@@ -100,7 +100,7 @@ fn who_is_not_known_learns_nothing_of_paths() {
 }
 
 #[test]
-fn logging_in_gives_a_ticket_and_a_second_token() {
+fn login_returns_a_ticket_and_a_csrf_token() {
     let lab = TestLab::start(scenario(USERS));
     let answer = log_in(&lab, "username=root@pam&password=geheim");
     assert_eq!(answer.status, 200);
@@ -111,27 +111,27 @@ fn logging_in_gives_a_ticket_and_a_second_token() {
 
     let (cookie, csrf) = ticket(&answer);
     assert_eq!(bare(&lab, "GET", "/version", &cookie, "").status, 200);
-    // Anything but GET needs the second token.
+    // All methods except GET need the CSRF token.
     let answer = bare(&lab, "POST", "/nosuch", &cookie, "");
     assert_eq!(answer.line(), (401, "Permission denied - invalid csrf token"));
     let both = format!("{cookie}{csrf}");
     assert_eq!(bare(&lab, "POST", "/nosuch", &both, "").status, 501);
 
-    // The realm may come apart, the password may hold anything.
+    // The realm may be a separate parameter, and the password may contain any character.
     let answer = log_in(&lab, "username=ann&realm=pve&password=pass+word%2B%26%3D");
     assert_eq!(answer.json()["data"]["username"], "ann@pve");
     let of_ann = ticket(&answer).1;
     let mixed = format!("{cookie}{of_ann}");
     assert_eq!(bare(&lab, "POST", "/nosuch", &mixed, "").status, 401);
 
-    // By JSON too.
+    // A login in JSON works too.
     let json = r#"{"username":"root@pam","password":"geheim"}"#;
     let header = "Content-Type: application/json\r\n";
     assert_eq!(bare(&lab, "POST", "/access/ticket", header, json).status, 200);
 }
 
 #[test]
-fn wrong_logins_are_all_told_the_same() {
+fn all_failed_logins_get_the_same_answer() {
     let lab = TestLab::start(scenario(USERS));
     for form in [
         "username=root@pam&password=wrong",
@@ -150,8 +150,8 @@ fn wrong_logins_are_all_told_the_same() {
 }
 
 #[test]
-fn tickets_grow_old_and_can_be_renewed() {
-    // Two hours pass in 7.2 seconds at this speed; stay well below and well above.
+fn tickets_expire_and_can_be_renewed() {
+    // Two hours pass in 7.2 seconds at this speed; the waits are well below and well above.
     let lab = TestLab::start(talmox_lab::Settings { speed: 2000.0, ..scenario(USERS) });
     let answer = log_in(&lab, "username=root@pam&password=geheim");
     let (cookie, _) = ticket(&answer);
@@ -184,14 +184,14 @@ fn a_parameter_must_not_contradict_the_path() {
     assert_eq!(answer.line(), (400, "Parameter verification failed."));
     let text = "duplicate parameter (already defined in URI) with conflicting values!";
     assert_eq!(answer.json()["errors"]["vmid"], text);
-    // The same value is no contradiction, be it a number or text.
+    // The same value is not a contradiction, as a number or as text.
     let header = "Content-Type: application/json\r\n";
     let answer = lab.request("PUT", "/nodes/pve/qemu/100/config", header, r#"{"vmid":100}"#);
     assert_ne!(answer.status, 400, "{}", answer.text());
 }
 
 #[test]
-fn a_query_goes_before_a_body() {
+fn query_parameters_take_precedence_over_the_body() {
     let lab = TestLab::start(scenario(USERS));
     let path = "/access/ticket?password=geheim";
     let answer = bare(&lab, "POST", path, "", "username=root@pam&password=wrong");
@@ -199,7 +199,7 @@ fn a_query_goes_before_a_body() {
 }
 
 #[test]
-fn json_that_is_none_is_an_error_of_its_own() {
+fn malformed_json_is_rejected() {
     let lab = TestLab::new();
     let header = "Content-Type: application/json\r\n";
     for body in ["{", "[1]", "nonsense"] {
@@ -208,17 +208,17 @@ fn json_that_is_none_is_an_error_of_its_own() {
 }
 
 #[test]
-fn hosts_that_are_down_are_not_reached() {
+fn hosts_that_are_down_are_unreachable() {
     let nodes = "nodes: [{name: pve1}, {name: pve2, online: 0}]";
     let lab = TestLab::start(scenario(nodes));
     assert_eq!(lab.pve.node, "pve1");
     let answer = lab.get("/nodes/pve2/qemu");
     assert_eq!(answer.line(), (595, "No route to host"));
     assert!(answer.body.is_empty());
-    // Rights come first: who may not know, is not told.
+    // Permissions are checked first, so an unauthorized user does not learn that the host is down.
     let answer = bare(&lab, "GET", "/nodes/pve2/qemu", "", "");
     assert_eq!(answer.status, 401);
-    // A client that speaks to that very host gets no answer at all.
+    // A client that connects to that host gets no answer.
     let mut stream = lab.connect();
     let text = lab.text("GET", "/version", "", "").replace("Host: localhost", "Host: pve2:8006");
     stream.write_all(text.as_bytes()).unwrap();

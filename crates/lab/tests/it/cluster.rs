@@ -1,4 +1,4 @@
-//! Hosts, tasks and high availability, as a client sees them.
+//! Tests of hosts, tasks and high availability.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn data(lab: &TestLab, path: &str) -> Json {
     answer.json()["data"].clone()
 }
 
-/// Asks again and again until the answer is as it should be.
+/// Polls until the answer matches the predicate.
 fn wait_for(lab: &TestLab, path: &str, what: &str, holds: impl Fn(&Json) -> bool) -> Json {
     let deadline = Clock::real().deadline(Duration::from_secs(20));
     loop {
@@ -38,7 +38,7 @@ fn wait_for(lab: &TestLab, path: &str, what: &str, holds: impl Fn(&Json) -> bool
         if holds(&found) {
             return found;
         }
-        assert!(!deadline.has_passed(), "{what}: {found}");
+        assert!(!deadline.has_passed(), "timed out waiting for {what}: {found}");
     }
 }
 
@@ -48,13 +48,13 @@ fn task_ends(lab: &TestLab, upid: &str) -> Json {
     wait_for(lab, &path, upid, |task| task["status"] == "stopped")
 }
 
-/// A lab whose clock is not fast, so that what lags behind can be seen to.
+/// Lab with a slow clock, so that delayed updates can be observed.
 fn slow(yaml: &str) -> TestLab {
     TestLab::start(Settings { speed: 1.0, ..scenario(yaml) })
 }
 
 #[test]
-fn what_was_just_made_is_not_yet_known_everywhere() {
+fn new_vms_appear_in_the_resource_list_with_a_delay() {
     let lab = slow("release: '9.2'");
     let form = "vmid=300&name=fresh&tags=b%3Ba";
     let made = lab.request("POST", "/nodes/pve/qemu", "", form).json();
@@ -96,7 +96,7 @@ fn tasks_are_listed_read_and_counted() {
 }
 
 #[test]
-fn managed_vms_are_left_to_the_manager() {
+fn power_actions_on_ha_vms_are_done_by_the_ha_manager() {
     let lab = TestLab::start(scenario(CLUSTER));
     let stop = lab.request("POST", "/nodes/pve2/qemu/101/status/stop", "", "").json();
     let upid = stop["data"].as_str().unwrap();
@@ -115,13 +115,13 @@ fn managed_vms_are_left_to_the_manager() {
     let moved = lab.request("POST", "/nodes/pve2/qemu/101/migrate", "", form).json();
     assert!(moved["data"].as_str().unwrap().contains(":hamigrate:101:"));
     let vms = "/cluster/resources?type=vm";
-    wait_for(&lab, vms, "a move", |vms| vms[0]["node"] == "pve3");
+    wait_for(&lab, vms, "the migration", |vms| vms[0]["node"] == "pve3");
     let gone = lab.get(path);
     assert_eq!(gone.status, 500, "{}", gone.text());
 }
 
 #[test]
-fn managed_vms_come_up_elsewhere_when_their_host_is_gone() {
+fn ha_vms_are_restarted_on_another_host() {
     let lab = TestLab::start(scenario(CLUSTER));
     let path = Some(PathPattern::parse("/version").unwrap());
     let down = Action::Down { host: "pve2".to_owned(), lasts: None };
@@ -131,9 +131,9 @@ fn managed_vms_come_up_elsewhere_when_their_host_is_gone() {
     let lost = lab.get("/nodes/pve2/qemu/101/config");
     assert_eq!(lost.line(), (595, "No route to host"));
     let vms = "/cluster/resources?type=vm";
-    let found = wait_for(&lab, vms, "a new place", |vms| vms[0]["node"] != "pve2");
+    let found = wait_for(&lab, vms, "the restart on another host", |vms| vms[0]["node"] != "pve2");
     let node = found[0]["node"].as_str().unwrap().to_owned();
     let path = format!("/nodes/{node}/qemu/101/status/current");
-    wait_for(&lab, &path, "a start there", |vm| vm["status"] == "running");
+    wait_for(&lab, &path, "the start on the other host", |vm| vm["status"] == "running");
     assert_eq!(data(&lab, vms)[1]["node"], "pve2", "others stay where they are");
 }

@@ -1,4 +1,4 @@
-//! Faults on order.
+//! Tests of injected faults.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -13,8 +13,8 @@ fn on(method: &str, path: &str) -> When {
     When { method: Some(method.to_owned()), path, ..When::default() }
 }
 
-/// Whether the connection broke instead of an answer.
-fn breaks(lab: &TestLab, method: &str, path: &str, body: &str) -> bool {
+/// Whether the connection closed instead of an answer.
+fn is_cut(lab: &TestLab, method: &str, path: &str, body: &str) -> bool {
     let mut stream = lab.connect();
     stream.write_all(lab.text(method, path, "", body).as_bytes()).unwrap();
     Answer::read(&mut stream).is_err()
@@ -28,7 +28,7 @@ fn description(lab: &TestLab) -> String {
 }
 
 #[test]
-fn calls_are_refused_the_nth_time() {
+fn the_nth_call_is_rejected() {
     let lab = TestLab::new();
     let action = Action::Refuse { status: 503, message: "not now".to_owned() };
     let fault = Fault { nth: 2, times: Some(2), ..Fault::new(on("GET", "/version"), action) };
@@ -46,18 +46,18 @@ fn calls_are_refused_the_nth_time() {
 }
 
 #[test]
-fn connections_break_before_or_after_the_deed() {
+fn connections_close_before_or_after_the_change() {
     let lab = TestLab::start(scenario(VM));
     lab.lab().faults().add(Fault::new(on("PUT", "/nodes/*/qemu/{vmid}/config"), Action::CutBefore));
-    assert!(breaks(&lab, "PUT", CONFIG, "description=before"));
+    assert!(is_cut(&lab, "PUT", CONFIG, "description=before"));
     assert_eq!(description(&lab), "");
     lab.lab().faults().add(Fault::new(on("PUT", "^/nodes/.*/config$"), Action::CutAfter));
-    assert!(breaks(&lab, "PUT", CONFIG, "description=after"));
+    assert!(is_cut(&lab, "PUT", CONFIG, "description=after"));
     assert_eq!(description(&lab), "after");
 }
 
 #[test]
-fn an_answer_may_come_too_late_though_all_is_done() {
+fn a_proxy_timeout_can_follow_a_successful_change() {
     let lab = TestLab::start(scenario(VM));
     lab.lab().faults().add(Fault::new(on("PUT", "/nodes/**"), Action::TimedOut));
     let answer = lab.request("PUT", CONFIG, "", "description=done");
@@ -79,7 +79,7 @@ fn an_answer_may_come_too_late_though_all_is_done() {
 }
 
 #[test]
-fn a_call_that_takes_long_goes_on_though_nobody_waits() {
+fn a_delayed_call_continues_after_the_client_disconnects() {
     let slow = Settings { speed: 100.0, profile: Profile::Slow, ..scenario(VM) };
     let lab = TestLab::start(slow);
     let disks: Vec<String> = (0..14).map(|nth| format!("scsi{nth}=local-lvm%3A1")).collect();
@@ -95,7 +95,7 @@ fn a_call_that_takes_long_goes_on_though_nobody_waits() {
 }
 
 #[test]
-fn a_lock_may_not_be_had() {
+fn a_vm_lock_can_be_unavailable() {
     let lab = TestLab::start(scenario(VM));
     let when = When { vmid: Some(101), ..When::default() };
     lab.lab().faults().add(Fault::new(when, Action::LostLock));
@@ -123,7 +123,7 @@ fn hosts_go_down_and_come_back() {
 }
 
 #[test]
-fn a_token_is_taken_away() {
+fn a_fault_deletes_a_token() {
     let lab = TestLab::new();
     let token = lab.pve.token_id.clone();
     let when = on("GET", "/version");
@@ -133,7 +133,7 @@ fn a_token_is_taken_away() {
 }
 
 #[test]
-fn scripts_say_it_all() {
+fn fault_files_support_every_action() {
     let script = "
 faults:
   - {method: get, path: /version, nth: 2, refuse: {status: 500, message: again}}
@@ -168,7 +168,7 @@ faults:
 }
 
 #[test]
-fn a_scenario_takes_away_only_what_it_has() {
+fn a_scenario_can_only_revoke_its_own_tokens() {
     for (script, part) in [
         ("nodes: [pve1]\nfaults:\n  - {down: pve2}", "there is no host `pve2`"),
         ("nodes: [pve1]\nfaults:\n  - {down: {host: pve, for: 2m}}", "there is no host `pve`"),
@@ -186,15 +186,15 @@ fn a_scenario_takes_away_only_what_it_has() {
 }
 
 #[test]
-fn scripts_that_are_not_understood_say_where() {
+fn fault_file_errors_have_a_line() {
     for (script, line, part) in [
-        ("faults:\n  - {path: /x}", 2, "a fault does one of"),
+        ("faults:\n  - {path: /x}", 2, "a fault needs one of the actions"),
         ("faults:\n\n  - {cut: sideways}", 3, "before or after"),
-        ("faults: [{cut: before, full: local}]", 1, "one thing"),
+        ("faults: [{cut: before, full: local}]", 1, "one action"),
         ("faults: [{wehn: 1, cut: before}]", 1, "no `wehn`"),
         ("faults: [{nth: x, cut: before}]", 1, "`nth` is a number"),
-        ("faults: [{path: /a/**/b, cut: before}]", 1, "only known at the end"),
-        ("faults: [{delay: soon}]", 1, "as a time"),
+        ("faults: [{path: /a/**/b, cut: before}]", 1, "only at the end"),
+        ("faults: [{delay: soon}]", 1, "a time"),
         ("faults: [7]", 1, "a mapping"),
     ] {
         let error = Fault::parse("faults.yaml", script).unwrap_err();

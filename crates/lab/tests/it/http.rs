@@ -1,4 +1,4 @@
-//! HTTP as pveproxy speaks it.
+//! Tests of HTTP as in pveproxy.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Answer, TestLab, is_closed, settings};
 
 #[test]
-fn answers_look_as_those_of_pveproxy() {
+fn answers_match_those_of_pveproxy() {
     let lab = TestLab::new();
     let answer = lab.get("/version");
     assert_eq!(answer.line(), (200, "OK"));
@@ -24,7 +24,7 @@ fn answers_look_as_those_of_pveproxy() {
 }
 
 #[test]
-fn connections_are_kept_for_a_hundred_requests() {
+fn connections_are_reused_for_a_hundred_requests() {
     let lab = TestLab::new();
     let mut stream = lab.connect();
     for nth in 1..=100 {
@@ -37,7 +37,7 @@ fn connections_are_kept_for_a_hundred_requests() {
 }
 
 #[test]
-fn requests_may_follow_each_other_at_once() {
+fn requests_can_be_pipelined() {
     let lab = TestLab::new();
     let mut stream = lab.connect();
     let two = lab.text("GET", "/version", "", "").repeat(2);
@@ -48,7 +48,7 @@ fn requests_may_follow_each_other_at_once() {
 }
 
 #[test]
-fn clients_may_ask_for_the_end() {
+fn clients_can_close_the_connection() {
     let lab = TestLab::new();
     for (version, header) in [("1.1", "Connection: close\r\n"), ("1.0", "")] {
         let mut stream = lab.connect();
@@ -64,7 +64,7 @@ fn clients_may_ask_for_the_end() {
 }
 
 #[test]
-fn refusals_close_the_connection_and_say_why_twice() {
+fn errors_close_the_connection_and_repeat_the_reason() {
     let lab = TestLab::new();
     let mut stream = lab.connect();
     stream.write_all(lab.text("GET", "/nosuch", "", "").as_bytes()).unwrap();
@@ -83,7 +83,7 @@ fn refusals_close_the_connection_and_say_why_twice() {
 }
 
 #[test]
-fn plain_http_is_sent_to_https() {
+fn plain_http_is_redirected_to_https() {
     let lab = TestLab::new();
     for (method, status, reason) in
         [("GET", 301, "Moved Permanently"), ("POST", 308, "Permanent Redirect")]
@@ -99,7 +99,7 @@ fn plain_http_is_sent_to_https() {
 }
 
 #[test]
-fn old_and_new_tls_work_alone() {
+fn tls_1_2_and_1_3_work_separately() {
     let lab = TestLab::new();
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let mut stream = lab.connect_with(lab.tls(&[version]));
@@ -110,9 +110,9 @@ fn old_and_new_tls_work_alone() {
 }
 
 #[test]
-fn bodies_are_refused_where_pveproxy_does() {
+fn bodies_are_rejected_like_in_pveproxy() {
     let lab = TestLab::new();
-    let refused = |method, headers: &str, body: &str| {
+    let rejected = |method, headers: &str, body: &str| {
         let answer = lab.request(method, "/version", headers, body);
         assert_eq!(answer.text(), answer.reason, "the text is the body too");
         assert_eq!(answer.header("Connection"), Some("close"));
@@ -120,33 +120,33 @@ fn bodies_are_refused_where_pveproxy_does() {
     };
     let said = |status, text: &str| (status, text.to_owned());
     assert_eq!(
-        refused("POST", "Transfer-Encoding: chunked\r\n", ""),
+        rejected("POST", "Transfer-Encoding: chunked\r\n", ""),
         said(501, "chunked transfer encoding not supported")
     );
     assert_eq!(
-        refused("POST", "Transfer-Encoding: gzip\r\n", ""),
+        rejected("POST", "Transfer-Encoding: gzip\r\n", ""),
         said(501, "Unknown transfer encoding 'gzip'")
     );
     for method in ["GET", "DELETE"] {
         let text = format!("Unexpected content for method '{method}'");
-        assert_eq!(refused(method, "", "a=1"), (501, text));
+        assert_eq!(rejected(method, "", "a=1"), (501, text));
     }
     assert_eq!(
-        refused("POST", "Content-Type: text/xml\r\n", "<a/>"),
+        rejected("POST", "Content-Type: text/xml\r\n", "<a/>"),
         said(506, "upload 'Content-Type 'text/xml' not implemented")
     );
     let large = format!("Content-Length: {}\r\n", 512 * 1024 + 1);
-    assert_eq!(refused("POST", &large, ""), said(501, "for data too large"));
+    assert_eq!(rejected("POST", &large, ""), said(501, "for data too large"));
 }
 
 #[test]
-fn a_body_of_zero_bytes_is_none() {
+fn an_empty_body_counts_as_no_body() {
     let lab = TestLab::new();
     assert_eq!(lab.request("GET", "/version", "Content-Length: 0\r\n", "").status, 200);
 }
 
 #[test]
-fn unknown_methods_are_refused_before_anybody_is_asked() {
+fn unknown_methods_are_rejected_before_authentication() {
     let lab = TestLab::new();
     for method in ["HEAD", "PATCH", "OPTIONS", "BREW"] {
         let answer = lab.raw(format!("{method} /api2/json/version HTTP/1.1\r\n\r\n"));
@@ -157,7 +157,7 @@ fn unknown_methods_are_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn heads_have_limits() {
+fn request_heads_have_limits() {
     let lab = TestLab::new();
     let fits = "X-Filler: 1\r\n".repeat(59);
     assert_eq!(lab.request("GET", "/version", &fits, "").status, 200);
@@ -166,7 +166,7 @@ fn heads_have_limits() {
     for headers in [many, large] {
         let mut stream = lab.connect();
         stream.write_all(lab.text("GET", "/version", &headers, "").as_bytes()).unwrap();
-        // No answer, as from pveproxy.
+        // The connection closes without an answer, as in pveproxy.
         let mut rest = vec![];
         stream.read_to_end(&mut rest).ok();
         assert_eq!(rest, b"");
@@ -174,7 +174,7 @@ fn heads_have_limits() {
 }
 
 #[test]
-fn what_is_no_http_is_told_so() {
+fn malformed_http_is_rejected() {
     let lab = TestLab::new();
     let answer = |text: &str| {
         let answer = lab.raw(text);
@@ -198,7 +198,7 @@ fn what_is_no_http_is_told_so() {
 }
 
 #[test]
-fn paths_are_taken_as_they_are_meant() {
+fn paths_are_normalized() {
     let lab = TestLab::new();
     for path in ["/version/", "//version", "/%76ersion", "/version?_dc=1700000000000"] {
         assert_eq!(lab.get(path).status, 200, "{path}");
@@ -230,7 +230,7 @@ fn other_formats_and_pages_are_as_in_pveproxy() {
 }
 
 #[test]
-fn clients_that_expect_to_go_on_are_told_to() {
+fn expect_100_continue_is_answered() {
     let lab = TestLab::new();
     let mut stream = lab.connect();
     let head = "POST /api2/json/access/ticket HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\
@@ -242,7 +242,7 @@ fn clients_that_expect_to_go_on_are_told_to() {
 }
 
 #[test]
-fn long_answers_are_compressed_for_those_who_take_it() {
+fn long_answers_are_compressed_if_accepted() {
     let lab = TestLab::new();
     let path = "/access/permissions";
     let plain = lab.get(path);

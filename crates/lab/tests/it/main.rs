@@ -1,19 +1,19 @@
-//! Everything that is tested from outside, in one program.
+//! Tests of the lab over its APIs.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod abuse;
 mod access;
 mod auth;
 mod cluster;
 mod factory;
 mod fault;
+mod hostile_client;
 mod http;
-mod keep;
 #[path = "../../../lab-kube/tests/it/real_kubectl.rs"]
 mod kubectl;
+mod proxmox_detail;
 mod record;
+mod saved_state;
 mod storage;
-mod strict;
 mod support;
 mod talos;
 mod upload;

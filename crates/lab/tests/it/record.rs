@@ -1,4 +1,4 @@
-//! What is written down, and what is not.
+//! Tests of the request record.
 
 use serde_json::Value as Json;
 use talmox_lab::Settings;
@@ -6,7 +6,7 @@ use talmox_lab::Settings;
 use crate::support::{TestLab, settings};
 
 #[test]
-fn requests_are_written_down_without_secrets() {
+fn requests_are_recorded_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.jsonl");
     let lab = TestLab::start(Settings { record: Some(file.clone()), ..settings() });
@@ -51,7 +51,7 @@ fn requests_are_written_down_without_secrets() {
 }
 
 #[test]
-fn answers_are_written_down_where_wanted_without_secrets() {
+fn answers_are_recorded_on_request_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.jsonl");
     let lab =

@@ -1,4 +1,4 @@
-//! Storages from outside: what hosts download, what is on them, how full they are.
+//! Tests of storages: downloads, content and usage.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,7 @@ fn data(answer: &Answer) -> Json {
     answer.json()["data"].take()
 }
 
-/// Sends these bytes to whoever asks.
+/// Starts a server that sends these bytes to every client.
 fn serve(body: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ fn serve(body: &'static [u8]) -> SocketAddr {
 }
 
 #[test]
-fn a_host_downloads_what_it_can_reach() {
+fn a_host_downloads_from_reachable_addresses() {
     let address = serve(b"an image, more or less");
     let reach = BTreeMap::from([("factory.example:80".to_owned(), address)]);
     let lab = TestLab::start(Settings { reach, ..settings() });
@@ -55,8 +55,8 @@ fn a_host_downloads_what_it_can_reach() {
         download(&lab, order),
         "refusing to override existing file '/var/lib/vz/template/iso/talos.iso'"
     );
-    let told = lab.get("/nodes/pve/query-url-metadata?url=http://factory.example/talos.iso");
-    assert_eq!(data(&told), json!({ "filename": "talos.iso", "size": 22 }));
+    let metadata = lab.get("/nodes/pve/query-url-metadata?url=http://factory.example/talos.iso");
+    assert_eq!(data(&metadata), json!({ "filename": "talos.iso", "size": 22 }));
     assert_eq!(
         download(&lab, "content=iso&filename=a.iso&url=http://proxmox.com/a.iso"),
         "download failed: wget: unable to resolve host address 'proxmox.com'"
@@ -67,9 +67,9 @@ fn a_host_downloads_what_it_can_reach() {
     lab.stop();
 }
 
-/// The lab is itself a server with a certificate of its authority.
+/// The lab is itself a server with a certificate of its CA.
 #[test]
-fn certificates_are_looked_at() {
+fn download_certificates_are_verified() {
     let first = TestLab::new();
     let own = first.lab().address();
     let second = TestLab::start(Settings {
@@ -79,23 +79,23 @@ fn certificates_are_looked_at() {
     let port = own.port();
     let order =
         |host: &str, more: &str| format!("content=iso&filename=page.iso&url=https://{host}/{more}");
-    let refused = |host: &str| {
+    let rejected = |host: &str| {
         format!("download failed: To connect to {host} insecurely, use `--no-check-certificate'.")
     };
-    // Somebody else's authority.
-    assert_eq!(download(&second, &order("other.example", "")), refused("other.example"));
+    // A host with a certificate of another CA.
+    assert_eq!(download(&second, &order("other.example", "")), rejected("other.example"));
     let local = format!("127.0.0.1:{port}");
-    assert_eq!(download(&second, &order(&local, "")), refused("127.0.0.1"));
+    assert_eq!(download(&second, &order(&local, "")), rejected("127.0.0.1"));
     let unverified = order("other.example", "&verify-certificates=0");
     assert_eq!(download(&second, &unverified), "OK");
-    // Its own.
+    // A host with a certificate of the same CA.
     assert_eq!(download(&first, &order(&local, "")), "OK");
     first.stop();
     second.stop();
 }
 
 #[test]
-fn room_is_counted() {
+fn storage_usage_is_counted() {
     let lab = TestLab::start(scenario(
         "storages:\n\
          - {storage: local, type: dir, path: /var/lib/vz, content: \"iso,images\", size: 1MiB}\n\
@@ -106,9 +106,9 @@ fn room_is_counted() {
     assert_eq!(data(&new), "thick:vm-100-disk-0");
     let status = data(&lab.get("/nodes/pve/storage/thick/status"));
     assert_eq!((&status["used"], &status["avail"]), (&json!(8 << 20), &json!(0)));
-    let refused = post(&lab, path, "vmid=100&filename=vm-100-disk-1&size=1M");
+    let rejected = post(&lab, path, "vmid=100&filename=vm-100-disk-1&size=1M");
     assert_eq!(
-        refused.json()["message"],
+        rejected.json()["message"],
         "lvcreate 'vgt/vm-100-disk-1' error:   Volume group \"vgt\" has insufficient free space \
          (0 extents): 1 required.\n"
     );
@@ -121,7 +121,7 @@ fn room_is_counted() {
 }
 
 #[test]
-fn sections_are_changed_by_call() {
+fn storage_sections_are_changed_through_the_api() {
     let lab = TestLab::new();
     let add = "storage=images&type=dir&path=/srv/images&content=images,import";
     assert_eq!(data(&post(&lab, "/storage", add)), json!({ "storage": "images", "type": "dir" }));
@@ -130,8 +130,8 @@ fn sections_are_changed_by_call() {
     assert_eq!(again.reason, "create storage failed: storage ID 'images' already defined");
     let change = lab.request("PUT", "/storage/images", FORM, "disable=1");
     assert_eq!(data(&change)["storage"], "images");
-    let refused = lab.get("/nodes/pve/storage/images/content");
-    assert_eq!(refused.line(), (500, "storage 'images' is disabled"));
+    let rejected = lab.get("/nodes/pve/storage/images/content");
+    assert_eq!(rejected.line(), (500, "storage 'images' is disabled"));
     assert_eq!(data(&lab.request("DELETE", "/storage/images", "", "")), Json::Null);
     let listed = data(&lab.get("/storage"));
     assert!(listed.as_array().unwrap().iter().all(|storage| storage["storage"] != "images"));

@@ -1,4 +1,4 @@
-//! A lab of its own for each test, and a client that hides nothing.
+//! Test lab with a raw HTTP client.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ pub(crate) struct TestLab {
     tls: Arc<ClientConfig>,
 }
 
-/// An answer, taken apart.
+/// Parsed HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Time passes a thousand times as fast, and nothing takes any.
+/// Settings with a clock that runs a thousand times faster than real time, and instant operations.
 pub(crate) fn settings() -> Settings {
     Settings { speed: 1000.0, profile: Profile::Instant, ..Settings::default() }
 }
@@ -58,7 +58,7 @@ impl TestLab {
         Self { runtime, lab: Some(lab), pve, tls }
     }
 
-    /// Waits for something inside the lab's own runtime.
+    /// Waits for a future in the lab's runtime.
     pub(crate) fn wait<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(what)
     }
@@ -71,7 +71,7 @@ impl TestLab {
         self.runtime.block_on(self.lab.take().unwrap().stop()).unwrap();
     }
 
-    /// As a kill does: nothing is saved, nothing is said.
+    /// Stops the lab like a kill: nothing is saved or closed gracefully.
     pub(crate) fn kill(mut self) {
         drop(self.lab.take());
         self.runtime.shutdown_timeout(Duration::from_secs(5));
@@ -92,12 +92,12 @@ impl TestLab {
         StreamOwned::new(ClientConnection::new(config, name).unwrap(), self.plain())
     }
 
-    /// A client that speaks these versions of TLS only.
+    /// TLS client settings with only these versions.
     pub(crate) fn tls(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         client_config(&std::fs::read_to_string(&self.pve.ca).unwrap(), versions)
     }
 
-    /// Sends these bytes on a new connection and reads one answer.
+    /// Sends bytes on a new connection and reads one response.
     pub(crate) fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).unwrap();
@@ -108,12 +108,12 @@ impl TestLab {
         format!("Authorization: PVEAPIToken={}={}\r\n", self.pve.token_id, self.pve.token_secret)
     }
 
-    /// With the lab's token; `headers` end their lines themselves.
+    /// Sends a request with the lab's token; `headers` include their line ends.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         self.raw(self.text(method, path, headers, body))
     }
 
-    /// A request as text.
+    /// Text of a request.
     pub(crate) fn text(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
         let token = self.token_header();
         let length = match body.len() {
@@ -134,7 +134,7 @@ fn client_config(pem: &str, versions: &[&'static SupportedProtocolVersion]) -> A
     let base64: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(STANDARD.decode(base64).unwrap())).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = talmox_net::tls::provider();
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
@@ -144,7 +144,7 @@ fn client_config(pem: &str, versions: &[&'static SupportedProtocolVersion]) -> A
 }
 
 impl Answer {
-    /// Reads all but the body, of which the answer to a HEAD has none.
+    /// Reads the response without its body, as for a HEAD request.
     pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<Self> {
         let mut head = vec![];
         while !head.ends_with(b"\r\n\r\n") {
@@ -192,13 +192,13 @@ impl Answer {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// Status and reason, as the first line has them.
+    /// Status and reason of the first line.
     pub(crate) fn line(&self) -> (u16, &str) {
         (self.status, &self.reason)
     }
 }
 
-/// Whether the other side hung up, without a word more.
+/// Whether the other side closed the connection without further data.
 pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     matches!(stream.read(&mut [0]), Ok(0))
 }

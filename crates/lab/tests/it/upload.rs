@@ -1,4 +1,4 @@
-//! Files on their way in.
+//! Tests of uploads.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -66,13 +66,13 @@ impl Form {
     }
 }
 
-/// Brings an ISO into the storage `local`.
+/// Uploads an ISO to the storage `local`.
 pub(crate) fn upload_iso(lab: &TestLab, name: &str, bytes: &[u8]) {
     let answer = form("iso", name, bytes).send(lab);
     assert_eq!(outcome(lab, &answer), "OK");
 }
 
-/// Waits for the task in the answer; how it ended.
+/// Waits for the task in the answer; returns its exit status.
 pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let upid = answer.json()["data"].as_str().unwrap().to_owned();
@@ -116,7 +116,7 @@ fn a_file_is_stored_as_it_was_sent() {
 }
 
 #[test]
-fn sums_are_compared() {
+fn checksums_are_verified() {
     let lab = TestLab::new();
     let mut file = form("iso", "a.iso", b"abc");
     let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -127,11 +127,11 @@ fn sums_are_compared() {
     file.filename = "b.iso".to_owned();
     assert_ne!(outcome(&lab, &file.send(&lab)), "OK");
     assert_eq!(content(&lab).len(), 1);
-    assert_eq!(blobs(&lab).len(), 1, "what was refused is gone");
+    assert_eq!(blobs(&lab).len(), 1, "a rejected file was kept");
 }
 
 #[test]
-fn names_cannot_climb_out() {
+fn file_names_cannot_leave_the_storage() {
     let lab = TestLab::new();
     for (name, stored) in [
         ("../../../../etc/cron.d/x.iso", "x.iso"),
@@ -152,7 +152,7 @@ fn names_cannot_climb_out() {
 }
 
 #[test]
-fn a_client_that_leaves_early_leaves_nothing() {
+fn an_aborted_upload_leaves_no_file() {
     let lab = TestLab::new();
     let request = form("iso", "a.iso", &vec![7; 500_000]).request(&lab, PATH);
     for part in [request.len() / 2, request.len() - 5] {
@@ -179,7 +179,7 @@ fn a_client_that_leaves_early_leaves_nothing() {
 }
 
 #[test]
-fn forms_that_are_wrong_are_refused() {
+fn malformed_upload_forms_are_rejected() {
     let lab = TestLab::new();
     let mut file = form("iso", "a.iso", b"x");
     file.name = "file";
@@ -187,7 +187,8 @@ fn forms_that_are_wrong_are_refused() {
     let text = "wrong field name 'file' for file upload, expected 'filename'";
     assert_eq!(answer.line(), (500, text));
 
-    // An unknown field ends up in the reason, with its line end, which pveproxy does not send.
+    // An unknown field is echoed in the reason phrase with its line end, which pveproxy does not
+    // send.
     for at in [0, 1] {
         let mut other = form("iso", "a.iso", b"x");
         other.fields.insert(at, ("other", "1".to_owned()));
@@ -206,7 +207,7 @@ fn forms_that_are_wrong_are_refused() {
     let answer = lab.request("POST", PATH, headers, "x");
     let text = "upload 'Content-Type 'application/octet-stream' not implemented";
     assert_eq!(answer.line(), (506, text));
-    // Parameters without a file are judged as those of any call.
+    // Parameters without a file are validated like those of any call.
     let answer = lab.request("POST", PATH, "", "content=iso");
     assert_eq!(answer.status, 400);
     assert!(answer.json()["errors"]["filename"].is_string());
@@ -225,7 +226,7 @@ fn forms_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn who_may_not_upload_is_told_before_the_file_is_read() {
+fn upload_permissions_are_checked_before_the_file_is_read() {
     let yaml = "
 access:
   users: [{userid: ann@pve, password: x}]
@@ -242,7 +243,7 @@ access:
 }
 
 #[test]
-fn files_need_no_second_token() {
+fn uploads_need_no_csrf_token() {
     let lab = TestLab::start(settings());
     let login = format!("username=root@pam&password={}", lab.pve.password);
     let answer = lab.raw(format!(
@@ -257,7 +258,7 @@ fn files_need_no_second_token() {
 }
 
 #[test]
-fn tasks_fail_on_order_and_storages_fill_up() {
+fn faults_fail_tasks_and_fill_storages() {
     let lab = TestLab::new();
     let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
     let boom = |percent| Action::Fail { percent, message: format!("boom at {percent}") };
@@ -278,7 +279,7 @@ fn tasks_fail_on_order_and_storages_fill_up() {
 }
 
 #[test]
-fn a_connection_that_is_cut_before_the_deed_leaves_nothing() {
+fn a_connection_closed_before_the_upload_leaves_no_file() {
     let lab = TestLab::new();
     let post = When { method: Some("POST".to_owned()), ..When::default() };
     lab.lab().faults().add(Fault::new(post, Action::CutBefore));
@@ -289,7 +290,7 @@ fn a_connection_that_is_cut_before_the_deed_leaves_nothing() {
 }
 
 #[test]
-fn tasks_of_a_host_that_goes_down_are_gone() {
+fn tasks_of_a_host_that_goes_down_are_aborted() {
     let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
     let task = When { task: Some("imgcopy".to_owned()), ..When::default() };
     lab.lab().faults().add(Fault::new(task.clone(), Action::Delay(Duration::from_secs(100_000))));
@@ -305,7 +306,7 @@ fn tasks_of_a_host_that_goes_down_are_gone() {
 }
 
 #[test]
-fn the_task_runs_where_the_file_arrived() {
+fn the_upload_task_runs_on_the_host_that_received_the_file() {
     let lab = TestLab::start(scenario("nodes: [{name: pve1}, {name: pve2}]"));
     let file = form("iso", "a.iso", b"x");
     let request = file.request(&lab, "/nodes/pve2/storage/local/upload");

@@ -1,11 +1,11 @@
-//! The comparison that `tests/pve_vectors` makes, tried on texts of our own.
+//! Tests of the comparison in `tests/pve_vectors`.
 
 use serde_json::json;
 
 use crate::wildcard::{difference, text_matches};
 
 #[test]
-fn placeholders_stand_for_their_kind() {
+fn placeholders_match_their_kind() {
     let upid = "UPID:pve1:<PID>:<PSTART>:<TIME>:qmcreate:101:ops@pve!ci:";
     assert!(text_matches(upid, "UPID:pve1:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"));
     assert!(!text_matches(upid, "UPID:pve2:000003E9:00018704:6914F0A1:qmcreate:101:ops@pve!ci:"));
@@ -18,7 +18,7 @@ fn placeholders_stand_for_their_kind() {
 }
 
 #[test]
-fn differences_name_their_place() {
+fn differences_have_a_path() {
     let same = difference(
         &json!({"digest": "<DIGEST>", "snaptime": "<TIME>", "n": [{"key": "a"}, {"key": "b"}]}),
         &json!({"n": [{"key": "b"}, {"key": "a"}], "snaptime": 17, "digest": "0".repeat(40)}),

@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client: one connection at a time, answers in memory, nothing clever.
+//! Minimal HTTP/1.1 client: one connection at a time, with answers in memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
-/// How long the lab may be silent before the run is given up.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout for reading the lab's answers.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Client {
     address: SocketAddr,
@@ -20,7 +20,7 @@ pub(crate) struct Client {
     open: Option<Stream>,
 }
 
-/// Who sends a request.
+/// Credentials of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
     Token { id: String, secret: String },
@@ -30,7 +30,7 @@ pub(crate) enum Identity {
 
 pub(crate) struct Request<'r> {
     pub(crate) method: &'r str,
-    /// Below `/api2/json`, escaped, with its query.
+    /// Escaped path below `/api2/json`, with its query.
     pub(crate) target: &'r str,
     pub(crate) content_type: &'r str,
     pub(crate) length: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The text of an error: in the body, or where that is empty, in the reason phrase.
+    /// Text of an error: from the body, or from the reason phrase if the body is empty.
     pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or(&self.reason)
     }
@@ -56,7 +56,7 @@ impl Client {
         Self { address, tls, open: None }
     }
 
-    /// A request with its parameters where the method wants them.
+    /// Sends a request with its parameters in the query or the body, as the method requires.
     pub(crate) fn call(
         &mut self,
         who: &Identity,
@@ -78,7 +78,7 @@ impl Client {
         };
         let kept = self.open.is_some();
         match self.send(who, &mut request(&mut body.as_bytes())) {
-            // A kept connection may have been closed meanwhile, as any server may do.
+            // The server may have closed an idle connection.
             Err(error) if kept && is_closed(&error) => {
                 self.send(who, &mut request(&mut body.as_bytes()))
             }
@@ -124,7 +124,7 @@ impl Client {
     fn connect(&self) -> io::Result<Stream> {
         let socket = TcpStream::connect(self.address)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(READ_TIMEOUT))?;
         let name = ServerName::IpAddress(self.address.ip().into());
         let session =
             ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
@@ -137,7 +137,7 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// The answer, and whether the connection stays open.
+/// Reads the answer, and whether the connection stays open.
 fn read_answer(stream: &mut Stream) -> io::Result<(Answer, bool)> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {

@@ -1,19 +1,19 @@
-//! The differences that are known, and the set of vectors that they were found with.
+//! Known differences, and the set of vectors that they were found with.
 
 use std::collections::BTreeMap;
 
 use talmox_lab::pve::Release;
 
-use crate::judge::Level;
+use crate::comparison::Level;
 use crate::vector::Vector;
 
 const TEXT: &str = include_str!("known-differences.txt");
 
-/// Vectors that may be listed at the first level, which is to hold for all: no more than contradict others.
-const MOST_AT_FIRST_LEVEL: usize = 2;
+/// Maximum number of known differences at the first level: only vectors that contradict others.
+const MAX_AT_FIRST_LEVEL: usize = 2;
 
 pub(crate) struct Known {
-    /// Whether the vectors at hand are those that the file speaks of.
+    /// Whether the vectors are the set that the file refers to.
     pub(crate) same_set: bool,
     differences: BTreeMap<(String, String), Level>,
 }
@@ -39,19 +39,19 @@ impl Known {
             }
         }
         let first = known.differences.values().filter(|level| **level == Level::Status).count();
-        if first > MOST_AT_FIRST_LEVEL {
+        if first > MAX_AT_FIRST_LEVEL {
             return Err(format!("known-differences.txt lists {first} at the first level"));
         }
         Ok(known)
     }
 
-    /// The lowest level that this vector is known not to hold.
+    /// Lowest level at which this vector is known to differ.
     pub(crate) fn level(&self, id: &str, release: Release) -> Option<Level> {
         self.differences.get(&(id.to_owned(), release.to_string())).copied()
     }
 }
 
-/// How many vectors there are, and a hash of their names.
+/// Number of vectors and hash of their names.
 pub(crate) fn name_of_set(vectors: &[Vector]) -> String {
     let mut ids: Vec<&str> = vectors.iter().map(|vector| vector.id.as_str()).collect();
     ids.sort_unstable();

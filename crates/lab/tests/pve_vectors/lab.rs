@@ -1,11 +1,8 @@
-//! A lab for each vector: nothing takes time in it, and nothing is left of it.
+//! Lab for each vector, with instant operations and temporary state.
 
 use std::fs;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Scenario, Settings};
 use tokio::runtime::{Builder, Runtime};
@@ -33,16 +30,12 @@ impl Labs {
     }
 }
 
-/// A client that trusts the lab's own authority, and no other.
+/// Client that trusts only the CA of the lab.
 pub(crate) fn client(lab: &Lab) -> Result<Client, String> {
     let ready = lab.ready();
     let pem = fs::read(&ready.pve.ca).map_err(|error| error.to_string())?;
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(&pem).map_err(|error| error.to_string())?;
-    roots.add(authority).map_err(|error| error.to_string())?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let roots = talmox_net::authorities::from_pem(&pem).map_err(|error| error.to_string())?;
+    let tls = talmox_net::tls::client()
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();

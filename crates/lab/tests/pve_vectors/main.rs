@@ -1,9 +1,9 @@
-//! Replays the Proxmox vectors in `$TALMOX_PVE_VECTORS` over HTTPS, each against a lab of its own.
+//! Replays the Proxmox vectors in `$TALMOX_PVE_VECTORS` over HTTPS, each against a new lab.
 //!
-//! The vectors are not part of the project; without the variable there is nothing to run, which CI
-//! does not accept. Arguments pick the vectors whose id or operation contains one of them; with
-//! `--verbose` every difference is shown, with `--release 8.4` only that release is run, and
-//! `--list` prints what does not hold in the form of `known-differences.txt`.
+//! The vectors are not part of the project. Without the variable the test is skipped, which fails
+//! in CI. Arguments select the vectors whose id or operation contains one of them. `--verbose`
+//! shows every difference, `--release 8.4` runs only that release, and `--list` prints the
+//! differences in the form of `known-differences.txt`.
 
 #![expect(
     clippy::print_stdout,
@@ -13,7 +13,7 @@
 )]
 
 mod client;
-mod judge;
+mod comparison;
 mod known;
 mod lab;
 mod replay;
@@ -30,7 +30,7 @@ use std::thread;
 
 use talmox_lab::pve::Release;
 
-use judge::{Difference, Judge, Level};
+use comparison::{Comparison, Difference, Level};
 use known::Known;
 use lab::Labs;
 use replay::{Replay, Starts};
@@ -73,7 +73,7 @@ fn arguments() -> Arguments {
                 arguments.releases = vec![Release::V8];
             }
             "--release" => arguments.releases = vec![Release::V9],
-            // What cargo and its front ends pass to every test program.
+            // Options that cargo and its front ends pass to every test program are ignored.
             word if word.starts_with('-') => {}
             _ => arguments.only.push(word),
         }
@@ -94,11 +94,11 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
     let outcomes = replay_all(&vectors, arguments)?;
     let (mut failed, mut surprises) = (0, 0);
     for outcome in &outcomes {
-        let surprise = outcome.surprise(&known);
+        let deviation = outcome.deviation(&known);
         failed += usize::from(outcome.fails_at().is_some());
-        surprises += usize::from(surprise.is_some());
-        if surprise.is_some() || arguments.verbose {
-            show(outcome, surprise.as_deref(), arguments.verbose);
+        surprises += usize::from(deviation.is_some());
+        if deviation.is_some() || arguments.verbose {
+            show(outcome, deviation.as_deref(), arguments.verbose);
         }
     }
     if arguments.list {
@@ -112,7 +112,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
     println!("{}", report::table(&outcomes));
     let (wrong, all) = report::classified(&outcomes);
     println!("texts that clients classify: {} of {all} right", all - wrong);
-    // A part of the vectors has shares of its own.
+    // The required shares apply only to the full set of vectors.
     let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };
     for line in &low {
         println!("TOO LOW {line}");
@@ -126,10 +126,10 @@ fn worst(outcome: &Outcome) -> Option<&(usize, Difference)> {
     outcome.differences.iter().min_by_key(|(_, difference)| difference.level)
 }
 
-fn show(outcome: &Outcome, surprise: Option<&str>, verbose: bool) {
+fn show(outcome: &Outcome, deviation: Option<&str>, verbose: bool) {
     let Outcome { id, release, .. } = outcome;
-    match surprise {
-        Some(surprise) => println!("FAILED {id} {release}: {surprise}"),
+    match deviation {
+        Some(deviation) => println!("FAILED {id} {release}: {deviation}"),
         None => println!("{id} {release}"),
     }
     let shown = if verbose { usize::MAX } else { 2 };
@@ -172,14 +172,14 @@ fn replay_all(vectors: &[Vector], arguments: &Arguments) -> Result<Vec<Outcome>,
 }
 
 fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> Outcome {
-    let judge = Judge::new();
+    let comparison = Comparison::new();
     let expect = vector.expect(release).unwrap_or_default();
     let mut outcome = Outcome {
         id: vector.id.clone(),
         operation: vector.operation.clone(),
         release,
         differences: vec![],
-        classified: expect.iter().map(|expect| judge.classified_texts(expect)).sum(),
+        classified: expect.iter().map(|expect| comparison.classified_texts(expect)).sum(),
     };
     let mut at = 0;
     let mut run = || -> Result<(), String> {
@@ -188,10 +188,10 @@ fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> O
         for (step, expect) in vector.steps.iter().zip(expect) {
             at += 1;
             let seen = replay.step(step)?;
-            let differences = judge.differences(step, expect, &seen);
+            let differences = comparison.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
-        // The lab waits for clients that have not hung up.
+        // The lab waits for open connections, so the client is dropped first.
         drop(replay);
         labs.stop(lab)
     };

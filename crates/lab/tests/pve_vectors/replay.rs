@@ -1,4 +1,4 @@
-//! Runs one vector against a lab of its own and notes what the API showed.
+//! Replay of one vector against a lab, with the results that the API showed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -11,7 +11,7 @@ use crate::client::{Answer, Client, Identity, Request, encode, escape};
 use crate::upload;
 use crate::vector::{PASSWORD, SECRET, Step, Vector};
 
-/// What a step did, as far as a client can see.
+/// Results of a step that a client can see.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) answer: Answer,
@@ -28,12 +28,12 @@ pub(crate) struct TaskSeen {
     pub(crate) last_line: String,
 }
 
-/// Every VM, and the volumes on one host.
+/// All VMs, and the volumes on one host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) vms: BTreeMap<String, VmSeen>,
     pub(crate) volumes: BTreeSet<String>,
-    /// Why not everything could be read.
+    /// Reason why not everything could be read.
     pub(crate) unreadable: Option<String>,
 }
 
@@ -52,19 +52,19 @@ pub(crate) struct Replay<'v> {
     identities: BTreeMap<String, Identity>,
     /// Digests in the answers so far.
     digests: Vec<Option<String>>,
-    /// What was last seen from a host.
+    /// Last state that was read from a host.
     state: Option<(String, State)>,
     starts: &'v Starts,
     start: String,
 }
 
-/// The states that vectors start with, by start and host: many vectors share one.
+/// Initial states by start and host, which many vectors share.
 pub(crate) type Starts = Mutex<HashMap<(String, String), State>>;
 
 type Seen<T> = Result<T, String>;
 
 impl<'v> Replay<'v> {
-    /// `start` names what the vector starts with.
+    /// Prepares a replay. `start` is the name of the initial state.
     pub(crate) fn new(
         vector: &'v Vector,
         client: Client,
@@ -104,7 +104,7 @@ impl<'v> Replay<'v> {
         Ok(Observation { answer, task, before, after })
     }
 
-    /// What there is before a step: what the last one left, or what the vector starts with.
+    /// State before a step: after the previous one, or the initial state of the vector.
     fn before(&mut self, node: &str) -> State {
         match self.state.take() {
             Some((seen_from, state)) if seen_from == node => return state,
@@ -132,7 +132,7 @@ impl<'v> Replay<'v> {
             return self.client.call(&who, &step.method, &path, &params);
         };
         if !params.iter().any(|(key, _)| key == "filename") {
-            // A form always has a name for its file; only the query leaves it out.
+            // The form always has a file name; only the query can leave it out.
             let target = format!("{path}?{}", encode(&params));
             return self.client.call(&who, &step.method, &target, &[]);
         }
@@ -149,7 +149,7 @@ impl<'v> Replay<'v> {
         )
     }
 
-    /// `<DIGEST:n>` is the digest that the nth step answered with, and nothing if it had none.
+    /// Replaces `<DIGEST:n>` with the digest in the answer of the nth step; `None` if it had none.
     fn filled(&self, value: &str) -> Option<String> {
         let nth = value.strip_prefix("<DIGEST:").and_then(|rest| rest.strip_suffix('>'));
         match nth.and_then(|nth| nth.parse::<usize>().ok()) {
@@ -185,7 +185,7 @@ impl<'v> Replay<'v> {
         }
     }
 
-    /// Asks as root; the data of the answer.
+    /// Sends a GET request as root; returns the data of the answer.
     fn ask(&mut self, path: &str) -> Seen<Json> {
         let answer = self.client.call(&self.root, "GET", path, &[]);
         let mut answer = answer.map_err(|error| format!("GET {path}: {error}"))?;
@@ -217,7 +217,7 @@ impl<'v> Replay<'v> {
         })
     }
 
-    /// Who has a ticket, but is no user any more.
+    /// Reads the state. Fails for a user that was deleted after it got its ticket.
     fn look(&mut self, node: &str, last: Option<&State>) -> State {
         let mut state = State::default();
         state.unreadable = self.look_at_vms(&mut state, last).err();
@@ -227,7 +227,7 @@ impl<'v> Replay<'v> {
         state
     }
 
-    /// A configuration with the same digest has the same changes waiting.
+    /// Reads the VMs. A configuration with the same digest has the same pending changes.
     fn look_at_vms(&mut self, state: &mut State, last: Option<&State>) -> Seen<()> {
         for host in self.vector.nodes() {
             let list = self.ask(&format!("/nodes/{host}/qemu"))?;
@@ -249,7 +249,7 @@ impl<'v> Replay<'v> {
 
     fn look_at_volumes(&mut self, node: &str, state: &mut State) -> Seen<()> {
         let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
-        // What is configured for other hosts is in the list too.
+        // The list also contains storages that are configured for other hosts.
         let storages = storages.as_array().into_iter().flatten();
         for storage in storages.filter(|storage| storage["active"] == 1) {
             let name = storage["storage"].as_str().unwrap_or_default();
@@ -262,7 +262,7 @@ impl<'v> Replay<'v> {
     }
 }
 
-/// A linked clone by its own file, without the base in front of it.
+/// File name of a volume; for a linked clone without the base before it.
 pub(crate) fn own_file(volid: &str) -> String {
     match volid.split_once(':') {
         Some((storage, name)) => match name.split('/').collect::<Vec<_>>().as_slice() {
@@ -274,7 +274,7 @@ pub(crate) fn own_file(volid: &str) -> String {
     }
 }
 
-/// A volume is one segment of the path, whatever slashes it has.
+/// Escapes a path. A volume id is one segment, including its slashes.
 fn escape_path(path: &str) -> String {
     let segments = |path: &str| path.split('/').map(escape).collect::<Vec<_>>().join("/");
     match path.split_once("/content/") {

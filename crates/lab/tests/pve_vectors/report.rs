@@ -1,25 +1,26 @@
-//! What all the vectors came to.
+//! Summary of all vectors.
 
 use std::collections::BTreeMap;
 
 use talmox_lab::pve::Release;
 
-use crate::judge::{Difference, Level};
+use crate::comparison::{Difference, Level};
 use crate::known::Known;
 
-/// One vector on one release.
+/// Result of one vector on one release.
 pub(crate) struct Outcome {
     pub(crate) id: String,
     pub(crate) operation: String,
     pub(crate) release: Release,
-    /// With the step, from 1.
+    /// Differences with their step, counted from 1.
     pub(crate) differences: Vec<(usize, Difference)>,
-    /// How many texts there were that clients classify.
+    /// Number of texts that clients classify.
     pub(crate) classified: usize,
 }
 
-/// The least share that must hold, in percent, by level.
-const LEAST: [(Level, usize); 3] = [(Level::Status, 100), (Level::State, 98), (Level::Text, 80)];
+/// Required share of vectors in percent, by level.
+const REQUIRED_SHARES: [(Level, usize); 3] =
+    [(Level::Status, 100), (Level::State, 98), (Level::Text, 80)];
 
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -28,7 +29,7 @@ struct Count {
 }
 
 impl Outcome {
-    /// The lowest level that does not hold.
+    /// Lowest level at which the vector differs.
     pub(crate) fn fails_at(&self) -> Option<Level> {
         self.differences.iter().map(|(_, difference)| difference.level).min()
     }
@@ -40,8 +41,8 @@ impl Outcome {
         }
     }
 
-    /// What is not as the list of known differences has it.
-    pub(crate) fn surprise(&self, known: &Known) -> Option<String> {
+    /// Deviation from the list of known differences.
+    pub(crate) fn deviation(&self, known: &Known) -> Option<String> {
         match (self.fails_at(), known.level(&self.id, self.release)) {
             (None, None) => None,
             (Some(found), Some(listed)) if found == listed => None,
@@ -55,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// The table of shares, by operation and release.
+/// Table of shares by operation and release.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let mut counts: BTreeMap<(&str, Release), Count> = BTreeMap::new();
     for outcome in outcomes {
@@ -95,13 +96,13 @@ fn row(operation: &str, release: &str, count: Count) -> String {
     format!("{operation:<22}{release:>8}{all:>9}{status:>12}{state:>12}{texts:>12}\n")
 }
 
-/// The shares that are too low.
+/// Shares that are below the requirement.
 pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     let mut low = vec![];
     let unlisted = || outcomes.iter().filter(|it| known.level(&it.id, it.release).is_none());
     for release in [Release::V9, Release::V8] {
-        for (at, (level, least)) in LEAST.into_iter().enumerate() {
-            // The first level has no share to spare: all but those that are listed with a reason.
+        for (at, (level, least)) in REQUIRED_SHARES.into_iter().enumerate() {
+            // The first level allows no failures except listed ones.
             let count = match level {
                 Level::Status => total(unlisted(), release),
                 Level::State | Level::Text => total(outcomes, release),
@@ -122,7 +123,7 @@ pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     low
 }
 
-/// How many of the texts that clients classify are wrong, and how many there are.
+/// Number of wrong texts that clients classify, and number of all of them.
 pub(crate) fn classified<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> (usize, usize) {
     let mut counts = (0, 0);
     for outcome in outcomes {

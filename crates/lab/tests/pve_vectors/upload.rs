@@ -1,4 +1,4 @@
-//! Files as vectors describe them, streamed: a large image costs no memory.
+//! Upload bodies of vectors, streamed so that a large image needs no memory.
 
 use std::io::{self, Cursor, Read};
 
@@ -6,13 +6,13 @@ use serde_json::Value as Json;
 
 pub(crate) const BOUNDARY: &str = "talmox-vector-8f0c1d";
 
-/// A multipart body: its length and its bytes.
+/// Multipart body with its length.
 pub(crate) struct Body {
     pub(crate) length: u64,
     pub(crate) bytes: Box<dyn Read>,
 }
 
-/// The fields in the order in which Proxmox wants them, then the file.
+/// Fields in the order that Proxmox requires, then the file.
 pub(crate) fn body(params: &[(String, String)], upload: &Json) -> Body {
     let order = |name: &str| {
         let known = ["content", "checksum-algorithm", "checksum"];
@@ -58,7 +58,8 @@ fn file(upload: &Json) -> (u64, Box<dyn Read>) {
     }
 }
 
-/// An empty image of version 3 with clusters of 64 KiB: header, refcounts, and an L1 table of zeros.
+/// Empty qcow2 image of version 3 with clusters of 64 KiB: header, refcounts, and an L1 table of
+/// zeros.
 fn qcow2(size: u64, backing: &str) -> Vec<u8> {
     const CLUSTER: u64 = 1 << 16;
     const HEADER: u32 = 104;
@@ -83,7 +84,7 @@ fn qcow2(size: u64, backing: &str) -> Vec<u8> {
     put(56, &1_u32.to_be_bytes());
     put(96, &4_u32.to_be_bytes());
     put(100, &HEADER.to_be_bytes());
-    // The refcount table's one block, and a count of 1 for each cluster in use.
+    // The refcount table has one block with a count of 1 for each used cluster.
     put(usize::try_from(CLUSTER).unwrap_or_default(), &(2 * CLUSTER).to_be_bytes());
     for cluster in 0..usize::try_from(3 + l1_clusters).unwrap_or_default() {
         put(usize::try_from(2 * CLUSTER).unwrap_or_default() + 2 * cluster, &1_u16.to_be_bytes());
@@ -91,7 +92,7 @@ fn qcow2(size: u64, backing: &str) -> Vec<u8> {
     image
 }
 
-/// The header of a sparse extent, and the descriptor behind it.
+/// Header of a sparse vmdk extent, followed by the descriptor.
 fn vmdk(size: u64) -> Vec<u8> {
     const SECTOR: usize = 512;
     let sectors = size.div_ceil(512);

@@ -1,4 +1,4 @@
-//! The vectors, as their files have them.
+//! Parser of vectors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ pub(crate) struct Step {
 }
 
 impl Vector {
-    /// Every vector in a folder, or what is wrong with it.
+    /// Reads all vectors in a directory, or returns an error about one.
     pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>, String> {
         let listed = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let mut paths: Vec<_> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -69,7 +69,7 @@ impl Vector {
         })
     }
 
-    /// What is expected of a release; nothing where it was not observed.
+    /// Expected results of a release; `None` if it was not observed.
     pub(crate) fn expect(&self, release: Release) -> Option<&[Json]> {
         match release {
             Release::V9 => Some(&self.expect),
@@ -77,14 +77,14 @@ impl Vector {
         }
     }
 
-    /// A name for the start of the vector: vectors that start alike have the same.
+    /// Name of the initial state, equal for vectors that share one.
     pub(crate) fn start(&self, release: Release) -> String {
         format!("{release} {}", self.setup)
     }
 
-    /// Users and tokens that call although they do not exist. Vectors begin after the login, where such
-    /// a one is somebody without rights.
-    fn strangers(&self) -> BTreeSet<&str> {
+    /// Users and tokens that make calls although they do not exist. Vectors start after the login,
+    /// so these become users without privileges.
+    fn unknown_callers(&self) -> BTreeSet<&str> {
         let access = &self.setup["access"];
         let users = access["users"].as_array().into_iter().flatten().filter_map(Json::as_str);
         let tokens = access["tokens"].as_array().into_iter().flatten();
@@ -94,27 +94,27 @@ impl Vector {
         callers.filter(|caller| !known.contains(caller)).collect()
     }
 
-    /// The start of the vector, with a password for every user and a secret for every token.
+    /// Scenario of the vector, with a password for every user and a secret for every token.
     pub(crate) fn scenario(&self, release: Release) -> Result<Scenario, String> {
         let mut setup = self.setup.clone();
-        let strangers = self.strangers();
+        let unknown_callers = self.unknown_callers();
         let access = &mut setup["access"];
         if let Some(users) = access["users"].as_array_mut() {
-            users.extend(strangers.iter().filter(|id| !id.contains('!')).map(|id| json!(id)));
+            users.extend(unknown_callers.iter().filter(|id| !id.contains('!')).map(|id| json!(id)));
             for user in users {
                 *user = json!({"userid": user.clone(), "password": PASSWORD});
             }
         }
         if let Some(tokens) = access["tokens"].as_array_mut() {
-            let unknown = strangers.iter().filter(|id| id.contains('!'));
+            let unknown = unknown_callers.iter().filter(|id| id.contains('!'));
             tokens.extend(unknown.map(|id| json!({"tokenid": id, "privsep": 1})));
             for token in tokens {
                 token["secret"] = json!(SECRET);
             }
         }
         if let Some(acl) = access["acl"].as_array_mut() {
-            let is_stranger = |id: &Json| id.as_str().is_some_and(|id| strangers.contains(id));
-            acl.retain(|entry| !is_stranger(&entry["ugid"]));
+            let is_unknown = |id: &Json| id.as_str().is_some_and(|id| unknown_callers.contains(id));
+            acl.retain(|entry| !is_unknown(&entry["ugid"]));
         }
         let scenario = Scenario::parse(&self.id, &setup.to_string());
         scenario.map(|scenario| scenario.with_release(release)).map_err(|error| error.to_string())
@@ -130,7 +130,7 @@ impl Step {
         let mut params = vec![];
         for (key, value) in item["params"].as_object()? {
             match value {
-                // A list is the same key again and again.
+                // A list is sent as a repeated key.
                 Json::Array(values) => {
                     params.extend(values.iter().map(|value| (key.clone(), plain(value))));
                 }
@@ -146,7 +146,7 @@ impl Step {
         })
     }
 
-    /// The host that the path names.
+    /// Name of the host in the path of the step.
     pub(crate) fn node(&self) -> Option<&str> {
         self.path.strip_prefix("/nodes/")?.split('/').next()
     }

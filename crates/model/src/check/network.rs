@@ -90,7 +90,7 @@ fn vip(cluster: &Cluster, out: &mut Findings) {
         return;
     };
     if let Some(endpoint) = cluster.file.endpoint.spanned()
-        && let Some(address) = endpoint.value.address()
+        && let Some(address) = endpoint.value.ip()
         && address != vip.value
         && !cluster.nodes.iter().any(|node| node.address() == Some(address))
     {

@@ -22,7 +22,6 @@ pub use choice::{
     Bios, Boot, Cni, DiskBus, Filesystem, MachineType, NetworkForm, NvidiaDriver, Os, Role, VipBy,
 };
 pub use duration::Duration;
-pub use mac::MacAddress;
 pub use name::{
     Bridge, ClassName, ClusterName, Datastore, DomainName, Extension, MappingName, NodeName, Pool,
     PveHost, SubjectName, Tag, VolumeName,
@@ -35,5 +34,6 @@ pub use pci::PciAddress;
 pub use secret::{Redacted, SecretCommand, SecretRef};
 pub use size::{DiskSize, Memory};
 pub use taint::Taint;
-pub use url::{HttpUrl, ProxmoxUrl};
+pub use talmox_values::{HttpUrl, MacAddress};
+pub use url::ProxmoxUrl;
 pub use version::{KubernetesVersion, TalosVersion};

@@ -1,6 +1,8 @@
 //! What the names in tables, and the values beside them, have to look like.
 
-use super::url::parse_authority;
+use talmox_values::UrlError;
+use talmox_values::url::parse_authority;
+
 use super::{label_key, label_value};
 use crate::language::Naming;
 
@@ -82,8 +84,11 @@ fn target(text: &str) -> Result<(), String> {
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok(());
     }
-    let not_one = || "not a host, an address or host:port".to_owned();
-    parse_authority(text).map(|_| ()).map_err(|problem| problem.unwrap_or_else(not_one))
+    match parse_authority(text) {
+        Ok(_) => Ok(()),
+        Err(UrlError::Malformed) => Err("not a host, an address or host:port".to_owned()),
+        Err(problem) => Err(problem.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,23 +1,21 @@
 //! Add-ons of a cluster.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-/// A file of Kubernetes manifests. Secrets may be among them, so `Debug` shows only its origin.
-#[derive(Clone, PartialEq, Eq)]
+use crate::plan::PlannedSecret;
+
+/// A file of Kubernetes manifests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestFile {
     /// Path or URL of the file, for messages.
     pub origin: String,
-    pub text: String,
-}
-
-impl fmt::Debug for ManifestFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManifestFile").field("origin", &self.origin).finish_non_exhaustive()
-    }
+    /// A Secret may be among the manifests.
+    pub text: PlannedSecret,
 }
 
 /// Where the manifests of an add-on come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AddonSource {
     Texts(Vec<ManifestFile>),
     Url {

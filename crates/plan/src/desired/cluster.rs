@@ -11,7 +11,7 @@ use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::{NodeName, PoolId, StorageId, VmId};
 use talmox_talos_config::cidata::network_config;
 use talmox_talos_config::machine::Expected;
-use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
+use talmox_talos_config::network::{FirstLink, FirstNetwork, Prefix};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::{Config, Release};
@@ -129,7 +129,7 @@ impl DesiredNode {
     pub fn machine(&self) -> Expected {
         Expected {
             uuid: Some(self.identity.uuid.to_string()),
-            macs: self.identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+            macs: self.identity.macs.iter().map(|mac| mac.lower_case()).collect(),
             instance_id: self.vm.cidata.is_some().then(|| self.instance_id()),
         }
     }
@@ -281,10 +281,10 @@ fn further_links(node: &Node, identity: &NodeIdentity) -> Vec<FirstLink> {
     let nics = node.settings().hardware.nics.values().enumerate();
     nics.filter_map(|(index, nic)| {
         let ip = nic.ip.get().copied()?;
-        let mac = identity.macs.get(index + 1)?;
+        let mac = identity.macs.get(index + 1).copied()?;
         Some(FirstLink {
             name: format!("eth{}", index + 1),
-            mac: Some(MacAddress(mac.0)),
+            mac: Some(mac),
             addresses: Prefix::new(ip.address, network::prefix_or_whole(ip)).into_iter().collect(),
             gateways: vec![],
             mtu: nic.mtu.get().map(|mtu| mtu.get()),

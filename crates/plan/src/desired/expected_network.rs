@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node as Yaml;
 
 /// Hostname and addresses that a config gives to a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedNetwork {
     pub hostname: Option<String>,
     /// The links of the config; one may be contained several times.
@@ -19,25 +20,27 @@ pub struct ExpectedNetwork {
 }
 
 /// A link, in most cases a network card.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     pub name: CardName,
     pub addressing: Addressing,
 }
 
 /// How a config selects a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CardName {
     /// By its MAC address, in lower case.
     Mac(String),
     /// Such as `eth0`.
     Link(String),
     /// By a selector that only the node can evaluate.
+    #[serde(rename = "selector")]
     Somehow,
 }
 
 /// Addresses of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addressing {
     pub is_dhcp: bool,
     pub fixed: Vec<IpAddr>,

@@ -2,7 +2,7 @@
 //! gets the same ones; a VM of another cluster of the same name does not.
 
 use talmox_model::Node;
-use talmox_model::value::MacAddress;
+use talmox_values::MacAddress;
 
 use crate::ownership::{SmbiosUuid, smbios_uuid};
 
@@ -23,7 +23,7 @@ impl NodeIdentity {
             // Locally administered, unicast.
             let mut mac = [0x02; 6];
             mac[1..].copy_from_slice(&uuid[11..]);
-            MacAddress(mac)
+            MacAddress::new(mac).expect("invariant: the first byte is even")
         };
         let first = node.entry.mac.get().copied().unwrap_or_else(|| derived(0));
         let further = node.settings().hardware.nics.values().enumerate();

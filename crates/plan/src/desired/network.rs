@@ -9,7 +9,7 @@ use talmox_model::inventory::{Nic, Vlan};
 use talmox_model::value::{Boot, HostAddress, NetworkForm, Role, VipBy};
 use talmox_model::{Cluster, Node};
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::network::{FirstLink, FirstNetwork, MacAddress, Prefix};
+use talmox_talos_config::network::{FirstLink, FirstNetwork, Prefix};
 use talmox_yaml::Node as Yaml;
 use talmox_yaml::build::{flag, list, map, number, text, texts, unless_empty};
 
@@ -126,7 +126,7 @@ fn further_link<'a>(nic: &'a Nic, index: usize, identity: &NodeIdentity) -> Link
 }
 
 fn mac(identity: &NodeIdentity, index: usize) -> String {
-    MacAddress(identity.macs[index].0).to_string()
+    identity.macs[index].lower_case()
 }
 
 /// The node's own address with the prefix length of its network.
@@ -254,7 +254,7 @@ pub fn first_network(
     let network = &cluster.file.network;
     let first = FirstLink {
         name: "eth0".to_owned(),
-        mac: Some(MacAddress(identity.macs[0].0)),
+        mac: identity.macs.first().copied(),
         addresses: vec![own_address(cluster, node)?],
         gateways: placement.gateway.get().copied().into_iter().collect(),
         mtu: placement.mtu.get().map(|mtu| mtu.get()),

@@ -6,7 +6,7 @@ use talmox_model::inventory::Gpu;
 use talmox_model::value::{Bios, Boot, DiskBus, DiskSize, MachineType};
 use talmox_model::{Cluster, Node};
 use talmox_pve_types::config::{VmConfig, VmOptions};
-use talmox_pve_types::id::{BadId, ConfigId, DiskSlot, MacAddress, StorageId, VolumeId};
+use talmox_pve_types::id::{BadId, ConfigId, DiskSlot, StorageId, VolumeId};
 use talmox_pve_types::property::{
     Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
 };
@@ -348,13 +348,12 @@ fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
 fn nets(node: &Node, identity: &NodeIdentity) -> Result<Vec<Net>, DeriveError> {
     let placement = &node.settings().placement;
     let own_bridge = placement.bridge.required().as_str();
-    let mac = |index: usize| MacAddress::new(identity.macs[index].0);
-    let mut first = Net::virtio(mac(0)?, &own_bridge.parse()?);
+    let mut first = Net::virtio(identity.macs[0], &own_bridge.parse()?);
     first.vlan = placement.vlan.get().map(|vlan| vlan.get());
     let mut nets = vec![first];
     for (index, nic) in node.settings().hardware.nics.values().enumerate() {
         let bridge = nic.bridge.get().map_or(own_bridge, |bridge| bridge.as_str());
-        let mut net = Net::virtio(mac(index + 1)?, &bridge.parse()?);
+        let mut net = Net::virtio(identity.macs[index + 1], &bridge.parse()?);
         net.vlan = nic.vlan.get().map(|vlan| vlan.get());
         nets.push(net);
     }

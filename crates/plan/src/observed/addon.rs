@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use crate::manifest::Manifest;
 
 /// Observed state of all add-ons.
@@ -38,7 +40,7 @@ impl AddonRead {
 }
 
 /// How the cluster differs from an add-on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AddonSeen {
     /// Whether a note in the cluster says that it was applied before.
     pub is_noted: bool,
@@ -49,7 +51,7 @@ pub struct AddonSeen {
 }
 
 /// An object that differs from its manifest. Fields are named; values are shown only if they cannot be a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectChange {
     /// `Deployment shop/till`.
     pub object: String,
@@ -58,7 +60,7 @@ pub struct ObjectChange {
 }
 
 /// An object that the API rejects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedObject {
     /// `Deployment shop/till`.
     pub object: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use talmox_pve_types::api::access::Permissions;
 use talmox_pve_types::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
 use talmox_pve_types::api::mapping::PciMapping;
@@ -79,7 +80,8 @@ pub struct Unread {
 }
 
 /// State of a VM id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum IdSeen {
     Free,
     /// Used by a VM whose config the token cannot read.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use serde::Serialize;
 use talmox_talos_config::secret::SecretText;
 
 /// What answers at the address of a node.
@@ -55,7 +56,8 @@ impl Configured {
 }
 
 /// Whether a control plane has etcd data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EtcdSeen {
     #[default]
     Unknown,

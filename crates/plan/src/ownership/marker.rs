@@ -7,12 +7,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
+use serde::{Deserialize, Serialize};
 
 /// Start of every marker line, with the version of the format.
 const HEAD: &str = "talmox/1";
 
 /// Mark of a cluster, as in the markers of its VMs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ClusterMark(String);
 
 impl ClusterMark {

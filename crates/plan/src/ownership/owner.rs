@@ -1,12 +1,13 @@
 //! Decision whether a VM is an owned VM: marker and SMBIOS UUID must both match.
 
+use serde::{Deserialize, Serialize};
 use talmox_pve_types::config::VmConfig;
 
 use super::marker::{ClusterMark, Marker, Stage};
 use super::smbios_uuid::SmbiosUuid;
 
 /// Identity by which the VM of a node is recognised.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub cluster: ClusterMark,
     pub node: String,

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use aws_lc_rs::digest;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Separates these derivations from any other use of the cluster's id.
 pub(crate) const NAMESPACE: [u8; 16] = *b"talmox machine 1";
@@ -18,6 +20,22 @@ impl fmt::Display for SmbiosUuid {
             write!(f, "{dash}{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+impl Serialize for SmbiosUuid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SmbiosUuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = u128::from_str_radix(&text.replace('-', ""), 16);
+        let uuid = number.map(|number| Self(number.to_be_bytes())).map_err(D::Error::custom)?;
+        // Also rejects hyphens in other places.
+        if uuid.to_string() == text { Ok(uuid) } else { Err(D::Error::custom("not a UUID")) }
     }
 }
 
@@ -54,5 +72,11 @@ mod tests {
         ];
         let uuid = SmbiosUuid(version_5(dns, "www.example.com"));
         assert_eq!(uuid.to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
+        let json = serde_json::to_string(&uuid).unwrap();
+        assert_eq!(json, "\"2ed6657d-e927-568b-95e1-2665a8aea6a2\"");
+        assert_eq!(serde_json::from_str::<SmbiosUuid>(&json).unwrap(), uuid);
+        for text in ["\"\"", "\"2ed6657de927-568b-95e1-2665a8aea6a2-\"", "7"] {
+            assert!(serde_json::from_str::<SmbiosUuid>(text).is_err(), "{text}");
+        }
     }
 }

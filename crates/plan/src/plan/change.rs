@@ -1,9 +1,11 @@
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::field_value::FieldValue;
 
 /// Object of a change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "name")]
 pub enum Object {
     /// A local file. Planning adds none: the caller that writes files adds these.
@@ -40,7 +42,7 @@ impl fmt::Display for Object {
 }
 
 /// Cost of a change, the lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// An object is created.
@@ -73,16 +75,16 @@ impl Class {
 /// Fields that are a state, not a setting.
 const AWAITED: [&str; 5] = ["cluster", "health", "kubelet", "talos", "vip"];
 
-/// Change of a field. The values are for display, and contain no secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Change of a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldChange {
     pub path: String,
-    pub old: Option<String>,
-    pub new: Option<String>,
+    pub old: Option<FieldValue>,
+    pub new: Option<FieldValue>,
 }
 
 /// Change of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub object: Object,
     pub class: Class,
@@ -92,7 +94,7 @@ pub struct Change {
     pub is_planned: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The plan cannot be executed.
@@ -101,7 +103,7 @@ pub enum Severity {
 }
 
 /// A problem that planning or a preflight check found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub severity: Severity,
     /// The object with the problem: a node, a storage, a host.
@@ -158,11 +160,20 @@ impl Change {
 }
 
 impl FieldChange {
+    /// A change of a text.
     pub(crate) fn new(path: &str, old: Option<String>, new: Option<String>) -> Self {
+        Self::of(path, old.map(FieldValue::from), new.map(FieldValue::from))
+    }
+
+    pub(crate) fn of(path: &str, old: Option<FieldValue>, new: Option<FieldValue>) -> Self {
         Self { path: path.to_owned(), old, new }
     }
 
     pub(crate) fn set(path: &str, new: impl fmt::Display) -> Self {
         Self::new(path, None, Some(new.to_string()))
+    }
+
+    pub(crate) fn set_value(path: &str, new: impl Into<FieldValue>) -> Self {
+        Self::of(path, None, Some(new.into()))
     }
 }

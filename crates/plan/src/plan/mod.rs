@@ -2,29 +2,33 @@
 //!
 //! The same input gives the same bytes, and the executor has nothing left to decide.
 
-mod action;
 mod change;
+mod field_value;
+mod observed_fingerprint;
+mod planned_secret;
 mod saved;
+mod seconds;
 pub mod show;
 mod step;
 mod step_graph;
 mod step_id;
+mod step_kind;
 
-pub use action::{
-    Action, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
-    BootstrapEtcd, Burden, CloneVm, ClusterSigns, ConfigBy, CreateMapping, CreateVm, DeleteImage,
-    DestroyVm, DetachCidata, Evidence, FetchImage, FetchWay, FinishVm, HealthGoal, MakeTemplate,
-    Meanwhile, NodeSign, OwnVm, PostSchematic, ResizeDisk, SCRUBBED, ScrubCidata, SharedAddress,
-    StartVm, StopVm, TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
-};
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
+pub use field_value::{DiskValue, FieldValue};
+pub use planned_secret::PlannedSecret;
 pub use saved::{SavedPlan, SavedPlanError, has_same_steps};
 pub use step::Step;
 pub(crate) use step_graph::StepGraph;
 pub use step_id::StepId;
+pub use step_kind::*;
 
-/// A plan.
-#[derive(Clone, Debug)]
+use serde::{Deserialize, Serialize};
+
+use crate::sha256::sha256_hex;
+
+/// A plan. Its JSON form is described in `docs/PLAN-JSON.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The name of the cluster.
     pub cluster: String,
@@ -54,6 +58,12 @@ impl Plan {
             _ => None,
         });
         resets.collect()
+    }
+
+    /// The SHA-256 of the JSON form. It depends on the secrets of the plan through their hashes.
+    pub fn fingerprint(&self) -> String {
+        let form = serde_json::to_vec(self).expect("invariant: plans set no secret VM options");
+        sha256_hex(&form)
     }
 
     /// Changes that no step makes.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::action::Action;
 use super::step::Step;
 use super::step_id::StepId;
+use super::step_kind::Action;
 
 /// Steps by name. A step that several others need is contained once.
 #[derive(Debug, Default)]

@@ -71,7 +71,7 @@ fn vm(
     let name = &own.identity.node;
     let (host, vmid) = (&own.vm.node, own.vm.vmid);
     let fields = vec![
-        FieldChange::new("vmid", Some(vmid.to_string()), None),
+        FieldChange::of("vmid", Some(vmid.into()), None),
         FieldChange::new("host", Some(host.to_string()), None),
     ];
     plan.changes.push(Change::planned(Object::Vm(name.clone()), Class::Destroy, fields));

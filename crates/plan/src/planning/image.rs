@@ -1,6 +1,7 @@
 //! Steps that fetch images to storages.
 
 use talmox_pve_types::id::{NodeName, VolumeId};
+use talmox_values::url::shown_url;
 
 use super::builder::Builder;
 use crate::desired::{BootImage, ImageSource};
@@ -8,7 +9,6 @@ use crate::plan::{
     Action, Change, Class, FetchImage, FetchWay, FieldChange, Object, PostSchematic, StepId,
 };
 use crate::rights::may_download;
-use crate::url::shown_url;
 
 /// Plans the fetch of an image to a host: its volume, and the step to wait for.
 pub(super) fn fetch(

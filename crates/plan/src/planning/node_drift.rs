@@ -10,7 +10,7 @@ use super::address_change::AddressChange;
 use super::builder::Builder;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Configured;
-use crate::plan::{Change, Class, FieldChange, Finding, Object};
+use crate::plan::{Change, Class, FieldChange, FieldValue, Finding, Object};
 
 pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Configured) {
     let desired = builder.desired;
@@ -68,7 +68,8 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
 /// to change them. Removes this difference, and returns a warning about it.
 fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Finding> {
     let is_kept = |field: &FieldChange| {
-        field.path == SCHEDULING && field.old.as_deref() == Some("true") && field.new.is_none()
+        let old = field.old.as_ref().and_then(FieldValue::as_text);
+        field.path == SCHEDULING && old == Some("true") && field.new.is_none()
     };
     if !desired.derives_scheduling || !differences.iter().any(is_kept) {
         return None;
@@ -85,7 +86,9 @@ fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Fi
 /// every cluster of an earlier release would differ from its inventory for ever. `machine.disks` stays a difference: its
 /// devices are read at every boot.
 fn is_letter_without_effect(field: &FieldChange) -> bool {
-    let (Some(old), Some(new)) = (field.old.as_deref(), field.new.as_deref()) else { return false };
+    let old = field.old.as_ref().and_then(FieldValue::as_text);
+    let new = field.new.as_ref().and_then(FieldValue::as_text);
+    let (Some(old), Some(new)) = (old, new) else { return false };
     if !new.contains("/dev/disk/by-id/") {
         return false;
     }

@@ -12,7 +12,7 @@ pub(super) fn plan(builder: &mut Builder<'_>) {
     for (own, found) in &removed {
         let name = &own.identity.node;
         let fields = vec![
-            FieldChange::new("vmid", Some(own.vm.vmid.to_string()), None),
+            FieldChange::of("vmid", Some(own.vm.vmid.into()), None),
             FieldChange::new("host", Some(found.seen.host.to_string()), None),
         ];
         let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);

@@ -185,7 +185,7 @@ fn apply(
         node: placed.talos_node(),
         by,
         has_drive: node.vm.has_cloudinit,
-        config: node.config.clone(),
+        config: node.config.clone().into(),
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
         template: node.template.clone().filter(|_| is_new),
         shape: shape(builder, placed),

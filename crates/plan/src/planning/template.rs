@@ -58,7 +58,7 @@ fn make(builder: &mut Builder<'_>, template: &MissingTemplate<'_>, vmid: VmId) {
     let Some(mark) = clone_source::mark(builder.desired, node) else { return };
     let options = node.vm.template(name, &volume, &mark.description());
     let fields = vec![
-        FieldChange::set("vmid", vmid),
+        FieldChange::set_value("vmid", vmid),
         FieldChange::set("host", host),
         FieldChange::set("template", name),
     ];

@@ -80,7 +80,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         let action = Action::UploadCidata(UploadCidata {
             host: own.vm.node.clone(),
             volume: volume.clone(),
-            user_data: node.config.clone(),
+            user_data: node.config.clone().into(),
             instance_id: node.instance_id(),
             network: network.clone(),
             deadline: builder.desired.timeouts.task,
@@ -315,17 +315,14 @@ fn created(
     note: Option<&str>,
 ) -> Change {
     let vm = &node.vm;
-    let system = &vm.disks[0];
     let mut fields = vec![
-        FieldChange::set("vmid", placed.own.vm.vmid),
+        FieldChange::set_value("vmid", placed.own.vm.vmid),
         FieldChange::set("host", &placed.own.vm.node),
-        FieldChange::set("cores", vm.cores),
-        FieldChange::set("memory", format!("{} MiB", vm.memory_mib)),
-        FieldChange::set(system.slot.as_str(), format!("{} GiB on {}", system.gib, system.storage)),
+        FieldChange::set_value("cores", vm.cores),
+        FieldChange::set_value("memory", vm.memory_mib),
     ];
-    for disk in &vm.disks[1..] {
-        let text = format!("{} GiB on {}", disk.gib, disk.storage);
-        fields.push(FieldChange::set(disk.slot.as_str(), text));
+    for disk in &vm.disks {
+        fields.push(FieldChange::set_value(disk.slot.as_str(), disk));
     }
     let keys = vm.options.iter().filter(|(key, _)| is_shown(key));
     fields.extend(keys.map(|(key, value)| FieldChange::set(key, value)));

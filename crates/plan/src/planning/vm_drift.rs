@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_pve_types::config::{Drift, VmConfig, drift};
+use talmox_pve_types::config::{Drift, VmConfig, drift, option_number};
 use talmox_pve_types::id::{DiskSlot, NodeName, PoolId};
 use talmox_pve_types::property::{Drive, GIB, Net, Tags};
 
@@ -12,7 +12,7 @@ use super::gpu;
 use super::placed::{ObservedVm, Placed};
 use super::removed_option::{is_hotplugged, surplus};
 use crate::desired::DesiredNode;
-use crate::plan::{Change, Class, FieldChange, Finding, Object};
+use crate::plan::{Change, Class, DiskValue, FieldChange, FieldValue, Finding, Object};
 
 /// Options that hold a secret.
 const HIDDEN: &[&str] = &["cipassword", "sshkeys"];
@@ -49,21 +49,21 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
         let old = Some(shown(&surplus.key, &surplus.found));
         if surplus.class == Class::Destroy {
             let object = Object::Disk(format!("{}/{}", node.name, surplus.key));
-            let fields = vec![FieldChange::new("size", old, None)];
+            let fields = vec![FieldChange::of("size", old, None)];
             let change = Change::open(object, Class::Destroy, fields);
             builder.changes.push(change.note("the inventory has no such disk any more"));
         } else {
-            fields.push((surplus.class, FieldChange::new(&surplus.key, old, None)));
+            fields.push((surplus.class, FieldChange::of(&surplus.key, old, None)));
         }
     }
     for (slot, old, new) in shrunk(node, found.config) {
         notes.insert(SHRINKS);
         fields.retain(|(_, field)| field.path != slot);
-        fields.push((Class::Replace, FieldChange::new(&slot, Some(old), Some(new))));
+        fields.push((Class::Replace, FieldChange::of(&slot, Some(old), Some(new))));
     }
     if let Some(vmid) = node.vmid.filter(|vmid| *vmid != placed.own.vm.vmid) {
-        let old = Some(placed.own.vm.vmid.to_string());
-        let change = FieldChange::new("vmid", old, Some(vmid.to_string()));
+        let old = Some(placed.own.vm.vmid.into());
+        let change = FieldChange::of("vmid", old, Some(vmid.into()));
         fields.push((Class::Replace, change));
     }
     // Without this right Proxmox does not report the pool of a VM.
@@ -119,14 +119,13 @@ fn has_volume(node: &DesiredNode, config: &VmConfig) -> bool {
 }
 
 /// Disks that are larger than in the inventory: slot, observed and desired size.
-fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, String, String)> {
+fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, FieldValue, FieldValue)> {
     let disks = node.vm.disks.iter().filter_map(|wanted| {
         let found = config.drive(&wanted.slot)?;
         let size = found.size()?;
         // Storages round up.
         let is_larger = size / GIB > u64::from(wanted.gib);
-        let new = format!("{} GiB on {}", wanted.gib, wanted.storage);
-        is_larger.then(|| (wanted.slot.to_string(), disk(&found), new))
+        is_larger.then(|| (wanted.slot.to_string(), disk(&found), FieldValue::from(wanted)))
     });
     disks.collect()
 }
@@ -154,29 +153,30 @@ fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Find
 
 fn field(drift: &Drift) -> FieldChange {
     let old = drift.found.as_deref().map(|found| shown(&drift.key, found));
-    FieldChange::new(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
+    FieldChange::of(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
 }
 
-fn shown(key: &str, text: &str) -> String {
+fn shown(key: &str, text: &str) -> FieldValue {
     if HIDDEN.contains(&key) {
-        return "******".to_owned();
+        return "******".into();
     }
     // Of a disk, storage, size and options are shown.
     let drive = Drive::parse(text);
     if key.parse::<DiskSlot>().is_ok() && drive.storage().is_some() && !drive.is_cdrom() {
         return disk(&drive);
     }
-    text.to_owned()
+    option_number(key, text).map_or_else(|| text.into(), FieldValue::from)
 }
 
-fn disk(drive: &Drive) -> String {
-    let storage = drive.storage().map(ToString::to_string).unwrap_or_default();
-    let size = drive.size().map(|bytes| format!("{} GiB", bytes >> 30)).unwrap_or_default();
+fn disk(drive: &Drive) -> FieldValue {
     let mut options = drive.options.clone();
     let _size = options.remove("size");
-    let options = options.to_string();
-    let comma = if options.is_empty() { "" } else { ", " };
-    format!("{size} on {storage}{comma}{options}").trim_start().to_owned()
+    let disk = DiskValue {
+        size_gib: drive.size().map(|bytes| bytes / GIB),
+        storage: drive.storage().map(ToString::to_string).unwrap_or_default(),
+        options: options.to_string(),
+    };
+    disk.into()
 }
 
 /// The class of a change that needs a stop. Kubernetes nodes are drained before.

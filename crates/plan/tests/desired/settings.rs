@@ -248,7 +248,7 @@ fn identities_are_stable_and_differ() {
     assert_ne!(a.uuid, b.uuid);
     assert_eq!(a.macs.len(), 3);
     assert_eq!(a.macs[2].to_string(), "02:00:00:00:00:01");
-    assert!(a.macs.iter().all(|mac| mac.0[0] == 2 && !b.macs.contains(mac)));
+    assert!(a.macs.iter().all(|mac| mac.bytes()[0] == 2 && !b.macs.contains(mac)));
     assert_eq!(render(&inventory(text), Phase::Final).unwrap()[0].1.identity, *a);
 }
 

@@ -13,7 +13,7 @@ use crate::world::{empty, settled};
 
 fn with_addon() -> Desired {
     let mut desired = home();
-    let text = ManifestFile { origin: "shop.yaml".to_owned(), text: String::new() };
+    let text = ManifestFile { origin: "shop.yaml".to_owned(), text: String::new().into() };
     let source = AddonSource::Texts(vec![text]);
     desired.addons = vec![Addon { name: "shop".to_owned(), source }];
     desired
@@ -93,7 +93,7 @@ fn a_saved_plan_knows_what_add_ons_looked_like() {
     let saved = SavedPlan::of(&plan(&desired, &world), &world);
     let changes = vec![change("ConfigMap shop/prices", "changes data.apple")];
     let moved = found(&desired, seen(changes));
-    assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::WorldMoved));
+    assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::ObservedChanged));
 }
 
 /// A world in which these add-ons consist of these manifests.

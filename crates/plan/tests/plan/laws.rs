@@ -121,7 +121,7 @@ fn no_secret_is_shown() {
 fn a_saved_plan_holds_until_something_moves() {
     let (desired, world) = (home(), empty());
     let made = plan(&desired, &world);
-    let file = SavedPlan::of(&made, &world).to_json(&made).to_string();
+    let file = SavedPlan::of(&made, &world).to_json();
     let saved = SavedPlan::parse(&file).unwrap();
     assert_eq!(saved.check(&plan(&desired, &world), &world), Ok(()));
 
@@ -131,9 +131,9 @@ fn a_saved_plan_holds_until_something_moves() {
 
     let mut moved = world.clone();
     carry_out(&desired, &made, &mut moved, 4);
-    assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::WorldMoved));
+    assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::ObservedChanged));
 
     let other = home_with("10.0.0.21", "10.0.0.29");
-    assert_eq!(saved.check(&plan(&other, &world), &world), Err(SavedPlanError::PlanMoved));
+    assert_eq!(saved.check(&plan(&other, &world), &world), Err(SavedPlanError::InventoryChanged));
     assert_eq!(SavedPlan::parse("{}"), Err(SavedPlanError::Unreadable));
 }

@@ -83,7 +83,7 @@ fn numbers_come_from_the_range_and_skip_what_is_taken() {
         .iter()
         .flat_map(|change| &change.fields)
         .filter(|field| field.path == "vmid")
-        .map(|field| field.new.clone().unwrap())
+        .map(|field| field.new.as_ref().unwrap().to_string())
         .collect();
     assert_eq!(numbers, ["300", "301", "302", "304", "306"]);
 }
@@ -96,7 +96,7 @@ fn control_planes_are_spread_over_hosts() {
         .iter()
         .filter(|change| change.object.to_string().starts_with("vm "))
         .flat_map(|change| change.fields.iter().filter(|field| field.path == "host"))
-        .map(|field| field.new.clone().unwrap())
+        .map(|field| field.new.as_ref().unwrap().to_string())
         .collect();
     assert_eq!(hosts, ["pve1", "pve2", "pve1", "pve2", "pve1"]);
 }

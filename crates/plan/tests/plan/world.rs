@@ -167,7 +167,7 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut Observed) {
                 address: node.addresses.first().copied(),
                 version: desired.talos_version.clone(),
                 schematic: node.schematic.clone(),
-                config: Some(apply.config.clone()),
+                config: apply.config.text().cloned(),
                 etcd: if node.is_control_plane { EtcdSeen::Waiting } else { EtcdSeen::Unknown },
                 has_kubelet: false,
             };

@@ -1,22 +1,22 @@
-//! Who the caller is and what they may do.
+//! Login and privileges of the token.
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
+use talmox_values::SecretText;
 
 use crate::request::Request;
-use crate::secret::Secret;
 use crate::wire::{Decode, Fields, Unreadable, flag};
 
-/// The rights of the caller: for every path the privileges, and whether they go on to what lies
-/// below.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The privileges of the token on each path, and whether the paths below inherit them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Permissions(pub BTreeMap<String, BTreeMap<String, bool>>);
 
 impl Permissions {
-    /// Whether the caller holds `privilege` on `path`, by itself or from above.
+    /// Whether the token has `privilege` on `path`, by its own entry or inherited.
     ///
-    /// An entry replaces what it would have got from above, so the nearest one decides.
+    /// An entry replaces inherited privileges, so the nearest one decides.
     pub fn allows(&self, path: &str, privilege: &str) -> bool {
         let mut at = path;
         loop {
@@ -48,16 +48,16 @@ impl Decode for Permissions {
     }
 }
 
-/// The caller's own rights.
+/// The privileges of the token.
 pub fn permissions() -> Request<Permissions> {
     Request::get(&[&"access", &"permissions"])
 }
 
-/// What a login gives.
+/// The result of a login.
 #[derive(Clone, Debug)]
 pub struct Ticket {
-    pub ticket: Secret,
-    pub csrf: Secret,
+    pub ticket: SecretText,
+    pub csrf: SecretText,
 }
 
 impl Decode for Ticket {
@@ -69,12 +69,12 @@ impl Decode for Ticket {
             return Err(Unreadable(text.to_owned()));
         }
         let csrf = fields.need_text("CSRFPreventionToken")?;
-        Ok(Self { ticket: Secret::new(ticket), csrf: Secret::new(csrf) })
+        Ok(Self { ticket: SecretText::new(ticket), csrf: SecretText::new(csrf) })
     }
 }
 
 /// Logs in. A ticket that is still good stands in for the password.
-pub fn login(username: &str, password: &Secret) -> Request<Ticket> {
+pub fn login(username: &str, password: &SecretText) -> Request<Ticket> {
     Request::post(&[&"access", &"ticket"])
         .with("username", username)
         .with("password", password.expose())
@@ -108,7 +108,7 @@ mod tests {
     fn half_a_ticket_is_none() {
         let half = json!({"ticket": "PVE:!tfa!x", "CSRFPreventionToken": "y"});
         assert!(Ticket::decode(&half).is_err());
-        let shown = format!("{:?}", login("root@pam", &Secret::new("hunter2")));
+        let shown = format!("{:?}", login("root@pam", &SecretText::new("hunter2")));
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

@@ -1,7 +1,8 @@
-//! PCI mappings: the only way for a token to pass a device on to a VM.
+//! PCI mappings. A token can pass a device through to a VM only by a mapping.
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{ConfigId, Digest, NodeName};
@@ -9,27 +10,27 @@ use crate::property::Properties;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A name for a device that may sit elsewhere on every host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A name for a device, which may have another address on every host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciMapping {
     pub id: ConfigId,
     pub mapped: Mapped,
 }
 
-/// What a name stands for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The devices of a mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     pub devices: Vec<MappedDevice>,
     pub description: Option<String>,
     pub mediated: bool,
     pub live_migration_capable: bool,
     pub digest: Option<Digest>,
-    /// What the node that was asked about found wrong.
+    /// Problems that the checked host reports.
     pub problems: Vec<String>,
 }
 
-/// Where the device is on one host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Address of the device on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedDevice {
     pub node: NodeName,
     /// `0000:01:00.0`, or several functions with `;` between.
@@ -94,7 +95,7 @@ impl Decode for Mapped {
     }
 }
 
-/// Those the caller may use or see. With a node, the problems it has with them are told.
+/// The mappings that the token may use or see. With a host, the answer has its problems with them.
 pub fn list(check_node: Option<&NodeName>) -> Request<Vec<PciMapping>> {
     Request::get(&[&"cluster", &"mapping", &"pci"]).with_some("check-node", check_node)
 }

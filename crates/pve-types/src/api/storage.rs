@@ -1,5 +1,6 @@
 //! Storages and what is on them.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{FileName, NodeName, StorageId, Upid, VmId, VolumeId};
@@ -200,7 +201,7 @@ pub fn allocate(
 }
 
 /// A checksum that a file must have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
     /// `sha256`, `sha512`…
     pub algorithm: String,

@@ -1,6 +1,7 @@
 //! The config of a VM: what is sent, what is found, and how the two differ.
 
 mod drift;
+mod json;
 mod options;
 mod rule;
 
@@ -13,6 +14,7 @@ use crate::property::{Drive, Net, Smbios, Tags, truthy};
 use crate::wire::{Decode, Fields, Unreadable};
 
 pub use drift::{Drift, drift};
+pub use json::option_number;
 pub use options::{VmChange, VmOptions};
 
 /// The config of a VM as a server tells it. Numbers are texts here, as which of them are texts

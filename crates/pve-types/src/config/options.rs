@@ -1,14 +1,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use talmox_values::SecretText;
+use talmox_values::secret::REDACTED;
+
 use crate::encode;
 use crate::id::{Digest, DiskSlot, StorageId};
 use crate::property::{Agent, BootOrder, Drive, HostPci, IpConfig, Net, Smbios, Tags};
-use crate::secret::{REDACTED, Secret, is_secret};
+use crate::secret_parameter::is_secret;
 
-/// Options of a VM that are to be set.
+/// Options of a VM to set.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct VmOptions(BTreeMap<String, String>);
+pub struct VmOptions(pub(super) BTreeMap<String, String>);
 
 /// Declares setters for options that are single values.
 macro_rules! setters {
@@ -22,8 +25,7 @@ macro_rules! setters {
     };
 }
 
-/// Declares setters for options that are on or off. Both are sent: they may have been the other
-/// before.
+/// Declares setters for flags. Both values are sent, because the VM may have the other one.
 macro_rules! flags {
     ($($name:ident => $key:literal,)*) => {
         $(
@@ -101,19 +103,18 @@ impl VmOptions {
         self.set(&format!("ipconfig{index}"), ip)
     }
 
-    /// A serial port that the console of Proxmox speaks to.
+    /// A serial port for the console of Proxmox.
     #[must_use]
     pub fn serial_socket(self, index: u8) -> Self {
         self.set(&format!("serial{index}"), "socket")
     }
 
     #[must_use]
-    pub fn cipassword(self, password: &Secret) -> Self {
+    pub fn cipassword(self, password: &SecretText) -> Self {
         self.set("cipassword", password.expose())
     }
 
-    /// Public keys, one a line. This one option wants its value percent-encoded inside of its
-    /// percent-encoding.
+    /// Public keys, one a line. Only this option has a value that is percent-encoded twice.
     #[must_use]
     pub fn sshkeys(self, keys: &str) -> Self {
         self.set("sshkeys", encode::component(keys))
@@ -131,7 +132,7 @@ impl VmOptions {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The storages that get work from this.
+    /// The storages of its drives.
     pub(crate) fn storages(&self) -> BTreeSet<StorageId> {
         let drives = self.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
         drives.filter_map(|(_, value)| Drive::parse(value).storage().cloned()).collect()
@@ -149,13 +150,13 @@ impl fmt::Debug for VmOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmChange {
     pub set: VmOptions,
-    /// Options to be taken away. A drive is detached and kept as `unusedN`.
+    /// Options to delete. A drive is detached and kept as `unusedN`.
     pub delete: Vec<String>,
-    /// Pending changes to be taken back.
+    /// Pending changes to revert.
     pub revert: Vec<String>,
-    /// Whether drives in `delete` lose their volumes too.
+    /// Whether the volumes of drives in `delete` are destroyed.
     pub destroy: bool,
-    /// Refuses the change if the config is no longer the one that was read.
+    /// Makes Proxmox reject the change if the config is no longer the one that was read.
     pub digest: Option<Digest>,
 }
 
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let options = VmOptions::new().cipassword(&Secret::new("hunter2")).ciuser("me");
+        let options = VmOptions::new().cipassword(&SecretText::new("hunter2")).ciuser("me");
         let change = VmChange { set: options, ..VmChange::default() };
         let shown = format!("{change:?}");
         assert!(!shown.contains("hunter2") && shown.contains("cipassword"), "{shown}");

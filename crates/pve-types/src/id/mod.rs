@@ -1,21 +1,38 @@
-//! Names and numbers of things in Proxmox, each checked once, when it is made.
+//! Names and numbers of objects in Proxmox, each checked once, when it is created.
 //!
-//! The rules are Proxmox's own, so what a server calls its things always passes. What does not pass
-//! would be refused by the server, or, worse, mean something else inside a path.
+//! The rules are those of Proxmox, so every name that a server returns passes. The server would reject any other name, or,
+//! worse, read it as something else inside a path.
 
-mod mac;
+/// Implements the JSON form of an id: its text.
+macro_rules! json_text {
+    ($id:ty) => {
+        impl serde::Serialize for $id {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $id {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse::<Self>().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
 mod name;
 mod number;
 mod upid;
 mod volume;
 
-pub use mac::MacAddress;
 pub use name::{BridgeName, ConfigId, Digest, DiskSlot, FileName, NodeName, PoolId, StorageId};
 pub use number::VmId;
+pub use talmox_values::MacAddress;
 pub use upid::Upid;
 pub use volume::VolumeId;
 
-/// A text that is not the name or number that it should be.
+/// A text that is not a valid name or number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: {rule}")]
 pub struct BadId {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::BadId;
 
-/// Declares a name: a text that passed a check. Clones are cheap, as names travel in every request.
+/// Declares a name: a text that passed a check. Clones are cheap, as every request has several.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $accepts:expr) => {
         $(#[$doc])*
@@ -35,6 +35,8 @@ macro_rules! name {
                 f.write_str(&self.0)
             }
         }
+
+        json_text!($name);
     };
 }
 
@@ -84,7 +86,7 @@ name!(
     |text| !text.is_empty() && !text.starts_with('.') && all(text, b"._-")
 );
 name!(
-    /// The checksum of a config, which makes a change conditional on nobody else's.
+    /// The checksum of a config. A change with a digest is rejected if another client has changed the config since.
     Digest,
     "a digest",
     "up to 64 hexadecimal digits",
@@ -128,7 +130,7 @@ fn starts_and_ends(text: &str, start: fn(u8) -> bool, end: fn(u8) -> bool) -> bo
     bytes.first().copied().is_some_and(start) && bytes.last().copied().is_some_and(end)
 }
 
-/// Whether nothing but letters, digits and `others` is in it.
+/// Whether the text has only letters, digits and `others`.
 fn all(text: &str, others: &[u8]) -> bool {
     text.bytes().all(|byte| is_alphanumeric(byte) || others.contains(&byte))
 }

@@ -1,9 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 use super::BadId;
 
-/// The number of a VM, cluster-wide and shared with containers.
+/// The id of a VM, unique in the Proxmox cluster. Containers have ids of the same range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VmId(u32);
 
@@ -40,6 +42,18 @@ impl fmt::Display for VmId {
     }
 }
 
+impl Serialize for VmId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for VmId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(u32::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +64,16 @@ mod tests {
         assert_eq!(VmId::new(999_999_999).unwrap().to_string(), "999999999");
         for text in ["", "99", "0100", "+300", "1000000000", "99999999999", "3 00", "-300"] {
             assert!(text.parse::<VmId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_are_numbers_in_json() {
+        let id = VmId::new(300).unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), "300");
+        assert_eq!(serde_json::from_str::<VmId>("300").unwrap(), id);
+        for text in ["99", "\"300\"", "-1"] {
+            assert!(serde_json::from_str::<VmId>(text).is_err(), "{text}");
         }
     }
 }

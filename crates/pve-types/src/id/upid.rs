@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{BadId, NodeName};
 
-/// A task: what runs on a node in the name of somebody.
+/// A task of a host, started by a user.
 ///
-/// The text is kept as the server gave it, so that it is found again under exactly that name.
+/// The text is kept as the server returned it: only under exactly that name does the server find the task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Upid {
     text: Arc<str>,
@@ -15,7 +15,7 @@ pub struct Upid {
 }
 
 impl Upid {
-    /// Names a task the way a server does.
+    /// The name of a task, as a server builds it.
     ///
     /// `started` is in seconds since 1970, `pstart` in ticks since the host came up.
     pub fn new(
@@ -28,7 +28,7 @@ impl Upid {
         format!("UPID:{node}:{pid:08X}:{pstart:08X}:{started:08X}:{kind}:{id}:{user}:").parse()
     }
 
-    /// Where the task runs, and the only node to ask about it.
+    /// The host of the task, the only one that knows its state.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
@@ -38,17 +38,17 @@ impl Upid {
         self.started
     }
 
-    /// What it does, such as `qmcreate`.
+    /// The kind of the task, such as `qmcreate`.
     pub fn kind(&self) -> &str {
         self.part(5)
     }
 
-    /// What it is about, such as a VM's number. May be empty.
+    /// The object of the task, such as a vmid. May be empty.
     pub fn id(&self) -> &str {
         self.part(6)
     }
 
-    /// In whose name it runs: `user@realm` or `user@realm!token`.
+    /// The user that started it: `user@realm` or `user@realm!token`.
     pub fn user(&self) -> &str {
         self.part(7)
     }
@@ -100,6 +100,8 @@ impl fmt::Display for Upid {
         f.write_str(&self.text)
     }
 }
+
+json_text!(Upid);
 
 #[cfg(test)]
 mod tests {

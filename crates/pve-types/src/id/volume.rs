@@ -16,7 +16,7 @@ impl VolumeId {
         &self.storage
     }
 
-    /// The name on the storage, with the folders it lies in.
+    /// The name on the storage, with its folders.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -56,6 +56,8 @@ impl fmt::Display for VolumeId {
         write!(f, "{}:{}", self.storage, self.name)
     }
 }
+
+json_text!(VolumeId);
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use talmox_clock::Moment;
+use talmox_pve_types::SecretText;
 use talmox_pve_types::api::access::Ticket;
 use talmox_pve_types::encode;
-use talmox_pve_types::secret::Secret;
 
 /// A ticket is good for two hours; it is renewed before.
 pub(super) const RENEW_AFTER: Duration = Duration::from_mins(90);
@@ -18,7 +18,7 @@ pub enum Credentials {
     /// By ticket, as the web page does it. The only way to be root@pam.
     Password {
         username: String,
-        password: Secret,
+        password: SecretText,
     },
 }
 
@@ -26,7 +26,7 @@ pub enum Credentials {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken {
     id: String,
-    secret: Secret,
+    secret: SecretText,
 }
 
 /// A text that is no API token. The text is not repeated: most of it is secret.
@@ -53,7 +53,7 @@ impl FromStr for ApiToken {
             && token.len() >= 2
             && text.trim().chars().all(is_plain);
         if is_sound {
-            Ok(Self { id: id.to_owned(), secret: Secret::new(secret) })
+            Ok(Self { id: id.to_owned(), secret: SecretText::new(secret) })
         } else {
             Err(BadToken)
         }
@@ -135,8 +135,8 @@ mod tests {
     fn tickets_travel_as_a_cookie() {
         let clock = talmox_clock::Clock::real();
         let ticket = Ticket {
-            ticket: Secret::new("PVE:root@pam:65F0::a+b="),
-            csrf: Secret::new("65F0:c/d"),
+            ticket: SecretText::new("PVE:root@pam:65F0::a+b="),
+            csrf: SecretText::new("65F0:c/d"),
         };
         let session = Session { ticket, since: clock.moment(), nth: 3 };
         let pass = Pass::of_session(&session);
@@ -149,7 +149,7 @@ mod tests {
         );
         let password = Credentials::Password {
             username: "root@pam".to_owned(),
-            password: Secret::new("hunter2"),
+            password: SecretText::new("hunter2"),
         };
         assert!(!format!("{password:?}").contains("hunter2"));
     }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,8 @@ use hyper::ext::ReasonPhrase;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use talmox_clock::{Clock, Moment};
-use tokio::net::{TcpStream, lookup_host};
+use talmox_net::{ConnectError, connect};
+use talmox_values::Address;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -20,7 +22,7 @@ use super::endpoint::Endpoint;
 use crate::error::{Lost, NotSent};
 use crate::tls::NotPinned;
 
-/// An answer bigger than this is none.
+/// The largest answer, in bytes.
 const MOST: usize = 64 << 20;
 
 /// A connection that requests can be sent on, one after the other.
@@ -47,38 +49,36 @@ pub(super) async fn open(
     tls: &TlsConnector,
     limit: Duration,
 ) -> Result<Connection, NotSent> {
-    let (host, port) = endpoint.reach.clone().unwrap_or((endpoint.host.clone(), endpoint.port));
-    let silent = |_| NotSent::Silent { host: host.clone(), port };
-    let resolve = |source| NotSent::Resolve { host: host.clone(), source };
-    let refused = |source| match NotPinned::find(&source) {
-        Some(shown) => NotSent::NotPinned { host: host.clone(), port, shown },
-        None => NotSent::Tls { host: host.clone(), port, source },
+    let target = endpoint.target();
+    let Address { host, port } = &target;
+    let silent = |_| NotSent::Silent { host: host.clone(), port: *port };
+    let failed = |source| match NotPinned::find(&source) {
+        Some(shown) => NotSent::NotPinned { host: host.clone(), port: *port, shown },
+        None => NotSent::Tls { host: host.clone(), port: *port, source },
     };
-    let addresses = timeout(limit, lookup_host((host.as_str(), port))).await.map_err(silent)?;
-    let mut failure = NotSent::Silent { host: host.clone(), port };
-    for address in addresses.map_err(resolve)? {
-        let socket = match timeout(limit, TcpStream::connect(address)).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(source)) => {
-                failure = NotSent::Connect { host: host.clone(), port, source };
-                continue;
-            }
-            Err(_) => continue,
-        };
-        // Small requests must not wait for more to come.
-        socket.set_nodelay(true).map_err(refused)?;
-        let name = ServerName::try_from(endpoint.host.clone())
-            .map_err(|error| refused(std::io::Error::other(error)))?;
-        let secured = timeout(limit, tls.connect(name, socket)).await.map_err(silent)?;
-        let io = TokioIo::new(secured.map_err(refused)?);
-        let (sender, connection) =
-            http1::handshake(io).await.map_err(|error| refused(std::io::Error::other(error)))?;
-        // Ends when the sender is dropped or the server hangs up; what went wrong the sender is
-        // told as well.
-        let _driver = tokio::spawn(connection);
-        return Ok(sender);
+    let socket = connect(&target, limit).await.map_err(|error| not_connected(error, &target))?;
+    // Small requests must not wait for more to come.
+    socket.set_nodelay(true).map_err(failed)?;
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|error| failed(io::Error::other(error)))?;
+    let secured = timeout(limit, tls.connect(name, socket)).await.map_err(silent)?;
+    let stream = TokioIo::new(secured.map_err(failed)?);
+    let (sender, connection) =
+        http1::handshake(stream).await.map_err(|error| failed(io::Error::other(error)))?;
+    // Ends when the sender is dropped or the server hangs up; the sender gets its errors as well.
+    let _driver = tokio::spawn(connection);
+    Ok(sender)
+}
+
+fn not_connected(error: ConnectError, target: &Address) -> NotSent {
+    let Address { host, port } = target.clone();
+    let is_resolved = !matches!(error, ConnectError::Resolve { .. });
+    let source = io::Error::from(error);
+    match source.kind() {
+        io::ErrorKind::TimedOut => NotSent::Silent { host, port },
+        _ if is_resolved => NotSent::Connect { host, port, source },
+        _ => NotSent::Resolve { host, source },
     }
-    Err(failure)
 }
 
 /// Sends a request and reads the answer.
@@ -148,7 +148,7 @@ impl Pool {
     /// ones, and a request that crosses with that is lost.
     pub(super) fn take(&self, age: Duration) -> Option<Connection> {
         let now = self.clock.moment();
-        let mut idle = self.idle.lock().expect("invariant: nobody panics holding it");
+        let mut idle = self.idle.lock().expect("invariant: no code panics while it holds the lock");
         idle.retain(|(connection, since)| !connection.is_closed() && now.since(*since) < KEEP);
         let newest = idle.last().is_some_and(|(_, since)| now.since(*since) <= age);
         if newest { idle.pop().map(|(connection, _)| connection) } else { None }
@@ -156,7 +156,8 @@ impl Pool {
 
     pub(super) fn put(&self, connection: Connection) {
         if !connection.is_closed() {
-            let mut idle = self.idle.lock().expect("invariant: nobody panics holding it");
+            let mut idle =
+                self.idle.lock().expect("invariant: no code panics while it holds the lock");
             idle.push((connection, self.clock.moment()));
         }
     }
@@ -168,5 +169,5 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Longer than this no connection is kept.
+/// A connection is kept at most this long.
 const KEEP: Duration = Duration::from_secs(4);

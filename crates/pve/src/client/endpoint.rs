@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use talmox_clock::{Clock, Moment};
 use talmox_pve_types::id::NodeName;
+use talmox_values::Address;
 use tokio::sync::Semaphore;
 
 use super::connection::Pool;
@@ -11,16 +12,16 @@ use super::connection::Pool;
 /// How long an endpoint that could not be reached is tried last.
 const REST: Duration = Duration::from_secs(15);
 
-/// A host that speaks for the cluster.
+/// A host that serves the API of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// As it is named in the certificate: a name or an address.
+    /// The name or address in its certificate.
     pub host: String,
     pub port: u16,
     /// Which node this is, if that is known: uploads then go to the node that keeps the file.
     pub node: Option<NodeName>,
-    /// Where it really is, behind NAT or in the lab.
-    pub reach: Option<(String, u16)>,
+    /// The address to connect to instead, behind NAT or in the lab.
+    pub reach: Option<Address>,
 }
 
 impl Endpoint {
@@ -28,14 +29,18 @@ impl Endpoint {
         Self { host: host.to_owned(), port, node: None, reach: None }
     }
 
-    /// As it stands in a URL.
+    /// Host and port as in a URL.
     pub(super) fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        Address::new(&self.host, self.port).to_string()
+    }
+
+    /// The address to connect to.
+    pub(super) fn target(&self) -> Address {
+        self.reach.clone().unwrap_or_else(|| Address::new(&self.host, self.port))
     }
 }
 
-/// All endpoints of one cluster, and how they did lately.
+/// All endpoints of one cluster, and which of them failed lately.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) all: Vec<Contact>,
@@ -81,20 +86,26 @@ impl Endpoints {
     }
 
     pub(super) fn worked(&self, index: usize) {
-        *self.all[index].rests_until.lock().expect("invariant: nobody panics holding it") = None;
+        *self.all[index]
+            .rests_until
+            .lock()
+            .expect("invariant: no code panics while it holds the lock") = None;
         self.favourite.store(index, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, index: usize) {
         let until = self.clock.moment() + REST;
-        *self.all[index].rests_until.lock().expect("invariant: nobody panics holding it") =
-            Some(until);
+        *self.all[index]
+            .rests_until
+            .lock()
+            .expect("invariant: no code panics while it holds the lock") = Some(until);
     }
 }
 
 impl Contact {
     fn rests(&self, now: Moment) -> bool {
-        let until = *self.rests_until.lock().expect("invariant: nobody panics holding it");
+        let until =
+            *self.rests_until.lock().expect("invariant: no code panics while it holds the lock");
         until.is_some_and(|until| until > now)
     }
 }
@@ -132,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_version_6_wear_brackets() {
+    fn ipv6_addresses_have_brackets() {
         assert_eq!(Endpoint::new("fd00::1", 8006).authority(), "[fd00::1]:8006");
         assert_eq!(Endpoint::new("atlas", 8006).authority(), "atlas:8006");
     }

@@ -1,7 +1,7 @@
 //! Being let in: by token as it is, by ticket after a login.
 
+use talmox_pve_types::SecretText;
 use talmox_pve_types::api::access::{self, Ticket};
-use talmox_pve_types::secret::Secret;
 
 use super::Inner;
 use super::auth::{Credentials, Pass, RENEW_AFTER, Session};
@@ -51,7 +51,7 @@ impl Inner {
         &self,
         operation: &str,
         username: &str,
-        password: &Secret,
+        password: &SecretText,
     ) -> Result<Ticket, PveError> {
         let request = access::login(username, password);
         let call = Call::of(&request).repeatable();

@@ -2,13 +2,20 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use talmox_clock::Clock;
 use talmox_pve::client::{
     ApiToken, Client, Credentials, Endpoint, Limits, Settings, Timeouts, Trust,
 };
 use talmox_pve::fingerprint::Fingerprint;
+use talmox_talos_config::pki::{
+    self, AltName, Certificate, KeyKind, LeafRequest, Name, PrivateKey, Usage,
+};
+use talmox_talos_config::random::SystemRandomness;
+use talmox_talos_config::time::UnixTime;
+use talmox_values::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -68,19 +75,31 @@ pub(crate) struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
+/// The certificate of a server that signs for itself, with its key.
+pub(crate) fn self_signed(name: &str) -> (Certificate, PrivateKey) {
+    let request = LeafRequest {
+        subject: Name::organization(name),
+        alt_names: vec![AltName::Dns(name.to_owned())],
+        usage: Usage::Server,
+        key_encipherment: false,
+        not_before: UnixTime::from_seconds(0),
+        lifetime: Duration::from_hours(200 * 365 * 24),
+    };
+    pki::self_signed(&request, KeyKind::EcdsaP256, &mut SystemRandomness::new()).unwrap()
+}
+
 impl Server {
     /// Starts one. The handler gets each request and the how-manieth it is, from 0.
     pub(crate) async fn start(
         handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
     ) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["pve.test".to_owned()]).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let key = made.signing_key.serialize_der().try_into().unwrap();
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+        let (certificate, key) = self_signed("pve.test");
+        let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
+        let key = PrivatePkcs8KeyDer::from(key.to_pkcs8().to_vec()).into();
+        let config = talmox_net::tls::server()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(chain, key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -100,7 +119,8 @@ impl Server {
                 ));
             }
         });
-        Self { address, fingerprint: Fingerprint::of(made.cert.der()), pem: made.cert.pem(), seen }
+        let fingerprint = Fingerprint::of(certificate.as_der());
+        Self { address, fingerprint, pem: certificate.to_pem(), seen }
     }
 
     /// All requests so far.
@@ -114,7 +134,7 @@ impl Server {
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
-        let reach = Some((self.address.ip().to_string(), self.address.port()));
+        let reach = Some(Address::new(self.address.ip().to_string(), self.address.port()));
         Endpoint { reach, ..Endpoint::new("pve.test", 8006) }
     }
 

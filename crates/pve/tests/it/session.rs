@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_pve::Secret;
+use talmox_pve::SecretText;
 use talmox_pve::api::{cluster, pool};
 use talmox_pve::client::{Client, Credentials, Settings};
 use talmox_pve::error::{NotSent, PveError};
@@ -12,8 +12,10 @@ const LOGIN: &str = "POST /api2/json/access/ticket";
 const VERSION: &str = r#"{"version":"9.1.6"}"#;
 
 fn client(server: &Server, clock: Clock) -> Client {
-    let credentials =
-        Credentials::Password { username: "root@pam".to_owned(), password: Secret::new("hunter2") };
+    let credentials = Credentials::Password {
+        username: "root@pam".to_owned(),
+        password: SecretText::new("hunter2"),
+    };
     Client::new(Settings { credentials, clock, ..server.settings() }).unwrap()
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use talmox_pve::Secret;
+use talmox_pve::SecretText;
 use talmox_pve::api::{cluster, pool};
 use talmox_pve::client::{Client, Credentials, Endpoint, Settings, Trust};
+use talmox_values::Address;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -85,7 +86,7 @@ async fn a_call_has_its_object_outcome_and_retries() {
     .await;
     // A port without a listener.
     let nowhere =
-        Endpoint { reach: Some(("127.0.0.1".to_owned(), 1)), ..Endpoint::new("pve.test", 8006) };
+        Endpoint { reach: Some(Address::new("127.0.0.1", 1)), ..Endpoint::new("pve.test", 8006) };
     let endpoints = vec![nowhere, server.endpoint()];
     let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
 
@@ -115,8 +116,10 @@ async fn a_login_shows_neither_the_password_nor_the_ticket() {
         }
     })
     .await;
-    let credentials =
-        Credentials::Password { username: "root@pam".to_owned(), password: Secret::new("hunter2") };
+    let credentials = Credentials::Password {
+        username: "root@pam".to_owned(),
+        password: SecretText::new("hunter2"),
+    };
     let trust = Trust::Pinned([server.fingerprint].into());
     let client = Client::new(Settings { credentials, trust, ..server.settings() }).unwrap();
     client.send(&cluster::version()).await.unwrap();

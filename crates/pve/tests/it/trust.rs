@@ -6,7 +6,7 @@ use talmox_pve::client::{Client, Settings, Trust};
 use talmox_pve::error::{Distrust, NotSent, PveError};
 use talmox_pve::fingerprint::Fingerprint;
 
-use crate::server::{Server, data};
+use crate::server::{Server, data, self_signed};
 
 async fn server() -> Server {
     Server::start(|_, _| data(r#"{"version":"9.1.6","release":"9.1"}"#)).await
@@ -44,9 +44,8 @@ async fn the_pinned_server_is_trusted_and_no_other() {
 async fn an_authority_vouches_for_its_servers() {
     let server = server().await;
     assert!(ask(&server, Trust::Authorities(server.pem.clone().into_bytes())).await.is_ok());
-    let stranger = rcgen::generate_simple_self_signed(vec!["pve.test".to_owned()]).unwrap();
-    let error =
-        ask(&server, Trust::Authorities(stranger.cert.pem().into_bytes())).await.unwrap_err();
+    let (other, _) = self_signed("pve.test");
+    let error = ask(&server, Trust::Authorities(other.to_pem().into_bytes())).await.unwrap_err();
     assert!(matches!(error, PveError::NotSent { source: NotSent::Tls { .. }, .. }), "{error:?}");
 }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use talmox_pve::api::storage::{Checksum, Content, Upload};
 use talmox_pve::client::{Client, Endpoint, FileSource, Settings};
 use talmox_pve::error::{Lost, PveError};
+use talmox_values::Address;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::server::{Server, data, json};
@@ -108,7 +109,7 @@ async fn a_file_is_not_read_ahead_of_the_network() {
     });
     let zeros = Zeros::default();
     let given = Arc::clone(&zeros.given);
-    let endpoint = Endpoint { reach: Some(("127.0.0.1".to_owned(), port)), ..server.endpoint() };
+    let endpoint = Endpoint { reach: Some(Address::new("127.0.0.1", port)), ..server.endpoint() };
     let client = Client::new(Settings { endpoints: vec![endpoint], ..server.settings() }).unwrap();
     let upload = upload();
     let sending = client.upload(&upload, FileSource::new(zeros, 2048 * MIB));

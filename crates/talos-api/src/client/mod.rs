@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_clock::Clock;
+use talmox_net::Reach;
+use talmox_values::Address;
 use tonic::{Response, Status};
 
-use crate::address::Address;
 use crate::channel::Channel;
 use crate::credentials::Credentials;
 use crate::dial::Dialer;
@@ -30,7 +31,6 @@ use crate::proto::machine::image_service_client::ImageServiceClient;
 use crate::proto::machine::lifecycle_service_client::LifecycleServiceClient;
 use crate::proto::machine::machine_service_client::MachineServiceClient;
 use crate::proto::storage::storage_service_client::StorageServiceClient;
-use crate::reach::Reach;
 use crate::tls::{self, SetupError};
 use crate::trace::traced;
 

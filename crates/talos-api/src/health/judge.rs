@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use talmox_values::HttpUrl;
+
 use super::view::{NodeView, Seen, Untold};
 use super::{Check, State};
 use crate::client::{Health, Member};
@@ -125,7 +127,7 @@ fn on_control_planes(nodes: &[&NodeView]) -> State {
     each(nodes, |node| {
         known(&node.etcd_members, |members| {
             let urls = members.iter().flat_map(|member| &member.peer_urls);
-            let strange = urls.filter(|url| !host(url).is_some_and(|host| ours.contains(&host)));
+            let strange = urls.filter(|url| !ip_of(url).is_some_and(|ip| ours.contains(&ip)));
             let strange: Vec<&str> = strange.map(String::as_str).collect();
             (!strange.is_empty()).then(|| {
                 format!("etcd has members that are no control planes: {}", strange.join(", "))
@@ -135,14 +137,8 @@ fn on_control_planes(nodes: &[&NodeView]) -> State {
 }
 
 /// The address in `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
-fn host(url: &str) -> Option<IpAddr> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next()?,
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    host.parse().ok()
+fn ip_of(url: &str) -> Option<IpAddr> {
+    HttpUrl::parse(url).ok()?.ip()
 }
 
 fn memory(node: &NodeView) -> Option<String> {
@@ -174,8 +170,8 @@ mod tests {
 
     #[test]
     fn peer_urls_have_an_address() {
-        assert_eq!(host("https://10.0.0.11:2380"), "10.0.0.11".parse().ok());
-        assert_eq!(host("https://[fd00::11]:2380/"), "fd00::11".parse().ok());
-        assert_eq!(host("https://etcd:2380"), None);
+        assert_eq!(ip_of("https://10.0.0.11:2380"), "10.0.0.11".parse().ok());
+        assert_eq!(ip_of("https://[fd00::11]:2380/"), "fd00::11".parse().ok());
+        assert_eq!(ip_of("https://etcd:2380"), None);
     }
 }

@@ -203,13 +203,13 @@ async fn stage(client: &Client) -> Seen<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Address;
+    use crate::address::node_address;
     use crate::error::Call;
 
     #[test]
     fn what_a_release_lacks_is_not_what_we_may_not_ask() {
         let refused = |message: &str| {
-            let call = Call { operation: "List", node: Address::new("10.0.0.11") };
+            let call = Call { operation: "List", node: node_address("10.0.0.11") };
             let code = Code::PermissionDenied;
             told::<()>(Err(TalosError::No { call, code, message: message.to_owned() }))
         };

@@ -11,7 +11,7 @@ use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{RootCertStore, ServerConfig};
 use talmox_clock::Clock;
 use talmox_talos_api::server::Services;
-use talmox_talos_api::{Address, Credentials, Limits, Reach, Settings};
+use talmox_talos_api::{Address, Credentials, Limits, Reach, Settings, node_address};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::pki::{
     AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, PrivateKey,
@@ -65,7 +65,7 @@ impl Cluster {
         shown: (Certificate, PrivateKey),
         time: Arc<dyn TimeProvider>,
     ) -> ServerConfig {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = talmox_net::tls::provider();
         let mut roots = RootCertStore::empty();
         let authority = self.0.certs.os.authority().unwrap();
         roots.add(CertificateDer::from(authority.certificate.as_der().to_vec())).unwrap();
@@ -88,11 +88,7 @@ pub(crate) fn maintenance_face(host: &str) -> ServerConfig {
         lifetime: DAY,
     };
     let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth();
+    let config = talmox_net::tls::server().unwrap().with_no_client_auth();
     with_certificate(config, leaf(&authority, host, now().minus(DAY / 2)))
 }
 
@@ -172,5 +168,5 @@ impl Server {
 }
 
 pub(crate) fn host() -> Address {
-    Address::new(HOST)
+    node_address(HOST)
 }

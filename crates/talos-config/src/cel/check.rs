@@ -44,11 +44,11 @@ impl Checker<'_> {
         let at = expression.at;
         match &expression.node {
             Node::Null => Type::Null,
-            Node::Bool => Type::Bool,
-            Node::Int => Type::Int,
-            Node::Uint => Type::Uint,
+            Node::Bool(_) => Type::Bool,
+            Node::Int(_) => Type::Int,
+            Node::Uint(_) => Type::Uint,
             Node::Double => Type::Double,
-            Node::Text => Type::Text,
+            Node::Text(_) => Type::Text,
             Node::Bytes => Type::Bytes,
             Node::Ident(name) => self.ident(name, at),
             Node::Select(operand, field, optional) => {

@@ -58,7 +58,7 @@ impl Environment {
     }
 
     fn with_units(mut self) -> Self {
-        let units = UNITS.iter().map(|unit| (*unit, Type::Uint));
+        let units = UNITS.iter().map(|(unit, _)| (*unit, Type::Uint));
         self.variables.extend(units);
         self
     }
@@ -115,8 +115,21 @@ impl Environment {
     }
 }
 
-const UNITS: &[&str] =
-    &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "kB", "MB", "GB", "TB", "PB", "EB"];
+/// Units of sizes, and how many bytes they have.
+pub(super) const UNITS: &[(&str, u64)] = &[
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+    ("EiB", 1 << 60),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+    ("EB", 1_000_000_000_000_000_000),
+];
 
 const CLASSES: &[&str] = &["Besteffort", "Burstable", "Guaranteed", "Podruntime", "System"];
 

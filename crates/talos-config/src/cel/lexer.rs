@@ -8,7 +8,8 @@ pub(super) enum Token {
     Int(String),
     Uint(String),
     Double,
-    Text,
+    /// The text that a literal stands for.
+    Text(String),
     Bytes,
     Symbol(&'static str),
     End,
@@ -32,9 +33,9 @@ pub(super) fn tokens(source: &str) -> Result<Vec<(Token, usize)>, Problem> {
             return Ok(tokens);
         };
         let (token, length) = if let Some((is_bytes, raw, quote)) = string_start(rest) {
-            let length = string_length(rest, quote, raw)
+            let (text, length) = string(rest, quote, raw)
                 .ok_or_else(|| Problem::new(at, "Syntax error: token recognition error"))?;
-            let token = if is_bytes { Token::Bytes } else { Token::Text };
+            let token = if is_bytes { Token::Bytes } else { Token::Text(text) };
             (token, length)
         } else if first.is_ascii_digit() || starts_fraction(rest) {
             number(rest)
@@ -85,44 +86,62 @@ fn string_start(rest: &str) -> Option<(bool, bool, &'static str)> {
     Some((is_bytes, raw, quote))
 }
 
-fn string_length(rest: &str, quote: &str, raw: bool) -> Option<usize> {
+/// The text of a literal, and how long the literal is with its quotes.
+fn string(rest: &str, quote: &str, raw: bool) -> Option<(String, usize)> {
     let start = rest.find(quote)? + quote.len();
     let mut at = start;
+    let mut text = String::new();
     loop {
         let left = &rest[at..];
         if left.starts_with(quote) {
-            return Some(at + quote.len());
+            return Some((text, at + quote.len()));
         }
         let c = left.chars().next()?;
         if c == '\\' && !raw {
-            at += 1 + escape_length(&left[1..])?;
+            let (escaped, length) = escape(&left[1..])?;
+            text.push(escaped);
+            at += 1 + length;
             continue;
         }
         if quote.len() == 1 && matches!(c, '\n' | '\r') {
             return None;
         }
+        text.push(c);
         at += c.len_utf8();
     }
 }
 
-/// How long what follows a backslash is.
-fn escape_length(after: &str) -> Option<usize> {
+/// The character that an escape stands for, and how long the escape is behind its backslash.
+fn escape(after: &str) -> Option<(char, usize)> {
+    // A number that is not a character passes here, as the type of the expression does not depend on it.
+    let character = |code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     let hex = |count: usize| {
         let digits = after.get(1..=count)?;
-        let valid = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        valid.then_some(count + 1)
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+        Some((character(code), count + 1))
     };
-    match after.chars().next()? {
-        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(1),
-        'x' | 'X' => hex(2),
-        'u' => hex(4),
-        'U' => hex(8),
+    let simple = match after.chars().next()? {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        same @ ('"' | '\'' | '\\' | '?' | '`') => same,
+        'x' | 'X' => return hex(2),
+        'u' => return hex(4),
+        'U' => return hex(8),
         '0'..='3' => {
             let digits = after.get(..3)?;
-            digits.bytes().all(|b| (b'0'..=b'7').contains(&b)).then_some(3)
+            let is_octal = digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+            let code = u32::from_str_radix(digits, 8).ok().filter(|_| is_octal)?;
+            return Some((character(code), 3));
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some((simple, 1))
 }
 
 fn number(rest: &str) -> (Token, usize) {

@@ -1,16 +1,20 @@
-//! CEL expressions: whether they parse, and whether they make sense of what they may look at.
+//! CEL expressions: parsing, checking against a typed environment, and evaluation.
 //!
-//! Talos checks expressions against a typed environment before it takes a config, so we do, too.
-//! Nothing here evaluates anything.
+//! Talos checks expressions against a typed environment before it accepts a config, and so does `check`. [`evaluate()`] and [`link_mac()`] are for
+//! the lab, which must know the disks and the network card that an expression selects.
 
 mod check;
 mod env;
+mod evaluate;
 mod lexer;
 mod link;
+mod link_mac;
 mod parser;
 mod types;
 
 pub(crate) use env::Environment;
+pub use evaluate::{Value, evaluate};
+pub use link_mac::link_mac;
 use types::Type;
 
 /// What an expression must yield.
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn nonsense_is_rejected() {
         for source in [
             "",
             "disk.",

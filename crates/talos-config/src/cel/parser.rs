@@ -35,11 +35,11 @@ pub(super) struct Expression {
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Null,
-    Bool,
-    Int,
-    Uint,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
     Double,
-    Text,
+    Text(String),
     Bytes,
     Ident(String),
     /// `operand.field`, or `operand.?field`.
@@ -113,7 +113,7 @@ impl Parser {
             Token::Ident(name) => name.clone(),
             Token::Int(number) | Token::Uint(number) => number.clone(),
             Token::Double => "a number".to_owned(),
-            Token::Text | Token::Bytes => "a string".to_owned(),
+            Token::Text(_) | Token::Bytes => "a string".to_owned(),
             Token::Symbol(symbol) => (*symbol).to_owned(),
         };
         Problem::new(self.at(), format!("Syntax error: mismatched input '{shown}'"))
@@ -232,19 +232,17 @@ impl Parser {
         let at = self.at();
         let node = match self.advance() {
             Token::Int(number) => {
-                let limit = if negative { 1 << 63 } else { (1 << 63) - 1 };
-                in_range(&number, limit).ok_or_else(|| Problem::new(at, "invalid int literal"))?;
-                Node::Int
+                let number = int(&number, negative);
+                Node::Int(number.ok_or_else(|| Problem::new(at, "invalid int literal"))?)
             }
             Token::Uint(number) => {
-                in_range(&number, u64::MAX.into())
-                    .ok_or_else(|| Problem::new(at, "invalid uint literal"))?;
-                Node::Uint
+                let number = magnitude(&number).and_then(|number| u64::try_from(number).ok());
+                Node::Uint(number.ok_or_else(|| Problem::new(at, "invalid uint literal"))?)
             }
             Token::Double => Node::Double,
-            Token::Text => Node::Text,
+            Token::Text(text) => Node::Text(text),
             Token::Bytes => Node::Bytes,
-            Token::Ident(word) if word == "true" || word == "false" => Node::Bool,
+            Token::Ident(word) if word == "true" || word == "false" => Node::Bool(word == "true"),
             Token::Ident(word) if word == "null" => Node::Null,
             Token::Ident(word) if word != "in" => return self.name(at, word),
             Token::Symbol(".") => {
@@ -346,10 +344,15 @@ fn message_name(operand: &Expression) -> Option<String> {
     }
 }
 
-fn in_range(number: &str, limit: u128) -> Option<()> {
+fn int(number: &str, negative: bool) -> Option<i64> {
+    let number = i128::try_from(magnitude(number)?).ok()?;
+    i64::try_from(if negative { -number } else { number }).ok()
+}
+
+fn magnitude(number: &str) -> Option<u128> {
     let value = match number.strip_prefix("0x") {
         Some(hex) => u128::from_str_radix(hex, 16),
         None => number.parse(),
     };
-    value.ok().filter(|value| *value <= limit).map(drop)
+    value.ok()
 }

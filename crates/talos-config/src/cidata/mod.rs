@@ -99,7 +99,7 @@ pub fn network_config(network: &FirstNetwork) -> String {
 fn link_config(link: &FirstLink) -> Vec<Node> {
     let mut physical = vec![("type", string("physical")), ("name", string(&link.name))];
     if let Some(mac) = link.mac {
-        physical.push(("mac_address", string(mac.to_string())));
+        physical.push(("mac_address", string(mac.lower_case())));
     }
     let mtu = link.mtu.map(|mtu| ("mtu", Node::plain(mtu.to_string())));
     physical.extend(mtu.clone());

@@ -118,32 +118,58 @@ impl Authority {
         public_key: &[u8],
         randomness: &mut dyn Randomness,
     ) -> Result<Certificate, PkiError> {
-        let usage_bits = if request.key_encipherment {
-            [der::BIT_STRING, 2, 5, 0xa0]
-        } else {
-            [der::BIT_STRING, 2, 7, 0x80]
-        };
-        let mut extensions = extension(OID_KEY_USAGE, true, &usage_bits);
-        let usage = extended_usage(request.usage);
-        extensions.extend(extension(OID_EXTENDED_KEY_USAGE, false, &usage));
-        if let Some(id) = self.certificate.subject_key_id() {
-            let id = der::sequence(&[&der::value(der::context(0, false), id)]);
-            extensions.extend(extension(OID_AUTHORITY_KEY_ID, false, &id));
-        }
-        if !request.alt_names.is_empty() {
-            let names: Vec<_> = request.alt_names.iter().map(alt_name).collect();
-            let names = der::value(der::SEQUENCE, &names.concat());
-            extensions.extend(extension(OID_ALT_NAMES, false, &names));
-        }
         let body = Body {
             issuer: self.certificate.subject_der(),
             subject: &request.subject.to_der(),
             not_before: request.not_before,
             not_after: request.not_before.plus(request.lifetime),
             public_key,
-            extensions: &extensions,
+            extensions: &request.extensions(self.certificate.subject_key_id()),
         };
         body.sign(&self.key, randomness)
+    }
+}
+
+/// Makes a key and a certificate for it that no authority signs: for a server that clients know by its fingerprint.
+pub fn self_signed(
+    request: &LeafRequest,
+    kind: KeyKind,
+    randomness: &mut dyn Randomness,
+) -> Result<(Certificate, PrivateKey), PkiError> {
+    let key = PrivateKey::generate(kind, randomness);
+    let subject = request.subject.to_der();
+    let body = Body {
+        issuer: &subject,
+        subject: &subject,
+        not_before: request.not_before,
+        not_after: request.not_before.plus(request.lifetime),
+        public_key: &key.public_der(),
+        extensions: &request.extensions(None),
+    };
+    let certificate = body.sign(&key, randomness)?;
+    Ok((certificate, key))
+}
+
+impl LeafRequest {
+    fn extensions(&self, authority_key_id: Option<&[u8]>) -> Vec<u8> {
+        let usage_bits = if self.key_encipherment {
+            [der::BIT_STRING, 2, 5, 0xa0]
+        } else {
+            [der::BIT_STRING, 2, 7, 0x80]
+        };
+        let mut extensions = extension(OID_KEY_USAGE, true, &usage_bits);
+        let usage = extended_usage(self.usage);
+        extensions.extend(extension(OID_EXTENDED_KEY_USAGE, false, &usage));
+        if let Some(id) = authority_key_id {
+            let id = der::sequence(&[&der::value(der::context(0, false), id)]);
+            extensions.extend(extension(OID_AUTHORITY_KEY_ID, false, &id));
+        }
+        if !self.alt_names.is_empty() {
+            let names: Vec<_> = self.alt_names.iter().map(alt_name).collect();
+            let names = der::value(der::SEQUENCE, &names.concat());
+            extensions.extend(extension(OID_ALT_NAMES, false, &names));
+        }
+        extensions
     }
 }
 
@@ -247,6 +273,22 @@ mod tests {
                 Err(PkiError::KeyMismatch)
             ));
         }
+    }
+
+    #[test]
+    fn a_self_signed_certificate_is_its_own_issuer() {
+        let request = LeafRequest {
+            subject: Name::organization("pve"),
+            alt_names: vec![AltName::Dns("pve.test".to_owned())],
+            usage: Usage::Server,
+            key_encipherment: false,
+            not_before: NOW,
+            lifetime: YEAR,
+        };
+        let (made, key) = self_signed(&request, KeyKind::EcdsaP256, &mut Seeded(14)).unwrap();
+        assert!(made.belongs_to(&key));
+        assert_eq!(made.issuer, made.subject);
+        assert_eq!((made.not_before, made.not_after), (NOW, NOW.plus(YEAR)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ const OID_COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const OID_ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const OID_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
 
-/// Whom a certificate names. Displays as `O=system:masters, CN=admin`.
+/// The subject or issuer of a certificate. Displays as `O=system:masters, CN=admin`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     pub organizations: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Certificate {
     pub not_before: UnixTime,
     pub not_after: UnixTime,
     public_key: Vec<u8>,
-    /// The subject as bytes: an issuer is copied, not written anew.
+    /// The subject as bytes: an issuer is copied, not encoded again.
     subject_der: Vec<u8>,
     subject_key_id: Option<Vec<u8>>,
 }

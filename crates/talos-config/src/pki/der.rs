@@ -14,7 +14,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// A tag of our own choice within a structure; `constructed` if other values are inside.
+/// A context-specific tag within a structure; `constructed` if other values are inside.
 pub(crate) const fn context(number: u8, constructed: bool) -> u8 {
     0x80 | number | if constructed { 0x20 } else { 0 }
 }

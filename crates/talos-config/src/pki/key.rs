@@ -16,6 +16,7 @@ const LABEL_ED25519: &str = "ED25519 PRIVATE KEY";
 const LABEL_EC: &str = "EC PRIVATE KEY";
 const LABEL_RSA: &str = "RSA PRIVATE KEY";
 const LABEL_PKCS8: &str = "PRIVATE KEY";
+const LABEL_PUBLIC: &str = "PUBLIC KEY";
 
 /// The object identifier of the curve P-256.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
@@ -57,25 +58,28 @@ impl PrivateKey {
     /// Reads what Talos reads: `ED25519`, `EC`, `RSA` and plain `PRIVATE KEY` blocks.
     pub fn from_pem(text: &str) -> Result<Self, PkiError> {
         let (label, der) = pem::decode(text).ok_or(PkiError::NotPem)?;
-        let ed25519 = || {
-            let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der);
-            pair.ok().map(Inner::Ed25519)
-        };
-        let rsa = |pair: Result<rsa::KeyPair, _>| pair.ok().map(|pair| Inner::Rsa(Box::new(pair)));
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
         let inner = match label {
-            LABEL_ED25519 => ed25519(),
+            LABEL_ED25519 => {
+                Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).ok().map(Inner::Ed25519)
+            }
             LABEL_EC => EcdsaKeyPair::from_private_key_der(algorithm, &der).ok().map(Inner::Ecdsa),
-            LABEL_RSA => rsa(rsa::KeyPair::from_der(&der)),
-            LABEL_PKCS8 => ed25519()
-                .or_else(|| {
-                    let pair = EcdsaKeyPair::from_pkcs8(algorithm, &der);
-                    pair.ok().map(Inner::Ecdsa)
-                })
-                .or_else(|| rsa(rsa::KeyPair::from_pkcs8(&der))),
+            LABEL_RSA => rsa::KeyPair::from_der(&der).ok().map(|pair| Inner::Rsa(Box::new(pair))),
+            LABEL_PKCS8 => return Self::from_pkcs8(&der),
             _ => None,
         };
         inner.map(Self).ok_or(PkiError::NotKey)
+    }
+
+    /// Reads the DER of PKCS#8.
+    pub fn from_pkcs8(der: &[u8]) -> Result<Self, PkiError> {
+        let ed25519 = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok().map(Inner::Ed25519);
+        let ecdsa = || {
+            let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der);
+            pair.ok().map(Inner::Ecdsa)
+        };
+        let rsa = || rsa::KeyPair::from_pkcs8(der).ok().map(|pair| Inner::Rsa(Box::new(pair)));
+        ed25519.or_else(ecdsa).or_else(rsa).map(Self).ok_or(PkiError::NotKey)
     }
 
     pub fn kind(&self) -> KeyKind {
@@ -109,20 +113,21 @@ impl PrivateKey {
 
     /// The same key as a `PRIVATE KEY` block (PKCS#8), which TLS libraries read.
     pub fn to_pkcs8_pem(&self) -> SecretText {
+        SecretText::new(pem::encode(LABEL_PKCS8, &self.to_pkcs8()).as_str())
+    }
+
+    /// The DER of PKCS#8, which TLS libraries read.
+    pub fn to_pkcs8(&self) -> Zeroizing<Vec<u8>> {
         const EXPORTS: &str = "invariant: a key can be written";
-        let text = match &self.0 {
-            Inner::Ed25519(pair) => {
-                pem::encode(LABEL_PKCS8, pair.to_pkcs8v1().expect(EXPORTS).as_ref())
-            }
-            Inner::Ecdsa(pair) => {
-                pem::encode(LABEL_PKCS8, pair.to_pkcs8v1().expect(EXPORTS).as_ref())
-            }
+        let der = match &self.0 {
+            Inner::Ed25519(pair) => pair.to_pkcs8v1().expect(EXPORTS).as_ref().to_vec(),
+            Inner::Ecdsa(pair) => pair.to_pkcs8v1().expect(EXPORTS).as_ref().to_vec(),
             Inner::Rsa(pair) => {
                 let der: Pkcs8V1Der<'_> = pair.as_der().expect(EXPORTS);
-                pem::encode(LABEL_PKCS8, der.as_ref())
+                der.as_ref().to_vec()
             }
         };
-        SecretText::new(text.as_str())
+        Zeroizing::new(der)
     }
 
     /// The public half, as a certificate holds it.
@@ -134,6 +139,11 @@ impl PrivateKey {
         };
         let der = der.expect("invariant: a public key can be written");
         der.as_ref().to_vec()
+    }
+
+    /// The public half as a `PUBLIC KEY` block.
+    pub fn public_pem(&self) -> String {
+        pem::encode(LABEL_PUBLIC, &self.public_der()).to_string()
     }
 
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, PkiError> {
@@ -209,6 +219,12 @@ mod tests {
                 assert_eq!(back.to_pem(), pem);
                 assert_eq!(back.public_der(), key.public_der());
             }
+            let back = PrivateKey::from_pkcs8(&key.to_pkcs8()).unwrap();
+            assert_eq!((back.kind(), back.to_pem()), (kind, pem.clone()));
+            let (label, public) = pem::decode(&key.public_pem())
+                .map(|(label, der)| (label.to_owned(), der.to_vec()))
+                .unwrap();
+            assert_eq!((label.as_str(), public), (LABEL_PUBLIC, key.public_der()));
             let again = PrivateKey::generate(kind, &mut Seeded(5));
             assert_eq!(again.to_pem(), pem);
             assert!(!format!("{key:?}").contains("BEGIN"));

@@ -9,7 +9,7 @@ pub(crate) mod der;
 mod key;
 pub(crate) mod pem;
 
-pub use authority::{Authority, AuthorityRequest, LeafRequest, Usage, new_authority};
+pub use authority::{Authority, AuthorityRequest, LeafRequest, Usage, new_authority, self_signed};
 pub use certificate::{AltName, Certificate, Name};
 pub use key::{KeyKind, PrivateKey};
 

@@ -9,7 +9,8 @@ use talmox_clock::Clock;
 use talmox_model::Node;
 use talmox_plan::desired::NodeIdentity;
 use talmox_talos_api::{
-    Address, Client, Credentials, CredentialsError, Expected, Pin, Reach, Settings, SetupError,
+    Address, Client, Credentials, CredentialsError, Expected, Pin, Settings, SetupError,
+    node_address, parse_node_address,
 };
 use talmox_talos_config::client::Role;
 
@@ -19,6 +20,7 @@ use crate::choose::{self, Chosen};
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::read_input;
+use crate::session::reach_of;
 use crate::{environment, rehearsal, words};
 
 /// How long a certificate that is made for one command is valid.
@@ -127,7 +129,7 @@ impl Target {
         };
         let address = match &chosen {
             Some(chosen) => address_in(chosen, node)?,
-            None => Address::parse(node),
+            None => parse_node_address(node),
         };
         let settings = settings(access, chosen.as_ref())?;
         let who = who(access, chosen.as_ref(), role)?;
@@ -180,7 +182,7 @@ impl Target {
             // It depends on how the VM was created, which need not be what `boot:` says by now.
             instance_id: None,
             uuid: Some(identity.uuid.to_string()),
-            macs: identity.macs.iter().map(|mac| mac.to_string().to_lowercase()).collect(),
+            macs: identity.macs.iter().map(|mac| mac.lower_case()).collect(),
         }))
     }
 
@@ -205,7 +207,7 @@ impl Target {
 fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, CommandError> {
     let Some(file) = &access.lab_at else {
         let mut settings = Settings::new(Clock::real());
-        settings.reach = chosen.map(reach_of).unwrap_or_default();
+        settings.reach = chosen.map(|chosen| reach_of(chosen.cluster())).unwrap_or_default();
         return Ok(settings);
     };
     let lab = rehearsal::join(file)?;
@@ -245,7 +247,7 @@ fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, 
 
 /// Whether this is an address or a full name of DNS, and not the name of a node.
 fn is_address(node: &str) -> bool {
-    node.contains(['.', ':']) || Address::parse(node).host.parse::<IpAddr>().is_ok()
+    node.contains(['.', ':']) || parse_node_address(node).host.parse::<IpAddr>().is_ok()
 }
 
 /// A node by its name, or what looks like an address.
@@ -253,7 +255,7 @@ fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
     let cluster = chosen.cluster();
     let Some(known) = cluster.nodes.iter().find(|known| known.name.value.as_str() == node) else {
         if is_address(node) {
-            return Ok(Address::parse(node));
+            return Ok(parse_node_address(node));
         }
         let names: Vec<&str> = chosen.talos_nodes().map(|node| node.name.value.as_str()).collect();
         let message = format!("there is no node `{node}` in `{}`", cluster.name);
@@ -267,10 +269,5 @@ fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
         CommandError::failed(format!("`{node}` has no address in the inventory"))
             .hint("name the node by its address")
     })?;
-    Ok(Address::new(contact.to_string()))
-}
-
-fn reach_of(chosen: &Chosen) -> Reach {
-    let reach = &chosen.cluster().file.reach;
-    Reach::new(reach.names().filter_map(|from| Some((from, reach.get(from)?.get()?.clone()))))
+    Ok(node_address(contact.to_string()))
 }

@@ -131,7 +131,7 @@ fn go_duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use talmox_talos_api::{Address, Call};
+    use talmox_talos_api::{Call, node_address};
 
     use super::*;
 
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_rejected_mode_names_the_modes_that_work() {
         let no = |code, message: &str| TalosError::No {
-            call: Call { operation: "ApplyConfiguration", node: Address::new("10.0.0.11") },
+            call: Call { operation: "ApplyConfiguration", node: node_address("10.0.0.11") },
             code,
             message: message.to_owned(),
         };

@@ -266,14 +266,14 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use talmox_talos_api::Address;
+    use talmox_talos_api::node_address;
 
     use super::*;
 
     #[test]
     fn a_closed_port_and_a_silent_host_have_different_hints() {
         let connect = |kind: io::ErrorKind| DialError::Connect {
-            target: Address::new("10.0.0.11"),
+            target: node_address("10.0.0.11"),
             source: kind.into(),
         };
         let refused = connect(io::ErrorKind::ConnectionRefused);

@@ -56,13 +56,13 @@ fn is_restart(error: &TalosError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use talmox_talos_api::{Address, Call, Code};
+    use talmox_talos_api::{Call, Code, node_address};
 
     use super::*;
 
     #[test]
     fn only_what_did_nothing_is_repeated() {
-        let call = |operation| Call { operation, node: Address::new("10.0.0.11") };
+        let call = |operation| Call { operation, node: node_address("10.0.0.11") };
         let not_yet = |operation| TalosError::NotYet {
             call: call(operation),
             code: Code::Unavailable,

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use talmox_plan::plan::FetchImage;
-use talmox_plan::url::shown_url;
 use talmox_pve::PveError;
 use talmox_pve::api::storage;
+use talmox_values::url::shown_url;
 
 use super::super::{StepContext, StepError};
-use super::cidata::find;
 use super::error;
+use super::storage_file::find;
 use crate::web::WebError;
 
 /// The header of a qcow2 image: what it begins with, and where the size of the disk stands.

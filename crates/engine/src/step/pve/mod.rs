@@ -1,23 +1,28 @@
-//! What is done to Proxmox.
+//! Steps that change Proxmox.
 
-mod cidata;
-mod clone;
-mod create;
-mod destroy;
-mod detach;
+mod clone_vm;
+mod create_mapping;
+mod create_vm;
+mod delete_image;
+mod destroy_vm;
+mod detach_cidata;
 mod download_log;
 mod earlier;
 mod error;
-mod finish;
-mod image;
+mod fetch_image;
+mod finish_vm;
 mod image_check;
+mod make_template;
 mod making;
-mod mapping;
 mod power;
 mod published_checksum;
-mod resize;
+mod resize_disk;
+mod scrub_cidata;
+mod start_vm;
+mod stop_vm;
+mod storage_file;
 mod tags;
-mod template;
+mod upload_cidata;
 mod vm;
 
 use talmox_pve::PveError;
@@ -28,18 +33,8 @@ use talmox_pve::request::{Request, Scope};
 use super::{StepContext, StepError};
 use crate::patience::SILENT_HOST;
 
-pub(super) use cidata::{scrub_cidata, upload_cidata};
-pub(super) use clone::clone;
-pub(super) use create::create;
-pub(super) use destroy::destroy;
-pub(super) use detach::detach_cidata;
 pub(super) use error::UNANSWERED;
-pub(super) use finish::finish;
-pub(super) use image::{delete_image, fetch_image};
-pub(super) use mapping::create_mapping;
-pub(super) use power::{reset, start, stop};
-pub(super) use resize::resize;
-pub(super) use template::make_template;
+pub(super) use power::reset;
 
 impl StepContext {
     /// Sends a request, and remembers it until it is answered.

@@ -1,83 +1,17 @@
-//! On and off.
+//! Power of VMs: whether they run, resets, and the HA manager.
 
-use talmox_plan::plan::{OwnVm, StartVm, StopVm};
+use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::TaskDone;
 
-use super::super::{Done, StepContext, StepError};
-use super::destroy::{is_gone, still_there};
-use super::earlier::Earlier;
+use super::super::{StepContext, StepError};
 use super::error;
-use super::vm::{FoundVm, ours};
+use super::vm::ours;
 use crate::patience::LOOK_AT_PROXMOX;
 
-/// Tasks of ours that keep others from a VM as long as they run.
-const HOLD_THE_LOCK: &[&str] = &["qmstart", "qmstop", "resize", "qmdestroy"];
-
-pub(in crate::step) async fn start(
-    step: &StartVm,
-    context: &StepContext,
-) -> Result<Done, StepError> {
-    let vmid = step.own.vm.vmid;
-    // What this run made and finished is there, ours and off.
-    let vm = if context.seen.take_fresh(vmid) {
-        step.own.vm.clone()
-    } else {
-        let found = ours(&step.own, context).await?;
-        if is_running(&found.vm, context).await? {
-            return Ok(Done::Already);
-        }
-        found.vm
-    };
-    let doing = format!("start VM {vmid} on {}", vm.node);
-    match context.try_task(&qemu::start(&vm)).await? {
-        Ok(done) => await_ha(&done, &vm, true, context).await?,
-        // Somebody was faster; or it is our own start of before, whose answer was lost.
-        Err(_) if is_running(&vm, context).await? => return Ok(Done::Already),
-        Err(error) => return Err(error::of(&doing, error)),
-    }
-    Ok(Done::Acted)
-}
-
-/// Pulls the plug. A shutdown would be friendlier, and Talos in maintenance mode answers it with a
-/// reboot.
-pub(in crate::step) async fn stop(step: &StopVm, context: &StepContext) -> Result<Done, StepError> {
-    let own = &step.own;
-    let mut earlier = Earlier::new(&own.vm, HOLD_THE_LOCK);
-    loop {
-        let Some(FoundVm { vm, .. }) = still_there(own, context).await? else {
-            return Ok(Done::Already);
-        };
-        let status = match context.try_ask(&qemu::current(&vm)).await? {
-            Ok(status) => status,
-            Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
-            Err(error) => return Err(error::of(&looking(&vm), error)),
-        };
-        if !status.running {
-            return Ok(Done::Already);
-        }
-        let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
-        // Of a call whose answer was lost there may be a task.
-        if context.has_begun() && earlier.follow(&doing, context).await? {
-            continue;
-        }
-        // A shutdown that is under way is overruled, which HA does by itself and does not want to hear.
-        match context.try_task(&qemu::stop(&vm, !status.ha_managed)).await? {
-            Ok(done) => {
-                await_ha(&done, &vm, false, context).await?;
-                return Ok(Done::Acted);
-            }
-            // A run of before may have been killed while it started or stopped the VM.
-            Err(error) if error.is_locked() && earlier.follow(&doing, context).await? => {}
-            Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Already),
-            Err(error) => return Err(error::of(&doing, error)),
-        }
-    }
-}
-
-/// Presses the reset button of a VM that does not answer. Done is also what may have been done: of a call whose answer
-/// was lost, and of a task that nobody hears of any more.
+/// Resets a VM that does not answer. A reset counts as done also if it only may have been done: if its answer was lost, or if
+/// Proxmox does not report the end of its task.
 pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result<(), StepError> {
     let found = ours(own, context).await?;
     let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
@@ -86,7 +20,7 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
             .hint("running the same command again starts it"));
     }
     let reset = context.try_task(&qemu::reset(&found.vm)).await?;
-    // What the machine makes of it is waited for as for any machine.
+    // The caller waits for the machine, as for any machine that boots.
     context.set_begun(false);
     match reset {
         Ok(_) | Err(PveError::MaybeApplied { .. }) => Ok(()),
@@ -94,17 +28,17 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
     }
 }
 
-async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {
+pub(super) async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, StepError> {
     Ok(context.ask(&qemu::current(vm), &looking(vm)).await?.running)
 }
 
-fn looking(vm: &Vm) -> String {
+pub(super) fn looking(vm: &Vm) -> String {
     format!("look whether VM {} runs", vm.vmid)
 }
 
-/// A VM in the care of HA is only asked for: the task ends at once, and the manager does it on its
+/// Waits for the HA manager, if it manages the VM: then the task ends at once, and the manager starts or stops the VM in its
 /// next round.
-async fn await_ha(
+pub(super) async fn await_ha(
     done: &TaskDone,
     vm: &Vm,
     wanted: bool,

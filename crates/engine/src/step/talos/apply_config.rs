@@ -13,7 +13,7 @@ use super::first_answer::{Found, first_answer};
 use super::settled::await_settled;
 use crate::patience::LOOK;
 use crate::settled::Reason;
-use crate::step::{Done, StepContext, StepError};
+use crate::step::{Done, RunStep, StepContext, StepError, secret_text};
 
 /// What a node does right after it has taken its config.
 const RESTARTING: &str = "waiting for the node to restart its API with its config";
@@ -21,10 +21,13 @@ const RESTARTING: &str = "waiting for the node to restart its API with its confi
 /// The first Talos that tells its version without a config.
 const TELLS_VERSION: Contract = Contract::new(1, 13);
 
-pub(in crate::step) async fn apply_config(
-    step: &ApplyConfig,
-    context: &StepContext,
-) -> Result<Done, StepError> {
+impl RunStep for ApplyConfig {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        apply_config(self, context).await
+    }
+}
+
+async fn apply_config(step: &ApplyConfig, context: &StepContext) -> Result<Done, StepError> {
     let mut done = Done::Already;
     let mut resets = step.resets;
     let address = loop {
@@ -94,7 +97,8 @@ async fn apply(
     node: &Maintenance,
     context: &StepContext,
 ) -> Result<Option<TalosError>, StepError> {
-    let apply = Apply { config: &step.config, mode: ApplyMode::Auto, dry_run: false };
+    let config = secret_text(&step.config)?;
+    let apply = Apply { config, mode: ApplyMode::Auto, dry_run: false };
     let sent = context.act(async { Ok(node.client.apply(&apply).await) }).await?;
     match sent {
         Ok(_) => Ok(None),

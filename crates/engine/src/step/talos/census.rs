@@ -14,6 +14,7 @@ use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
+use talmox_pve::id::MacAddress;
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::Expected;
 use tokio::task::JoinSet;
@@ -174,7 +175,7 @@ fn suspect(
         addresses: addresses(config),
         expected: Expected {
             uuid,
-            macs: macs.map(|mac| mac.to_string().to_lowercase()).collect(),
+            macs: macs.map(MacAddress::lower_case).collect(),
             instance_id: None,
         },
         is_role_unknown: node.is_some_and(|node| !node.has_etcd) && first_role.is_none(),

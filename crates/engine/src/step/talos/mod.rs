@@ -3,21 +3,21 @@
 //! Nearly all of them wait for something that goes on without us. Each look says why the wait goes
 //! on; only what cannot pass by itself ends it before its time.
 
-mod addon;
+mod apply_addon;
 mod apply_config;
-mod bootstrap;
+mod await_health;
+mod await_member;
+mod await_ubuntu;
+mod await_vip;
+mod bootstrap_etcd;
 mod census;
-mod client_files;
 mod etcd;
 mod first_answer;
 mod ground;
-mod health;
 mod machine;
-mod member;
 mod settled;
-mod ubuntu;
-mod vip;
 mod witness;
+mod write_client_files;
 
 use std::net::IpAddr;
 
@@ -29,15 +29,6 @@ use crate::access::AccessError;
 use crate::patience::LOOK;
 use crate::settled::Reason;
 use ground::Ground;
-
-pub(super) use addon::apply_addon;
-pub(super) use apply_config::apply_config;
-pub(super) use bootstrap::bootstrap_etcd;
-pub(super) use client_files::write_client_files;
-pub(super) use health::await_health;
-pub(super) use member::await_member;
-pub(super) use ubuntu::await_ubuntu;
-pub(super) use vip::await_vip;
 
 /// Where a node is.
 async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {

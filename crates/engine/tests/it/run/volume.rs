@@ -21,7 +21,7 @@ fn upload() -> Action {
     Action::UploadCidata(UploadCidata {
         host: id("pve1"),
         volume: id(UPLOAD),
-        user_data: SecretText::new(SECRET),
+        user_data: SecretText::new(SECRET).into(),
         instance_id: "i-1".to_owned(),
         network: network(),
         deadline: DEADLINE,

@@ -8,7 +8,7 @@ use super::rig::Rig;
 use crate::kube::cluster::{Cluster, VIP};
 
 fn addon(text: &str) -> Action {
-    let text = ManifestFile { origin: "net.yaml".to_owned(), text: text.to_owned() };
+    let text = ManifestFile { origin: "net.yaml".to_owned(), text: text.to_owned().into() };
     Action::ApplyAddon(ApplyAddon {
         name: "net".to_owned(),
         source: AddonSource::Texts(vec![text]),

@@ -94,7 +94,7 @@ async fn a_node_of_another_cluster_is_left_alone() {
 async fn a_config_that_is_not_taken_is_told_with_the_reason() {
     let mut rig = Rig::new();
     rig.node(ADDRESS, |_| {}).await;
-    let step = ApplyConfig { config: SecretText::new("bad"), ..apply_config(ADDRESS) };
+    let step = ApplyConfig { config: SecretText::new("bad").into(), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     let failure = told.failure();
     assert!(failure.starts_with("cp-11 does not take its config: "), "{failure}");

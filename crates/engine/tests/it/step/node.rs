@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use prost::Message as _;
+use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use talmox_clock::Clock;
+use talmox_net::{authorities, tls};
 use talmox_talos_api::proto::common::Data;
 use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
 use talmox_talos_api::proto::cosi::resource::{
@@ -138,24 +139,15 @@ fn maintenance(address: &str) -> Arc<ServerConfig> {
         lifetime: DAY * 2,
     };
     let authority = new_authority(&request, &mut SystemRandomness::new()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth();
+    let config = tls::server().unwrap().with_no_client_auth();
     with_certificate(config, &authority, address)
 }
 
 fn configured(address: &str, bundle: &Bundle) -> Arc<ServerConfig> {
     let authority = bundle.certs.os.authority().unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.certificate.as_der().to_vec())).unwrap();
-    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(clients.build().unwrap());
+    let roots = authorities::from_der(authority.certificate.as_der()).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), tls::provider());
+    let config = tls::server().unwrap().with_client_cert_verifier(clients.build().unwrap());
     with_certificate(config, &authority, address)
 }
 

@@ -19,7 +19,7 @@ use talmox_plan::plan::{Action, ApplyConfig, ConfigBy, OwnVm, Plan, Step, StepId
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_pve::id::VmId;
-use talmox_talos_api::{Credentials, Expected, Limits, Reach, Settings};
+use talmox_talos_api::{Address, Credentials, Expected, Limits, Reach, Settings};
 use talmox_talos_config::client::Role;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
@@ -79,7 +79,7 @@ impl Rig {
         // Nobody is there: steps that ask Proxmox bring their own.
         let settings = pve::Settings {
             endpoints: vec![pve::Endpoint {
-                reach: Some(("127.0.0.1".to_owned(), 1)),
+                reach: Some(Address::new("127.0.0.1", 1)),
                 ..pve::Endpoint::new("pve1", 8006)
             }],
             trust: pve::Trust::Authorities(bundle().certs.os.crt.clone().into_bytes()),
@@ -276,7 +276,7 @@ pub(crate) fn apply_config(address: &str) -> ApplyConfig {
         node: talos_node(address),
         by: ConfigBy::Maintenance,
         has_drive: false,
-        config: SecretText::new("the config"),
+        config: SecretText::new("the config").into(),
         talos_version: "v1.11.2".to_owned(),
         template: None,
         shape: shape(address, Some(address)),

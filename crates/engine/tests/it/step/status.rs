@@ -43,7 +43,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         Subject { is_talos: false, ..subject("10.0.0.14", NodeRole::Worker) },
     ];
     let field =
-        FieldChange { path: "memory".to_owned(), old: Some("1".into()), new: Some("2".into()) };
+        FieldChange { path: "memory".to_owned(), old: Some(1_u32.into()), new: Some(2_u32.into()) };
     let change = Change {
         object: Object::Vm("cp-11".to_owned()),
         class: Class::Reboot,

@@ -1,17 +1,18 @@
-//! Access control lists.
+//! `/access/acl`: access control lists.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use crate::Refusal;
-use crate::api::reply::{data, flag, within};
+use crate::ApiError;
+use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::permission::{is_acl_path, normalize};
 use crate::schema::Parameters;
 use crate::world::{AclEntry, World};
 
-/// All lists with `Sys.Audit` on `/access`, else those that the caller may change.
+/// Answers `GET /access/acl`: every entry for a caller with `Sys.Audit` on `/access`, otherwise the
+/// entries of the paths whose permissions the caller may change.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let audits = world.allowed(&call.caller, "/access", &["Sys.Audit"]);
@@ -57,28 +58,29 @@ pub(super) fn update(call: &Call) -> Outcome {
     if kinds.iter().all(|kind| params.text(kind).is_none_or(str::is_empty)) {
         let text = "either 'users', 'groups' or 'tokens' is required.";
         let errors = kinds.map(|kind| (kind.to_owned(), text.to_owned()));
-        return Err(Refusal::parameters(BTreeMap::from(errors)));
+        return Err(ApiError::parameters(BTreeMap::from(errors)));
     }
     let sent = params.text("path").unwrap_or_default();
-    let invalid = || Refusal::parameter("path", format!("invalid ACL path '{sent}'"));
+    let invalid = || ApiError::parameter("path", format!("invalid ACL path '{sent}'"));
     let path = normalize(sent).ok_or_else(invalid)?;
     let removes = params.flag("delete").unwrap_or_default();
     if !removes && !is_acl_path(&path) {
         return Err(invalid());
     }
     let mut world = call.world();
-    let changed = within("ACL update failed", changed(call, &world, &path, removes))?;
+    let changed = prefix_error("ACL update failed", changed(call, &world, &path, removes))?;
     world.access.acl = changed;
     Ok(Reply::NULL)
 }
 
-/// The lists after the change; nothing is changed if anything is wrong.
+/// Access control list after the requested change, or an error if any part of the request is
+/// invalid. The list is changed as a whole or not at all.
 fn changed(
     call: &Call,
     world: &World,
     path: &str,
     removes: bool,
-) -> Result<Vec<AclEntry>, Refusal> {
+) -> Result<Vec<AclEntry>, ApiError> {
     let propagate = call.params.flag("propagate").unwrap_or(true);
     let mut acl = world.access.acl.clone();
     for role in call.params.list("roles") {
@@ -94,7 +96,8 @@ fn changed(
     Ok(acl)
 }
 
-/// Whoever may not change permissions as such can only pass on what he has himself.
+/// Rejects a role that holds privileges the caller lacks, unless the caller has
+/// `Permissions.Modify` on the path.
 fn check_role(
     call: &Call,
     world: &World,
@@ -102,24 +105,24 @@ fn check_role(
     role: &str,
     removes: bool,
     propagate: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let Some(privileges) = world.role(role) else {
-        return Err(Refusal::failed(format!("role '{role}' does not exist")));
+        return Err(ApiError::failed(format!("role '{role}' does not exist")));
     };
     let held = world.permissions_of(&call.caller, path);
     if held.contains_key("Permissions.Modify") {
         return Ok(());
     }
     let verb = if removes { "remove" } else { "add" };
-    let refuse =
-        |why: &str| Err(Refusal::parameter("role", format!("Cannot {verb} role '{role}'{why}")));
+    let reject =
+        |why: &str| Err(ApiError::parameter("role", format!("Cannot {verb} role '{role}'{why}")));
     for privilege in privileges {
         match held.get(privilege) {
             None => {
-                return refuse(" - requires 'Permissions.Modify' or superset of privileges.");
+                return reject(" - requires 'Permissions.Modify' or superset of privileges.");
             }
             Some(false) if propagate && !removes => {
-                return refuse(
+                return reject(
                     " with propagation - requires 'Permissions.Modify' or propagated superset of \
                      privileges.",
                 );
@@ -128,24 +131,24 @@ fn check_role(
         }
     }
     if role == "NoAccess" {
-        return refuse(" - requires 'Permissions.Modify'");
+        return reject(" - requires 'Permissions.Modify'");
     }
     Ok(())
 }
 
-/// Groups, users and tokens, each of which must be there.
-fn affected(world: &World, params: &Parameters) -> Result<Vec<String>, Refusal> {
+/// Ids of the groups, users and tokens that a request names. Each of them must exist.
+fn affected(world: &World, params: &Parameters) -> Result<Vec<String>, ApiError> {
     let access = &world.access;
     let mut affected = vec![];
     for group in params.list("groups") {
         if !access.groups.contains_key(group) {
-            return Err(Refusal::failed(format!("group '{group}' does not exist")));
+            return Err(ApiError::failed(format!("group '{group}' does not exist")));
         }
         affected.push(format!("@{group}"));
     }
     for user in params.list("users") {
         if !access.users.contains_key(user) {
-            return Err(Refusal::failed(format!("user '{user}' does not exist")));
+            return Err(ApiError::failed(format!("user '{user}' does not exist")));
         }
         affected.push(user.to_owned());
     }

@@ -1,4 +1,4 @@
-//! `/access`: who is known, who may do what.
+//! `/access`: users, API tokens, roles and access control lists.
 
 mod acl;
 mod permission;

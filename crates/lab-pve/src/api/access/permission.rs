@@ -1,4 +1,4 @@
-//! `GET /access/permissions`: what a caller asks before it begins.
+//! `GET /access/permissions`: effective permissions, which clients read before their first change.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::call::{Call, Outcome};
 use crate::permission::{Privileges, normalize};
 use crate::world::{Caller, World};
 
-/// Own rights, or those of own tokens; of others with `Sys.Audit` only.
+/// Answers with the permissions of the caller or of one of its own tokens. Permissions of other
+/// users need `Sys.Audit` on `/access`.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let who = call.params.text("userid").map_or_else(|| call.caller.clone(), Caller::parse);
@@ -19,9 +20,9 @@ pub(super) fn read(call: &Call) -> Outcome {
     }
     let mut all = Map::new();
     match call.params.text("path") {
-        Some(asked) => {
-            let path = normalize(asked).unwrap_or_default();
-            all.insert(asked.to_owned(), shown(&world.permissions_of(&who, &path)));
+        Some(requested) => {
+            let path = normalize(requested).unwrap_or_default();
+            all.insert(requested.to_owned(), shown(&world.permissions_of(&who, &path)));
         }
         None => {
             for path in paths(&world) {
@@ -39,7 +40,8 @@ fn shown(held: &Privileges<'_>) -> Json {
     held.iter().map(|(name, propagate)| ((*name).to_owned(), json!(u8::from(*propagate)))).collect()
 }
 
-/// The top of the tree, all that is on the way to a list, and the members of pools.
+/// Paths whose permissions are reported by default: the top-level paths, every path with an access
+/// control list and its parents, and the members of pools.
 fn paths(world: &World) -> BTreeSet<String> {
     let top = ["/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms"];
     let mut paths = BTreeSet::from(top.map(str::to_owned));

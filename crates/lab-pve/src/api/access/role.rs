@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::Refusal;
-use crate::api::reply::{data, flag, within};
+use crate::ApiError;
+use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::permission::{built_in_role, built_in_roles};
 use crate::world::World;
@@ -34,12 +34,12 @@ pub(super) fn create(call: &Call) -> Outcome {
     let role = call.params.text("roleid").unwrap_or_default();
     if role.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("PVE")) {
         let text = "cannot use role ID starting with the (case-insensitive) 'PVE' namespace";
-        return Err(Refusal::parameter("roleid", text));
+        return Err(ApiError::parameter("roleid", text));
     }
     let mut world = call.world();
     if world.role(role).is_some() {
-        let taken = Refusal::failed(format!("role '{role}' already exists"));
-        return within("create role failed", Err(taken));
+        let taken = ApiError::failed(format!("role '{role}' already exists"));
+        return prefix_error("create role failed", Err(taken));
     }
     world.access.roles.insert(role.to_owned(), sent(call));
     Ok(Reply::NULL)
@@ -48,7 +48,7 @@ pub(super) fn create(call: &Call) -> Outcome {
 pub(super) fn update(call: &Call) -> Outcome {
     let role = call.params.text("roleid").unwrap_or_default();
     let mut world = call.world();
-    check_added(&world, role, "modified", "update role failed")?;
+    check_custom(&world, role, "modified", "update role failed")?;
     let privileges = world.access.roles.entry(role.to_owned()).or_default();
     if !call.params.flag("append").unwrap_or_default() {
         privileges.clear();
@@ -57,11 +57,11 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// What the lists say of the role goes with it.
+/// Answers `DELETE /access/roles/{roleid}` and removes every access control list entry of the role.
 pub(super) fn delete(call: &Call) -> Outcome {
     let role = call.params.text("roleid").unwrap_or_default();
     let mut world = call.world();
-    check_added(&world, role, "deleted", "delete role failed")?;
+    check_custom(&world, role, "deleted", "delete role failed")?;
     world.access.roles.remove(role);
     world.access.acl.retain(|entry| entry.role != role);
     Ok(Reply::NULL)
@@ -71,19 +71,19 @@ fn sent(call: &Call) -> BTreeSet<String> {
     call.params.list("privs").into_iter().map(str::to_owned).collect()
 }
 
-/// The role is one that somebody added.
-fn check_added(world: &World, role: &str, what: &str, attempt: &str) -> Result<(), Refusal> {
+/// Rejects a change of a built-in role or of a role that does not exist.
+fn check_custom(world: &World, role: &str, what: &str, attempt: &str) -> Result<(), ApiError> {
     if is_built_in(world, role) {
-        return Err(Refusal::failed(format!("auto-generated role '{role}' cannot be {what}")));
+        return Err(ApiError::failed(format!("auto-generated role '{role}' cannot be {what}")));
     }
     let known = world.access.roles.contains_key(role);
-    within(attempt, if known { Ok(()) } else { Err(missing(role)) })
+    prefix_error(attempt, if known { Ok(()) } else { Err(missing(role)) })
 }
 
 fn is_built_in(world: &World, role: &str) -> bool {
     built_in_role(world.release, role).is_some()
 }
 
-fn missing(role: &str) -> Refusal {
-    Refusal::failed(format!("role '{role}' does not exist"))
+fn missing(role: &str) -> ApiError {
+    ApiError::failed(format!("role '{role}' does not exist"))
 }

@@ -2,25 +2,25 @@ use serde_json::{Value as Json, json};
 
 use super::answer;
 use crate::Release;
-use crate::api::testing::{Bench, data, refusal};
+use crate::api::testing::{ApiTestBench, data, error_line};
 use crate::call::Outcome;
 use crate::schema::Method::{self, Delete, Get, Post, Put};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
 
-fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
+fn ask(bench: &ApiTestBench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
     bench.call(who, method, path, sent, answer)
 }
 
-/// What must not be refused.
-fn set(bench: &Bench, method: Method, path: &str, sent: Json) {
+/// Sends a request that must succeed without data.
+fn set(bench: &ApiTestBench, method: Method, path: &str, sent: Json) {
     assert_eq!(data(ask(bench, ROOT, method, path, sent)), Json::Null);
 }
 
 #[test]
-fn tokens_are_made_once_and_their_secret_told_once() {
-    let bench = Bench::new(Release::V9);
+fn token_id_is_unique_and_secret_returned_only_on_creation() {
+    let bench = ApiTestBench::new(Release::V9);
     let path = "/access/users/ops@pve/token/ci";
     let made = data(ask(&bench, USER, Post, path, json!({ "privsep": "0", "comment": "robot" })));
     assert_eq!(made["full-tokenid"], "ops@pve!ci");
@@ -30,7 +30,7 @@ fn tokens_are_made_once_and_their_secret_told_once() {
     assert_eq!(parts, [8, 4, 4, 4, 12], "{secret}");
     assert_eq!(secret.as_bytes()[14], b'4');
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, path, json!({}))),
+        error_line(ask(&bench, ROOT, Post, path, json!({}))),
         "400 Parameter verification failed. [tokenid: Token already exists.]"
     );
     let read = data(ask(&bench, ROOT, Get, path, json!({})));
@@ -41,14 +41,14 @@ fn tokens_are_made_once_and_their_secret_told_once() {
     assert_eq!(changed, json!({ "privsep": 1, "expire": 0 }));
     set(&bench, Delete, path, json!({}));
     assert_eq!(
-        refusal(ask(&bench, ROOT, Delete, path, json!({}))),
+        error_line(ask(&bench, ROOT, Delete, path, json!({}))),
         "500 no such token 'ci' for user 'ops@pve'"
     );
 }
 
 #[test]
-fn a_token_that_is_made_again_has_another_secret() {
-    let bench = Bench::new(Release::V9);
+fn recreated_token_has_another_secret() {
+    let bench = ApiTestBench::new(Release::V9);
     let path = "/access/users/ops@pve/token/ci";
     let first = data(ask(&bench, ROOT, Post, path, json!({})));
     set(&bench, Delete, path, json!({}));
@@ -60,8 +60,8 @@ fn a_token_that_is_made_again_has_another_secret() {
 }
 
 #[test]
-fn lists_are_changed_as_a_whole_or_not_at_all() {
-    let bench = Bench::new(Release::V9);
+fn invalid_acl_update_changes_nothing() {
+    let bench = ApiTestBench::new(Release::V9);
     let acl = "/access/acl";
     set(&bench, Put, acl, json!({ "path": "//vms/101/", "users": USER, "roles": "PVEVMAdmin" }));
     let read = data(ask(&bench, ROOT, Get, acl, json!({})));
@@ -69,7 +69,7 @@ fn lists_are_changed_as_a_whole_or_not_at_all() {
         "path": "/vms/101", "type": "user", "ugid": USER, "roleid": "PVEVMAdmin", "propagate": 1,
     });
     assert_eq!(read, json!([entry]));
-    let wrong = |sent: Json| refusal(ask(&bench, ROOT, Put, acl, sent));
+    let wrong = |sent: Json| error_line(ask(&bench, ROOT, Put, acl, sent));
     assert_eq!(
         wrong(json!({ "path": "/vms", "users": USER, "roles": "PVEAuditor,Gone" })),
         "500 ACL update failed: role 'Gone' does not exist"
@@ -90,8 +90,8 @@ fn lists_are_changed_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn rights_are_passed_on_only_by_those_who_have_them() {
-    let bench = Bench::new(Release::V9);
+fn caller_can_only_grant_privileges_it_has() {
+    let bench = ApiTestBench::new(Release::V9);
     let acl = "/access/acl";
     let own = json!({ "path": "/vms/101", "users": USER, "roles": "PVEVMAdmin", "propagate": 0 });
     set(&bench, Put, acl, own);
@@ -103,45 +103,45 @@ fn rights_are_passed_on_only_by_those_who_have_them() {
     };
     assert_eq!(data(pass("PVEVMUser", 0)), Json::Null);
     assert_eq!(
-        refusal(pass("PVEVMUser", 1)),
+        error_line(pass("PVEVMUser", 1)),
         "500 ACL update failed: 400 Parameter verification failed.\nrole: Cannot add role \
          'PVEVMUser' with propagation - requires 'Permissions.Modify' or propagated superset of \
          privileges."
     );
-    assert!(refusal(pass("Administrator", 0)).contains("or superset of privileges."));
-    assert!(refusal(pass("NoAccess", 0)).ends_with("- requires 'Permissions.Modify'"));
+    assert!(error_line(pass("Administrator", 0)).contains("or superset of privileges."));
+    assert!(error_line(pass("NoAccess", 0)).ends_with("- requires 'Permissions.Modify'"));
 }
 
 #[test]
-fn own_permissions_are_told_to_everybody() {
-    let bench = Bench::new(Release::V9);
+fn caller_without_privileges_can_read_own_permissions() {
+    let bench = ApiTestBench::new(Release::V9);
     let path = "/access/permissions";
     let right = json!({
         "path": "/sdn/zones/localnetwork/vmbr0", "users": USER, "roles": "PVESDNUser",
     });
     set(&bench, Put, "/access/acl", right);
-    let told = data(ask(&bench, USER, Get, path, json!({})));
+    let returned = data(ask(&bench, USER, Get, path, json!({})));
     let rights = json!({ "SDN.Audit": 1, "SDN.Use": 1 });
-    assert_eq!(told, json!({ "/sdn/zones/localnetwork/vmbr0": rights }));
-    // A path without rights is told too, when it is asked for.
-    let told = data(ask(&bench, USER, Get, path, json!({ "path": "/vms/300" })));
-    assert_eq!(told, json!({ "/vms/300": {} }));
+    assert_eq!(returned, json!({ "/sdn/zones/localnetwork/vmbr0": rights }));
+    // A path named in the request is reported even without permissions on it.
+    let returned = data(ask(&bench, USER, Get, path, json!({ "path": "/vms/300" })));
+    assert_eq!(returned, json!({ "/vms/300": {} }));
     assert_eq!(
-        refusal(ask(&bench, USER, Get, path, json!({ "userid": ROOT }))),
+        error_line(ask(&bench, USER, Get, path, json!({ "userid": ROOT }))),
         "403 Permission check failed (/access, Sys.Audit)"
     );
     let everything = data(ask(&bench, ROOT, Get, path, json!({})));
     assert_eq!(everything["/"].as_object().map(serde_json::Map::len), Some(47));
-    assert!(everything.get("/sdn/zones").is_some(), "paths on the way are told");
+    assert!(everything.get("/sdn/zones").is_some(), "parent paths are reported");
 }
 
 #[test]
-fn roles_are_added_beside_the_built_in_ones() {
-    let bench = Bench::new(Release::V8);
+fn custom_roles_can_change_and_built_in_roles_cannot() {
+    let bench = ApiTestBench::new(Release::V8);
     let roles = "/access/roles";
     let role = json!({ "roleid": "Talmox", "privs": "VM.Audit,VM.Allocate" });
     set(&bench, Post, roles, role.clone());
-    let wrong = |method, path: &str, sent: Json| refusal(ask(&bench, ROOT, method, path, sent));
+    let wrong = |method, path: &str, sent: Json| error_line(ask(&bench, ROOT, method, path, sent));
     assert_eq!(wrong(Post, roles, role), "500 create role failed: role 'Talmox' already exists");
     assert!(wrong(Post, roles, json!({ "roleid": "pveMine" })).contains("'PVE' namespace"));
     assert_eq!(
@@ -163,13 +163,13 @@ fn roles_are_added_beside_the_built_in_ones() {
 }
 
 #[test]
-fn users_come_with_their_profile_and_go_with_their_rights() {
-    let bench = Bench::new(Release::V9);
+fn deleting_a_user_deletes_profile_tokens_and_acl_entries() {
+    let bench = ApiTestBench::new(Release::V9);
     bench.site.world().access.groups.insert("admins".to_owned(), [].into());
     let user = json!({ "userid": "new@pve", "email": "n@lan", "groups": "admins", "comment": "x" });
     set(&bench, Post, "/access/users", user.clone());
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, "/access/users", user)),
+        error_line(ask(&bench, ROOT, Post, "/access/users", user)),
         "500 create user failed: user 'new@pve' already exists"
     );
     let path = "/access/users/new@pve";
@@ -182,7 +182,7 @@ fn users_come_with_their_profile_and_go_with_their_rights() {
         data(ask(&bench, ROOT, Get, path, json!({}))),
         json!({ "enable": 0, "expire": 0, "comment": "x", "groups": [] })
     );
-    // Everybody sees himself.
+    // Every user can list itself.
     let listed = data(ask(&bench, USER, Get, "/access/users", json!({})));
     assert_eq!(listed, json!([{ "enable": 1, "expire": 0, "userid": USER, "realm-type": "pve" }]));
     data(ask(&bench, ROOT, Post, "/access/users/new@pve/token/ci", json!({})));

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::user;
-use crate::Refusal;
+use crate::ApiError;
 use crate::api::reply::{data, flag};
 use crate::call::{Call, Outcome, Reply};
 use crate::world::{Token, World};
@@ -13,7 +13,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     data(of_user(&world, user))
 }
 
-/// All tokens of a user, each with its name.
+/// Entries of all API tokens of a user, each with its token id.
 pub(super) fn of_user(world: &World, user: &str) -> Vec<Json> {
     let prefix = format!("{user}!");
     let tokens = world.access.tokens.iter().filter_map(|(id, token)| {
@@ -39,18 +39,19 @@ pub(super) fn read(call: &Call) -> Outcome {
     data(shown(check_exists(&world, &full_id(call))?))
 }
 
-/// The token, or what Proxmox says when it is not there.
-pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, Refusal> {
+/// Token with a full id (`user@realm!name`), or the error that Proxmox returns for an unknown user
+/// or token.
+pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, ApiError> {
     let (owner, name) = id.split_once('!').unwrap_or((id, ""));
     user::find(world, owner)?;
     world
         .access
         .tokens
         .get(id)
-        .ok_or_else(|| Refusal::failed(format!("no such token '{name}' for user '{owner}'")))
+        .ok_or_else(|| ApiError::failed(format!("no such token '{name}' for user '{owner}'")))
 }
 
-/// The secret is told this once.
+/// Answers `POST /access/users/{userid}/token/{tokenid}`. Only this answer contains the secret.
 pub(super) fn create(call: &Call) -> Outcome {
     let params = &call.params;
     let id = full_id(call);
@@ -58,9 +59,9 @@ pub(super) fn create(call: &Call) -> Outcome {
     let mut world = call.world();
     user::find(&world, params.text("userid").unwrap_or_default())?;
     if world.access.tokens.contains_key(&id) {
-        return Err(Refusal::parameter("tokenid", "Token already exists."));
+        return Err(ApiError::parameter("tokenid", "Token already exists."));
     }
-    // What was sent is told as it was sent.
+    // Proxmox returns these parameters exactly as they were sent.
     let mut info =
         json!({ "privsep": params.text("privsep").map_or(json!(1), |sent| json!(sent)) });
     for name in ["expire", "comment"] {
@@ -115,7 +116,7 @@ fn sent_expiry(call: &Call) -> Option<u64> {
     call.params.number("expire").and_then(|seconds| u64::try_from(seconds).ok())
 }
 
-/// A new UUID.
+/// Random UUID that serves as the secret of a token.
 fn secret(call: &Call, id: &str) -> String {
     let mut bytes = [0; 16];
     call.site.chance(&format!("token/{id}")).fill(&mut bytes);

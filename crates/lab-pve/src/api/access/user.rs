@@ -3,24 +3,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::token;
-use crate::Refusal;
-use crate::api::reply::{data, flag, within};
+use crate::ApiError;
+use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::world::{User, World};
 
 const PROFILE: [&str; 4] = ["firstname", "lastname", "email", "keys"];
 
-/// The caller, and whom he may look at.
+/// Answers `GET /access/users`: the caller itself and the users that it may see.
 pub(super) fn list(call: &Call) -> Outcome {
-    const LOOK: [&str; 2] = ["User.Modify", "Sys.Audit"];
+    const VIEW_PRIVILEGES: [&str; 2] = ["User.Modify", "Sys.Audit"];
     let world = call.world();
-    let sees_all = world.allowed_any(&call.caller, "/access/groups", &LOOK);
+    let sees_all = world.allowed_any(&call.caller, "/access/groups", &VIEW_PRIVILEGES);
     let full = call.params.flag("full").unwrap_or_default();
     let enabled = call.params.flag("enabled");
     let caller = call.caller.to_string();
     let mut shown = vec![];
     for (id, user) in &world.access.users {
-        if !sees_all && *id != caller && !world.reaches_user(&call.caller, id, &LOOK) {
+        if !sees_all
+            && *id != caller
+            && !world.has_privilege_on_group_of(&call.caller, id, &VIEW_PRIVILEGES)
+        {
             continue;
         }
         if enabled.is_some_and(|enabled| enabled != user.enabled) {
@@ -66,7 +69,7 @@ pub(super) fn create(call: &Call) -> Outcome {
     let params = &call.params;
     let id = params.text("userid").unwrap_or_default();
     let mut world = call.world();
-    within("create user failed", check_new(call, &world, id))?;
+    prefix_error("create user failed", check_new(call, &world, id))?;
     let user = User {
         password: params.text("password").map(str::to_owned),
         enabled: params.flag("enable").unwrap_or(true),
@@ -79,13 +82,13 @@ pub(super) fn create(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-fn check_new(call: &Call, world: &World, id: &str) -> Result<(), Refusal> {
+fn check_new(call: &Call, world: &World, id: &str) -> Result<(), ApiError> {
     if world.access.users.contains_key(id) {
-        return Err(Refusal::failed(format!("user '{id}' already exists")));
+        return Err(ApiError::failed(format!("user '{id}' already exists")));
     }
     let realm = realm(id).unwrap_or_default();
     if call.params.has("password") && !is_realm(realm) {
-        return Err(Refusal::failed(format!("auth domain '{realm}' does not exist")));
+        return Err(ApiError::failed(format!("auth domain '{realm}' does not exist")));
     }
     check_groups(call, world)
 }
@@ -95,7 +98,7 @@ pub(super) fn update(call: &Call) -> Outcome {
     let id = params.text("userid").unwrap_or_default();
     let mut world = call.world();
     let known = find(&world, id).map(|_| ()).and_then(|()| check_groups(call, &world));
-    within("update user failed", known)?;
+    prefix_error("update user failed", known)?;
     if params.has("groups") && !params.flag("append").unwrap_or_default() {
         leave_groups(&mut world, id);
     }
@@ -115,7 +118,8 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// The user's tokens go too, and what the lists say of them all.
+/// Answers `DELETE /access/users/{userid}` and removes the user's tokens and all access control
+/// list entries of both.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("userid").unwrap_or_default();
     let mut world = call.world();
@@ -129,9 +133,9 @@ pub(super) fn delete(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-pub(super) fn find<'a>(world: &'a World, id: &str) -> Result<&'a User, Refusal> {
+pub(super) fn find<'a>(world: &'a World, id: &str) -> Result<&'a User, ApiError> {
     let user = world.access.users.get(id);
-    user.ok_or_else(|| Refusal::failed(format!("no such user ('{id}')")))
+    user.ok_or_else(|| ApiError::failed(format!("no such user ('{id}')")))
 }
 
 fn profile(world: &World, id: &str, user: &User) -> Map<String, Json> {
@@ -168,14 +172,14 @@ fn groups<'a>(world: &'a World, user: &str) -> Vec<&'a str> {
     groups.map(|(group, _)| group.as_str()).collect()
 }
 
-fn check_groups(call: &Call, world: &World) -> Result<(), Refusal> {
+fn check_groups(call: &Call, world: &World) -> Result<(), ApiError> {
     let unknown = call
         .params
         .list("groups")
         .into_iter()
         .find(|group| !world.access.groups.contains_key(*group));
     match unknown {
-        Some(group) => Err(Refusal::failed(format!("no such group '{group}'"))),
+        Some(group) => Err(ApiError::failed(format!("no such group '{group}'"))),
         None => Ok(()),
     }
 }
@@ -197,7 +201,7 @@ fn realm(user: &str) -> Option<&str> {
     user.rsplit_once('@').map(|(_, realm)| realm)
 }
 
-/// The realms that every installation has; each is of the type of its name.
+/// Whether a realm exists. Every installation has `pam` and `pve`, whose type equals their name.
 fn is_realm(realm: &str) -> bool {
     matches!(realm, "pam" | "pve")
 }

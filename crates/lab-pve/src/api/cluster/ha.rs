@@ -1,16 +1,12 @@
-//! High availability: which VMs are managed, and how they are.
-
-use std::collections::BTreeMap;
+//! `/cluster/ha`: high-availability resources and the state of the HA manager.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::api::index as names;
-use crate::api::reply::{data, flag, within};
+use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{ServiceState, Vm, World};
-use crate::{Refusal, Release, digest, ha};
-
-type Section = BTreeMap<String, String>;
+use crate::world::{HaServiceState, Section, Vm, World};
+use crate::{ApiError, Release, digest, ha};
 
 const OPTIONS: [&str; 6] = ["comment", "failback", "group", "max_relocate", "max_restart", "state"];
 
@@ -33,7 +29,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     let kind = call.params.text("type");
     let resources = world.ha.resources.keys();
     let wanted = resources.filter(|sid| kind.is_none_or(|kind| kind == kind_of(sid)));
-    let shown: Result<Vec<Json>, Refusal> = wanted.map(|sid| shown(&world, sid)).collect();
+    let shown: Result<Vec<Json>, ApiError> = wanted.map(|sid| shown(&world, sid)).collect();
     data(shown?)
 }
 
@@ -43,25 +39,25 @@ pub(super) fn read(call: &Call) -> Outcome {
     data(shown(&world, &sid)?)
 }
 
-fn shown(world: &World, sid: &str) -> Result<Json, Refusal> {
+fn shown(world: &World, sid: &str) -> Result<Json, ApiError> {
     let options = world.ha.resources.get(sid).ok_or_else(|| missing(sid))?;
-    let mut shown = told(options);
+    let mut shown = options_json(options);
     shown.insert("sid".to_owned(), json!(sid));
     shown.insert("type".to_owned(), json!(kind_of(sid)));
     shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.resources)));
     Ok(Json::Object(shown))
 }
 
-/// Options with their types.
-pub(super) fn told(options: &Section) -> Map<String, Json> {
-    let told = options.iter().map(|(name, value)| {
+/// Options of an HA resource, group or rule as JSON, with numbers where Proxmox returns numbers.
+pub(super) fn options_json(options: &Section) -> Map<String, Json> {
+    let options_json = options.iter().map(|(name, value)| {
         let number = match name.as_str() {
             "comment" | "group" | "state" | "nodes" | "resources" | "affinity" | "type" => None,
             _ => value.parse::<i64>().ok(),
         };
         (name.clone(), number.map_or_else(|| json!(value), |number| json!(number)))
     });
-    told.collect()
+    options_json.collect()
 }
 
 pub(super) fn create(call: &Call) -> Outcome {
@@ -73,11 +69,11 @@ pub(super) fn create(call: &Call) -> Outcome {
     }
     let vmid = sid.strip_prefix("vm:").and_then(|id| id.parse().ok());
     if !vmid.is_some_and(|vmid: u32| world.vms.contains_key(&vmid)) {
-        return Err(Refusal::failed(format!("resource '{sid}' does not exist in cluster")));
+        return Err(ApiError::failed(format!("resource '{sid}' does not exist in cluster")));
     }
     if world.ha.resources.contains_key(&sid) {
-        let taken = Refusal::failed(format!("resource ID '{sid}' already defined"));
-        return within("create resource failed", Err(taken));
+        let taken = ApiError::failed(format!("resource ID '{sid}' already defined"));
+        return prefix_error("create resource failed", Err(taken));
     }
     let mut options = Section::new();
     change(call, &mut options, &OPTIONS);
@@ -94,18 +90,18 @@ pub(super) fn update(call: &Call) -> Outcome {
             return Err(groups_are_rules("invalid parameter 'group'"));
         }
         if !world.ha.groups.contains_key(group) {
-            return Err(Refusal::failed(format!("HA group '{group}' does not exist")));
+            return Err(ApiError::failed(format!("HA group '{group}' does not exist")));
         }
     }
     check_no_error(&world, &sid, call.params.text("state"))?;
     let digest = digest::of_sections(&world.ha.resources);
     let unchanged = digest::check_unchanged(&digest, call.params.text("digest"));
     let attempt = "update resources config failed";
-    within(attempt, unchanged)?;
+    prefix_error(attempt, unchanged)?;
     let Some(options) = world.ha.resources.get_mut(&sid) else {
-        return within(attempt, Err(missing(&sid)));
+        return prefix_error(attempt, Err(missing(&sid)));
     };
-    within(attempt, remove(call, options, &OPTIONS, &[]))?;
+    prefix_error(attempt, remove(call, options, &OPTIONS, &[]))?;
     change(call, options, &OPTIONS);
     if call.params.text("state") == Some("disabled") {
         ha::clear_error(&mut world, &sid);
@@ -113,37 +109,39 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Rules forget the resource too, and those that were only about it go.
+/// Answers `DELETE /cluster/ha/resources/{sid}`: also removes the resource from HA rules, and
+/// deletes rules that named only this resource.
 pub(super) fn delete(call: &Call) -> Outcome {
     let mut world = call.world();
     let sid = sid(call, &world)?;
     if world.ha.resources.remove(&sid).is_none() {
-        return Err(Refusal::failed(format!("cannot delete service '{sid}', not HA managed!")));
+        return Err(ApiError::failed(format!("cannot delete service '{sid}', not HA managed!")));
     }
     world.ha.services.remove(&sid);
     if call.params.flag("purge").unwrap_or(true) {
-        ha::forget_in_rules(&mut world, &sid);
+        ha::remove_from_rules(&mut world, &sid);
     }
     Ok(Reply::NULL)
 }
 
-/// Asks the manager to move a resource, running or not.
+/// Requests that the HA manager migrates (`online`) or relocates a resource.
 pub(super) fn migrate(call: &Call, online: bool) -> Outcome {
     let mut world = call.world();
     let sid = sid(call, &world)?;
     let target = call.params.text("node").unwrap_or_default();
     if !ha::is_managed(&world, &sid) {
-        return Err(Refusal::failed(format!("resource '{sid}' is not HA managed")));
+        return Err(ApiError::failed(format!("resource '{sid}' is not HA managed")));
     }
     check_no_error(&world, &sid, None)?;
-    ha::order_move(&mut world, &sid, target, online);
+    ha::record_migration_request(&mut world, &sid, target, online);
     match call.release {
         Release::V8 => Ok(Reply::NULL),
         Release::V9 => data(json!({ "sid": sid, "requested-node": target })),
     }
 }
 
-/// What the manager knows: quorum, who is master, what each host does, and each resource.
+/// Answers `GET /cluster/ha/status/current`: quorum, the master node, the state of each host and of
+/// each resource.
 pub(super) fn current(call: &Call) -> Outcome {
     let world = call.world();
     let quorate = world.is_quorate();
@@ -216,14 +214,14 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
         ("ignored", _) => "ignored",
         _ if vm.is_none() => "not found",
         (_, None) => "queued",
-        ("started", Some(ServiceState::Stopped)) => "starting",
-        ("disabled", Some(ServiceState::Stopped)) => "disabled",
-        ("stopped" | "disabled", Some(ServiceState::Started)) => "stopping",
-        (_, Some(ServiceState::Started)) if !vm.is_some_and(Vm::is_running) => "starting",
+        ("started", Some(HaServiceState::Stopped)) => "starting",
+        ("disabled", Some(HaServiceState::Stopped)) => "disabled",
+        ("stopped" | "disabled", Some(HaServiceState::Started)) => "stopping",
+        (_, Some(HaServiceState::Started)) if !vm.is_some_and(Vm::is_running) => "starting",
         (_, Some(state)) => state.name(),
     };
     let shown_node = node.map_or("---", String::as_str);
-    let mut entry = told(options);
+    let mut entry = options_json(options);
     entry.remove("state");
     entry.insert("id".to_owned(), json!(format!("service:{sid}")));
     entry.insert("type".to_owned(), json!("service"));
@@ -243,16 +241,17 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
     Json::Object(entry)
 }
 
-/// `vm:101`, which may be given as `101` where there is such a VM.
-fn sid(call: &Call, world: &World) -> Result<String, Refusal> {
+/// Service id (`vm:101`) that a request names. Proxmox also accepts a plain vmid (`101`) if the VM
+/// exists.
+fn sid(call: &Call, world: &World) -> Result<String, ApiError> {
     let sent = call.params.text("sid").unwrap_or_default();
     match sent.parse::<u32>() {
         Ok(vmid) if world.vms.contains_key(&vmid) => Ok(format!("vm:{vmid}")),
-        Ok(vmid) => Err(Refusal::failed(format!(
+        Ok(vmid) => Err(ApiError::failed(format!(
             "unable to detect SID from VMID - VM/CT {vmid} does not exist"
         ))),
         Err(_) if sent.contains(':') => Ok(sent.to_owned()),
-        Err(_) => Err(Refusal::failed(format!("unable to parse service id '{sent}'"))),
+        Err(_) => Err(ApiError::failed(format!("unable to parse service id '{sent}'"))),
     }
 }
 
@@ -260,54 +259,54 @@ fn kind_of(sid: &str) -> &str {
     sid.split(':').next().unwrap_or_default()
 }
 
-fn check_kind(call: &Call, sid: &str) -> Result<(), Refusal> {
+fn check_kind(call: &Call, sid: &str) -> Result<(), ApiError> {
     match call.params.text("type") {
-        Some(kind) if kind != kind_of(sid) => Err(Refusal::failed("types does not match")),
+        Some(kind) if kind != kind_of(sid) => Err(ApiError::failed("types does not match")),
         _ => Ok(()),
     }
 }
 
-fn check_no_error(world: &World, sid: &str, wanted: Option<&str>) -> Result<(), Refusal> {
+fn check_no_error(world: &World, sid: &str, wanted: Option<&str>) -> Result<(), ApiError> {
     let failed =
-        world.ha.services.get(sid).is_some_and(|service| service.state == ServiceState::Error);
+        world.ha.services.get(sid).is_some_and(|service| service.state == HaServiceState::Error);
     if failed && wanted != Some("disabled") {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "service '{sid}' in error state, must be disabled and fixed first"
         )));
     }
     Ok(())
 }
 
-/// Takes over the options that were sent.
+/// Copies the options of the request that are in `known`.
 pub(super) fn change(call: &Call, options: &mut Section, known: &[&str]) {
     for (name, value) in call.params.iter().filter(|(name, _)| known.contains(name)) {
         options.insert(name.to_owned(), value.to_owned());
     }
 }
 
-/// Takes away what `delete` names.
+/// Removes the options listed in `delete`; rejects unknown and required options.
 pub(super) fn remove(
     call: &Call,
     options: &mut Section,
     known: &[&str],
     required: &[&str],
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     for name in call.params.list("delete") {
         if !known.contains(&name) {
-            return Err(Refusal::failed(format!("no such option '{name}'")));
+            return Err(ApiError::failed(format!("no such option '{name}'")));
         }
         if required.contains(&name) {
-            return Err(Refusal::failed(format!("unable to delete required option '{name}'")));
+            return Err(ApiError::failed(format!("unable to delete required option '{name}'")));
         }
         options.remove(name);
     }
     Ok(())
 }
 
-pub(super) fn groups_are_rules(attempt: &str) -> Refusal {
-    Refusal::failed(format!("{attempt}: ha groups have been migrated to rules"))
+pub(super) fn groups_are_rules(attempt: &str) -> ApiError {
+    ApiError::failed(format!("{attempt}: ha groups have been migrated to rules"))
 }
 
-fn missing(sid: &str) -> Refusal {
-    Refusal::failed(format!("no such resource '{sid}'"))
+fn missing(sid: &str) -> ApiError {
+    ApiError::failed(format!("no such resource '{sid}'"))
 }

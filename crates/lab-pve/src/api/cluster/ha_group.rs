@@ -1,14 +1,14 @@
-//! Groups of hosts for high availability, which have become rules on 9.
+//! `/cluster/ha/groups`: HA groups of Proxmox VE 8. Proxmox VE 9 replaced them with HA rules.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::ha::{change, groups_are_rules, remove, told};
-use crate::api::reply::{data, within};
+use super::ha::{change, groups_are_rules, options_json, remove};
+use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::world::World;
-use crate::{Refusal, Release, digest};
+use crate::{ApiError, Release, digest};
 
 const OPTIONS: [&str; 4] = ["comment", "nodes", "nofailback", "restricted"];
 
@@ -32,8 +32,8 @@ pub(super) fn create(call: &Call) -> Outcome {
     let group = call.params.text("group").unwrap_or_default();
     let mut world = call.world();
     if world.ha.groups.contains_key(group) {
-        let taken = Refusal::failed(format!("ha group ID '{group}' already defined"));
-        return within("create ha group failed", Err(taken));
+        let taken = ApiError::failed(format!("ha group ID '{group}' already defined"));
+        return prefix_error("create ha group failed", Err(taken));
     }
     let mut options = BTreeMap::new();
     change(call, &mut options, &OPTIONS);
@@ -47,13 +47,13 @@ pub(super) fn update(call: &Call) -> Outcome {
     let attempt = "update ha group failed";
     let mut world = call.world();
     let digest = digest::of_sections(&world.ha.groups);
-    within(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
+    prefix_error(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
     let Some(options) = world.ha.groups.get_mut(group) else {
-        return within(attempt, Err(missing(group)));
+        return prefix_error(attempt, Err(missing(group)));
     };
     let mut changed = options.clone();
     change(call, &mut changed, &OPTIONS);
-    within(attempt, remove(call, &mut changed, &OPTIONS, &["nodes"]))?;
+    prefix_error(attempt, remove(call, &mut changed, &OPTIONS, &["nodes"]))?;
     *options = changed;
     Ok(Reply::NULL)
 }
@@ -65,14 +65,14 @@ pub(super) fn delete(call: &Call) -> Outcome {
     let mut users = world.ha.resources.iter();
     let user = users.find(|(_, options)| options.get("group").is_some_and(|used| used == group));
     if let Some((sid, _)) = user {
-        let used = Refusal::failed(format!("ha group is used by service '{sid}'"));
-        return within("delete ha group failed", Err(used));
+        let used = ApiError::failed(format!("ha group is used by service '{sid}'"));
+        return prefix_error("delete ha group failed", Err(used));
     }
     world.ha.groups.remove(group);
     Ok(Reply::NULL)
 }
 
-fn check_release(call: &Call, attempt: &str) -> Result<(), Refusal> {
+fn check_release(call: &Call, attempt: &str) -> Result<(), ApiError> {
     match call.release {
         Release::V8 => Ok(()),
         Release::V9 => Err(groups_are_rules(attempt)),
@@ -80,13 +80,13 @@ fn check_release(call: &Call, attempt: &str) -> Result<(), Refusal> {
 }
 
 fn shown(world: &World, group: &str) -> Option<Json> {
-    let mut shown = told(world.ha.groups.get(group)?);
+    let mut shown = options_json(world.ha.groups.get(group)?);
     shown.insert("group".to_owned(), json!(group));
     shown.insert("type".to_owned(), json!("group"));
     shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.groups)));
     Some(Json::Object(shown))
 }
 
-fn missing(group: &str) -> Refusal {
-    Refusal::failed(format!("no such ha group '{group}'"))
+fn missing(group: &str) -> ApiError {
+    ApiError::failed(format!("no such ha group '{group}'"))
 }

@@ -1,18 +1,16 @@
-//! Rules of high availability on 9: which hosts resources prefer, and which resources belong
-//! together or apart.
+//! `/cluster/ha/rules`: HA rules of Proxmox VE 9. Node affinity rules name the hosts that resources
+//! prefer, resource affinity rules keep resources together or apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
-use super::ha::{change, remove, told};
-use crate::api::reply::{data, within};
+use super::ha::{change, options_json, remove};
+use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::schema::split_list;
-use crate::world::World;
-use crate::{Refusal, digest};
-
-type Section = BTreeMap<String, String>;
+use crate::world::{Section, World};
+use crate::{ApiError, digest};
 
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
@@ -34,12 +32,12 @@ pub(super) fn read(call: &Call) -> Outcome {
     let id = call.params.text("rule").unwrap_or_default();
     let world = call.world();
     let rule = world.ha.rules.get(id);
-    let rule = rule.ok_or_else(|| Refusal::failed(format!("no such ha rule '{id}'")))?;
+    let rule = rule.ok_or_else(|| ApiError::failed(format!("no such ha rule '{id}'")))?;
     data(shown(&world, id, rule))
 }
 
 fn shown(world: &World, id: &str, rule: &Section) -> Json {
-    let mut shown = told(rule);
+    let mut shown = options_json(rule);
     for list in ["resources", "nodes"] {
         if let Some(value) = rule.get(list) {
             let sorted: BTreeSet<&str> = split_list(value).into_iter().collect();
@@ -59,14 +57,14 @@ pub(super) fn create(call: &Call) -> Outcome {
     for name in required(kind) {
         if !call.params.has(name) {
             let text = format!("missing value for required option '{name}'");
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
     }
     let mut world = call.world();
     let attempt = "create ha rule failed";
     if world.ha.rules.contains_key(id) {
-        let taken = Refusal::failed(format!("HA rule '{id}' already defined"));
-        return within(attempt, Err(taken));
+        let taken = ApiError::failed(format!("HA rule '{id}' already defined"));
+        return prefix_error(attempt, Err(taken));
     }
     let last = world.ha.rules.values().map(order).max().unwrap_or_default();
     let mut rule = Section::from([
@@ -75,7 +73,7 @@ pub(super) fn create(call: &Call) -> Outcome {
     ]);
     change(call, &mut rule, known(kind));
     without_zero(&mut rule);
-    within(attempt, check(&world, id, &rule))?;
+    prefix_error(attempt, check(&world, id, &rule))?;
     world.ha.rules.insert(id.to_owned(), rule);
     Ok(Reply::NULL)
 }
@@ -85,18 +83,18 @@ pub(super) fn update(call: &Call) -> Outcome {
     let attempt = "update HA rules failed";
     let mut world = call.world();
     let digest = digest::of_sections(&world.ha.rules);
-    within(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
+    prefix_error(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
     let Some(rule) = world.ha.rules.get(id) else {
-        let missing = Refusal::failed(format!("HA rule '{id}' does not exist"));
-        return within(attempt, Err(missing));
+        let missing = ApiError::failed(format!("HA rule '{id}' does not exist"));
+        return prefix_error(attempt, Err(missing));
     };
     let mut rule = rule.clone();
     let kind = text(&rule, "type").to_owned();
-    within(attempt, check_options(call, &kind))?;
-    within(attempt, remove(call, &mut rule, known(&kind), required(&kind)))?;
+    prefix_error(attempt, check_options(call, &kind))?;
+    prefix_error(attempt, remove(call, &mut rule, known(&kind), required(&kind)))?;
     change(call, &mut rule, known(&kind));
     without_zero(&mut rule);
-    within(attempt, check(&world, id, &rule))?;
+    prefix_error(attempt, check(&world, id, &rule))?;
     world.ha.rules.insert(id.to_owned(), rule);
     Ok(Reply::NULL)
 }
@@ -121,34 +119,34 @@ fn required(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Options of the other type of rule have no place in this one.
-fn check_options(call: &Call, kind: &str) -> Result<(), Refusal> {
+/// Rejects options that belong to the other type of rule.
+fn check_options(call: &Call, kind: &str) -> Result<(), ApiError> {
     let ours = ["type", "rule", "digest", "delete"];
     let names = call.params.iter().map(|(name, _)| name);
     let other = names.filter(|name| !ours.contains(name)).find(|name| !known(kind).contains(name));
     match other {
-        Some(name) => Err(Refusal::failed(format!("unexpected property '{name}'"))),
+        Some(name) => Err(ApiError::failed(format!("unexpected property '{name}'"))),
         None => Ok(()),
     }
 }
 
-/// `disable=0` is not written down.
+/// Removes `disable=0`, which Proxmox does not store.
 fn without_zero(rule: &mut Section) {
     if text(rule, "disable") == "0" {
         rule.remove("disable");
     }
 }
 
-fn check(world: &World, id: &str, rule: &Section) -> Result<(), Refusal> {
+fn check(world: &World, id: &str, rule: &Section) -> Result<(), ApiError> {
     let resources: BTreeSet<&str> = split_list(text(rule, "resources")).into_iter().collect();
     let unmanaged: Vec<&str> =
         resources.iter().copied().filter(|sid| !world.ha.resources.contains_key(*sid)).collect();
     if resources.is_empty() {
-        return Err(Refusal::failed("no resources were specified"));
+        return Err(ApiError::failed("no resources were specified"));
     }
     if !unmanaged.is_empty() {
         let list = unmanaged.join(", ");
-        return Err(Refusal::failed(format!("cannot use unmanaged resource(s) {list}.")));
+        return Err(ApiError::failed(format!("cannot use unmanaged resource(s) {list}.")));
     }
     let nodes: BTreeSet<&str> = split_list(text(rule, "nodes"))
         .into_iter()
@@ -157,7 +155,7 @@ fn check(world: &World, id: &str, rule: &Section) -> Result<(), Refusal> {
         .collect();
     if !nodes.is_empty() {
         let list = Vec::from_iter(nodes).join(", ");
-        return Err(Refusal::failed(format!("cannot use non-existent node(s) {list}.")));
+        return Err(ApiError::failed(format!("cannot use non-existent node(s) {list}.")));
     }
     let wrong = match (text(rule, "type"), text(rule, "affinity")) {
         ("resource-affinity", _) if resources.len() < 2 => {
@@ -168,9 +166,9 @@ fn check(world: &World, id: &str, rule: &Section) -> Result<(), Refusal> {
         }
         _ => return Ok(()),
     };
-    let mut refusal = Refusal::parameter("resources", wrong);
-    refusal.message = format!("Rule '{id}' is invalid.");
-    Err(refusal)
+    let mut error = ApiError::parameter("resources", wrong);
+    error.message = format!("Rule '{id}' is invalid.");
+    Err(error)
 }
 
 fn order(rule: &Section) -> u64 {

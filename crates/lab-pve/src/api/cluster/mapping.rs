@@ -1,18 +1,19 @@
-//! PCI devices under one name, whichever host they are in.
+//! `/cluster/mapping/pci`: PCI resource mappings, which give devices of several hosts one name.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::Refusal;
-use crate::api::reply::{data, within};
+use crate::ApiError;
+use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::digest;
 use crate::world::{Host, Mapping, PciDevice, World};
 
 const OPTIONS: [&str; 3] = ["description", "live-migration-capable", "mdev"];
 
-/// Those that the caller may use or look at; with `check-node` also what is wrong with them there.
+/// Answers `GET /cluster/mapping/pci`: the mappings that the caller may use or audit; with
+/// `check-node` also their problems on that host.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let digest = digest_of(&world);
@@ -38,12 +39,13 @@ pub(super) fn list(call: &Call) -> Outcome {
     data(entries)
 }
 
-/// Only the host itself knows its devices.
-fn check_reachable(world: &World, node: &str) -> Result<(), Refusal> {
+/// Rejects `check-node` for an offline or unknown host, because only the host itself can list its
+/// devices.
+fn check_reachable(world: &World, node: &str) -> Result<(), ApiError> {
     match world.hosts.get(node) {
         Some(host) if host.online => Ok(()),
-        Some(_) => Err(Refusal::new(595, "No route to host")),
-        None => Err(Refusal::failed(format!(
+        Some(_) => Err(ApiError::new(595, "No route to host")),
+        None => Err(ApiError::failed(format!(
             "hostname lookup '{node}' failed - failed to get address info for: {node}: Name or \
              service not known"
         ))),
@@ -54,7 +56,7 @@ pub(super) fn read(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
     let world = call.world();
     let mapping = world.mappings.pci.get(id);
-    let mapping = mapping.ok_or_else(|| Refusal::failed(format!("mapping '{id}' not found")))?;
+    let mapping = mapping.ok_or_else(|| ApiError::failed(format!("mapping '{id}' not found")))?;
     data(shown(mapping, &digest_of(&world)))
 }
 
@@ -62,8 +64,8 @@ pub(super) fn create(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
     let mut world = call.world();
     if world.mappings.pci.contains_key(id) {
-        let taken = Refusal::failed(format!("pci ID '{id}' already defined"));
-        return within("create hardware mapping failed", Err(taken));
+        let taken = ApiError::failed(format!("pci ID '{id}' already defined"));
+        return prefix_error("create hardware mapping failed", Err(taken));
     }
     let mut mapping = Mapping::default();
     change(call, &mut mapping);
@@ -74,7 +76,7 @@ pub(super) fn create(call: &Call) -> Outcome {
 pub(super) fn update(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
     let mut world = call.world();
-    within("update hardware mapping failed", check_update(call, &world, id))?;
+    prefix_error("update hardware mapping failed", check_update(call, &world, id))?;
     if let Some(mapping) = world.mappings.pci.get_mut(id) {
         for name in call.params.list("delete") {
             mapping.options.remove(name);
@@ -84,23 +86,23 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-fn check_update(call: &Call, world: &World, id: &str) -> Result<(), Refusal> {
+fn check_update(call: &Call, world: &World, id: &str) -> Result<(), ApiError> {
     digest::check_unchanged(&digest_of(world), call.params.text("digest"))?;
     if !world.mappings.pci.contains_key(id) {
-        return Err(Refusal::failed(format!("pci ID '{id}' does not exist")));
+        return Err(ApiError::failed(format!("pci ID '{id}' does not exist")));
     }
     if !call.params.has("map") {
-        return Err(Refusal::failed("missing value for required option 'map'"));
+        return Err(ApiError::failed("missing value for required option 'map'"));
     }
     for name in call.params.list("delete") {
         if name == "map" {
-            return Err(Refusal::failed("unable to delete required option 'map'"));
+            return Err(ApiError::failed("unable to delete required option 'map'"));
         }
         if !OPTIONS.contains(&name) {
-            return Err(Refusal::failed(format!("no such option '{name}'")));
+            return Err(ApiError::failed(format!("no such option '{name}'")));
         }
         if call.params.has(name) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "cannot set and delete property '{name}' at the same time!"
             )));
         }
@@ -108,7 +110,7 @@ fn check_update(call: &Call, world: &World, id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One that is not there is as good as deleted.
+/// Answers `DELETE /cluster/mapping/pci/{id}`, which also succeeds for an unknown id.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
     call.world().mappings.pci.remove(id);
@@ -132,11 +134,11 @@ fn shown(mapping: &Mapping, digest: &str) -> Map<String, Json> {
     shown.insert("map".to_owned(), json!(mapping.entries));
     shown.insert("digest".to_owned(), json!(digest));
     for (name, value) in &mapping.options {
-        let told = match name.as_str() {
+        let returned = match name.as_str() {
             "description" => json!(value),
             _ => json!(u8::from(value == "1")),
         };
-        shown.insert(name.clone(), told);
+        shown.insert(name.clone(), returned);
     }
     shown
 }
@@ -155,7 +157,7 @@ fn digest_of(world: &World) -> String {
     digest::of_sections(&sections)
 }
 
-/// Whether the host's devices are still those that the mapping expects.
+/// Differences between a mapping and the PCI devices of a host, in the form of `checks` entries.
 fn checks(world: &World, id: &str, mapping: &Mapping, node: &str) -> Vec<Json> {
     let here: Vec<BTreeMap<&str, &str>> = mapping
         .entries
@@ -182,7 +184,8 @@ fn check(
 ) -> Result<(), String> {
     let paths = entry.get("path").copied().unwrap_or_default();
     for (nth, path) in paths.split(';').enumerate() {
-        // Without a function the whole device is meant, by its first.
+        // An address without a function stands for all functions of the device and is checked with
+        // function 0.
         let path = if path.contains('.') { path.to_owned() } else { format!("{path}.0") };
         let device = host.pci.iter().find(|device| device.address == path);
         let device = device.ok_or_else(|| format!("pci device '{path}' not found"))?;
@@ -213,7 +216,7 @@ fn check(
     Ok(())
 }
 
-/// What a mapping must say of a device, in the order of the names.
+/// Properties of a device that its mapping must contain, sorted by name.
 fn expected(device: &PciDevice) -> [(&'static str, Option<String>); 4] {
     let plain = |id: &str| id.replace("0x", "");
     let subsystem = device.subsystem_vendor.as_ref().zip(device.subsystem_device.as_ref());

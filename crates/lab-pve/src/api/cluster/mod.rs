@@ -1,4 +1,4 @@
-//! `/cluster`: what the hosts share.
+//! `/cluster`: cluster-wide resources, options, HA, SDN and mappings.
 
 mod ha;
 mod ha_group;

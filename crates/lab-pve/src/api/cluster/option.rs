@@ -1,17 +1,18 @@
-//! Options of the datacenter.
+//! `/cluster/options`: the options of `datacenter.cfg`.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome, Reply};
 use crate::schema::split_list;
 use crate::world::World;
 
-/// Options that are told in parts, and the part that may come without a name.
-const IN_PARTS: [(&str, &str); 10] = [
+/// Options that Proxmox returns as an object, with the key of the value that a property string may
+/// omit.
+const OBJECT_OPTIONS: [(&str, &str); 10] = [
     ("crs", "ha"),
     ("ha", "shutdown_policy"),
     ("migration", "type"),
@@ -24,7 +25,8 @@ const IN_PARTS: [(&str, &str); 10] = [
     ("webauthn", ""),
 ];
 
-/// Auditors see all, others what their console needs.
+/// Answers `GET /cluster/options`: all options with `Sys.Audit` on `/`, otherwise only `console`
+/// and `tag-style`.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
@@ -36,33 +38,33 @@ pub(super) fn read(call: &Call) -> Outcome {
     }
     for (name, value) in &world.datacenter {
         if audits || matches!(name.as_str(), "console" | "tag-style") {
-            shown.insert(name.clone(), told(name, value));
+            shown.insert(name.clone(), option_json(name, value));
         }
     }
     shown.insert("allowed-tags".to_owned(), json!(allowed_tags(call, &world)));
     data(shown)
 }
 
-fn told(name: &str, value: &str) -> Json {
+fn option_json(name: &str, value: &str) -> Json {
     if name == "registered-tags" {
         return json!(value.split(';').collect::<Vec<_>>());
     }
-    let Some((_, bare)) = IN_PARTS.iter().find(|(known, _)| *known == name) else {
+    let Some((_, bare)) = OBJECT_OPTIONS.iter().find(|(known, _)| *known == name) else {
         return json!(value);
     };
     let mut parts = Map::new();
     for part in value.split(',') {
         let (key, value) = part.split_once('=').unwrap_or((bare, part));
-        let told = match key {
+        let option_json = match key {
             "user-allow-list" => json!(value.split(';').collect::<Vec<_>>()),
             _ => json!(value),
         };
-        parts.insert(key.to_owned(), told);
+        parts.insert(key.to_owned(), option_json);
     }
     Json::Object(parts)
 }
 
-/// The tags that the caller may give, as far as they are known by name.
+/// Tags that the caller may set on a VM, for those that Proxmox can list by name.
 fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     let may_all = world.allowed(&call.caller, "/", &["Sys.Modify"]);
@@ -112,7 +114,7 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-fn check_range(range: &str) -> Result<(), Refusal> {
+fn check_range(range: &str) -> Result<(), ApiError> {
     let bound = |name: &str, default: u64| {
         let parts = range.split(',').filter_map(|part| part.split_once('='));
         parts
@@ -123,7 +125,7 @@ fn check_range(range: &str) -> Result<(), Refusal> {
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
     if lower > upper {
         let text = format!("lower ({lower}) <= upper ({upper}) boundary rule broken");
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     Ok(())
 }

@@ -1,43 +1,46 @@
-//! `/cluster/resources`: all there is, at one look, some of it a few seconds old.
+//! `/cluster/resources`: hosts, VMs, storages, pools and zones in one list. VM values come from the
+//! last status sample and may be seconds old.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::Release;
 use crate::api::reply::{data, flag};
 use crate::call::{Call, Outcome};
-use crate::sampler;
+use crate::status_daemon;
 use crate::world::{Host, LOCAL_ZONE, Storage, World};
 
-type Entry = Map<String, Json>;
+/// Entry of `/cluster/resources` as JSON.
+type ResourceEntry = Map<String, Json>;
 
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let kind = call.params.text("type");
-    let wants = |name: &str| kind.is_none_or(|kind| kind == name);
-    let mut entries: Vec<Entry> = vec![];
-    if wants("pool") {
+    let includes = |name: &str| kind.is_none_or(|kind| kind == name);
+    let mut entries: Vec<ResourceEntry> = vec![];
+    if includes("pool") {
         entries.extend(pools(call, &world));
     }
-    if wants("vm") {
+    if includes("vm") {
         entries.extend(vms(call, &world));
     }
-    if wants("node") {
+    if includes("node") {
         entries.extend(world.hosts.iter().map(|(name, host)| node(call, &world, name, host)));
     }
-    if wants("storage") {
+    if includes("storage") {
         entries.extend(storages(call, &world));
     }
     let networks = if world.release >= Release::V9 { "network" } else { "sdn" };
-    if wants(networks) && world.allowed(&call.caller, "/sdn/zones/localnetwork", &["SDN.Audit"]) {
+    if includes(networks) && world.allowed(&call.caller, "/sdn/zones/localnetwork", &["SDN.Audit"])
+    {
         entries.extend(world.hosts.keys().map(|node| zone(&world, node, LOCAL_ZONE, None)));
     }
-    if wants(networks) {
+    if includes(networks) {
         entries.extend(zones(call, &world));
     }
     data(entries.into_iter().map(Json::Object).collect::<Vec<_>>())
 }
 
-fn pools<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
+fn pools<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen = world
         .pools
         .keys()
@@ -45,8 +48,8 @@ fn pools<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 
     seen.map(|id| object(json!({ "id": format!("/pool/{id}"), "pool": id, "type": "pool" })))
 }
 
-/// Name and status are as last seen; tags, lock and pool are as they are.
-fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
+/// VM entries. Name and status come from the last status sample; tags, lock and pool are current.
+fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen = world
         .vms
         .iter()
@@ -70,8 +73,8 @@ fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a
     })
 }
 
-/// A VM as the status daemon last saw it; one that it has not seen yet has no name.
-pub(in crate::api) fn vm_entry(world: &World, vmid: u32, now: u64) -> Entry {
+/// VM entry from the last sample of the status daemon. A VM that was not sampled yet has no name.
+pub(in crate::api) fn vm_entry(world: &World, vmid: u32, now: u64) -> ResourceEntry {
     let node = world.vms.get(&vmid).map(|vm| vm.node.as_str()).unwrap_or_default();
     let mut entry = object(json!({
         "id": format!("qemu/{vmid}"),
@@ -105,7 +108,7 @@ pub(in crate::api) fn vm_entry(world: &World, vmid: u32, now: u64) -> Entry {
     entry
 }
 
-fn node(call: &Call, world: &World, name: &str, host: &Host) -> Entry {
+fn node(call: &Call, world: &World, name: &str, host: &Host) -> ResourceEntry {
     let audits = world.allowed(&call.caller, &format!("/nodes/{name}"), &["Sys.Audit"]);
     let mut entry = node_entry(world, name, host, call.now(), audits);
     entry.insert("cgroup-mode".to_owned(), json!(2));
@@ -116,14 +119,14 @@ fn node(call: &Call, world: &World, name: &str, host: &Host) -> Entry {
     entry
 }
 
-/// A host; how it is doing is for auditors only.
+/// Host entry. Load and uptime are included only for auditors.
 pub(in crate::api) fn node_entry(
     world: &World,
     name: &str,
     host: &Host,
     now: u64,
     audits: bool,
-) -> Entry {
+) -> ResourceEntry {
     let mut entry = object(json!({
         "id": format!("node/{name}"),
         "node": name,
@@ -150,34 +153,34 @@ pub(in crate::api) fn node_entry(
     entry
 }
 
-/// How busy a host is.
-pub(in crate::api) struct Load {
+/// CPU, memory and disk usage of a host.
+pub(in crate::api) struct HostLoad {
     pub(in crate::api) cpu: f64,
-    /// In bytes.
+    /// Used memory in bytes.
     pub(in crate::api) memory: u64,
     pub(in crate::api) disk: u64,
 }
 
-pub(in crate::api) fn load(world: &World, name: &str, host: &Host) -> Load {
+pub(in crate::api) fn load(world: &World, name: &str, host: &Host) -> HostLoad {
     let running = world.vms.values().filter(|vm| vm.node == name && vm.is_running());
     let (mut guests, mut memory) = (0_u32, 2 << 30);
     for vm in running {
         guests += 1;
-        memory += sampler::memory(&vm.config) << 19;
+        memory += status_daemon::memory(&vm.config) << 19;
     }
     let cpu = (f64::from(guests) * 0.05 / f64::from(host.cores.max(1)) + 0.01).min(1.0);
     let on_root = world.storages.get("local").map_or(0, |local| local.used(name));
-    Load { cpu, memory: memory.min(host.memory), disk: on_root + (4 << 30) }
+    HostLoad { cpu, memory: memory.min(host.memory), disk: on_root + (4 << 30) }
 }
 
-/// The size of the file system that the host itself is on, where `local` is too.
+/// Size in bytes of the root file system of a host, which also holds the storage `local`.
 pub(in crate::api) fn root_disk(world: &World, node: &str) -> u64 {
     let local = world.storages.get("local").filter(|local| local.is_on(node));
     local.map_or(96 << 30, |local| local.capacity)
 }
 
-/// One entry for each host that has the storage.
-fn storages<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
+/// Storage entries: one per storage and host.
+fn storages<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen = world.storages.iter().filter(|(id, storage)| {
         let path = format!("/storage/{id}");
         !storage.disabled && world.allowed(&call.caller, &path, &["Datastore.Audit"])
@@ -193,7 +196,7 @@ pub(in crate::api) fn storage_entry(
     id: &str,
     storage: &Storage,
     node: &str,
-) -> Entry {
+) -> ResourceEntry {
     let content: Vec<&str> = storage.content.iter().map(|content| content.name()).collect();
     let mut entry = object(json!({
         "id": format!("storage/{node}/{id}"),
@@ -215,8 +218,8 @@ pub(in crate::api) fn storage_entry(
     entry
 }
 
-/// The zones that were configured, on each host that has them.
-fn zones<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 'a {
+/// Entries of the configured SDN zones: one per zone and host.
+fn zones<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen =
         world.sdn.zones.iter().filter(|(id, _)| {
             world.allowed(&call.caller, &format!("/sdn/zones/{id}"), &["SDN.Audit"])
@@ -227,8 +230,8 @@ fn zones<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = Entry> + 
     })
 }
 
-/// A zone on a host; the built-in one that bridges are in has no type.
-fn zone(world: &World, node: &str, zone: &str, kind: Option<&str>) -> Entry {
+/// Zone entry of a host. The built-in zone `localnetwork`, which contains the bridges, has no type.
+fn zone(world: &World, node: &str, zone: &str, kind: Option<&str>) -> ResourceEntry {
     let status = if kind.is_some() { "available" } else { "ok" };
     let mut entry = object(match world.release {
         Release::V8 => json!({
@@ -253,9 +256,9 @@ fn zone(world: &World, node: &str, zone: &str, kind: Option<&str>) -> Entry {
     entry
 }
 
-fn object(value: Json) -> Entry {
+fn object(value: Json) -> ResourceEntry {
     match value {
         Json::Object(entry) => entry,
-        _ => Entry::new(),
+        _ => ResourceEntry::new(),
     }
 }

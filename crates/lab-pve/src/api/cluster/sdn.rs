@@ -1,18 +1,18 @@
-//! Zones and vnets, as far as auditors see them.
+//! `/cluster/sdn`: zones and vnets that the caller may audit or allocate.
 
 use serde_json::{Value as Json, json};
 
 use crate::api::reply::data;
 use crate::call::{Call, Outcome};
 
-const SEEN_WITH: [&str; 2] = ["SDN.Audit", "SDN.Allocate"];
+const VIEW_PRIVILEGES: [&str; 2] = ["SDN.Audit", "SDN.Allocate"];
 
 pub(super) fn zones(call: &Call) -> Outcome {
     let world = call.world();
     let kind = call.params.text("type");
     let seen = world.sdn.zones.iter().filter(|(id, zone)| {
         kind.is_none_or(|kind| kind == zone.kind)
-            && world.allowed_any(&call.caller, &format!("/sdn/zones/{id}"), &SEEN_WITH)
+            && world.allowed_any(&call.caller, &format!("/sdn/zones/{id}"), &VIEW_PRIVILEGES)
     });
     let shown = seen.map(|(id, zone)| {
         let mut shown = json!({ "zone": id, "type": zone.kind });
@@ -29,7 +29,7 @@ pub(super) fn vnets(call: &Call) -> Outcome {
     let world = call.world();
     let seen = world.sdn.vnets.iter().filter(|(id, vnet)| {
         let path = format!("/sdn/zones/{}/{id}", vnet.zone);
-        world.allowed_any(&call.caller, &path, &SEEN_WITH)
+        world.allowed_any(&call.caller, &path, &VIEW_PRIVILEGES)
     });
     let shown = seen.map(|(id, vnet)| {
         let mut shown = json!({ "vnet": id, "type": "vnet", "zone": vnet.zone });

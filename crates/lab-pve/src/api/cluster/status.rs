@@ -1,4 +1,4 @@
-//! The cluster as a whole: its members, its tasks, its free ids.
+//! `/cluster`: index, status, tasks and next free vmid.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::api::node::task;
 use crate::api::reply::{data, flag};
 use crate::call::{Call, Outcome};
 use crate::world::{Task, TaskState};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
 const PARTS: [&str; 19] = [
     "acme",
@@ -41,7 +41,7 @@ pub(super) fn index(call: &Call) -> Outcome {
     names::of("name", &[&PARTS, added].concat())
 }
 
-/// A host that is in no cluster tells of itself alone.
+/// Answers `GET /cluster/status`. A host without a cluster reports only itself.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let mut entries: Vec<Json> = vec![];
@@ -71,13 +71,14 @@ pub(super) fn read(call: &Call) -> Outcome {
     data(entries)
 }
 
-/// The lowest free id; or whether a given one is free. No right is needed to ask.
+/// Answers `GET /cluster/nextid`: the lowest free vmid, or a check whether a given vmid is free.
+/// Requires no privilege.
 pub(super) fn next_id(call: &Call) -> Outcome {
     let world = call.world();
     if let Some(sent) = call.params.text("vmid") {
         let taken = sent.parse().is_ok_and(|vmid: u32| world.vms.contains_key(&vmid));
         if taken {
-            return Err(Refusal::parameter("vmid", format!("VM {sent} already exists")));
+            return Err(ApiError::parameter("vmid", format!("VM {sent} already exists")));
         }
         return data(sent);
     }
@@ -90,14 +91,15 @@ pub(super) fn next_id(call: &Call) -> Outcome {
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
     match (lower..upper).find(|vmid| !world.vms.contains_key(vmid)) {
         Some(vmid) => data(vmid),
-        None => {
-            Err(Refusal::failed(format!("unable to get any free VMID in range [{lower}, {upper}]")))
-        }
+        None => Err(ApiError::failed(format!(
+            "unable to get any free VMID in range [{lower}, {upper}]"
+        ))),
     }
 }
 
-/// What runs, and the last that ran on each host. Others than auditors see their own, and tokens
-/// see nothing: a task of a token counts as its user's.
+/// Answers `GET /cluster/tasks`: running tasks and the latest finished tasks of each host. A user
+/// without `Sys.Audit` sees only its own tasks. A token without it sees none, because Proxmox lists
+/// the task of a token under its user.
 pub(super) fn tasks(call: &Call) -> Outcome {
     const KEPT: usize = 25;
     let world = call.world();

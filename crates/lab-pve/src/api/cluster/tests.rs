@@ -2,52 +2,52 @@ use serde_json::{Value as Json, json};
 
 use super::answer;
 use crate::Release;
-use crate::api::testing::{Bench, data, refusal};
+use crate::api::testing::{ApiTestBench, data, error_line};
 use crate::api::{node, pool};
 use crate::call::Outcome;
-use crate::sampler;
 use crate::schema::Method::{self, Delete, Get, Post, Put};
+use crate::status_daemon;
 use crate::world::{AclEntry, Pool, Run, Sdn, Vnet, Zone};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
 
-fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
+fn ask(bench: &ApiTestBench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
     bench.call(who, method, path, sent, answer)
 }
 
-fn read(bench: &Bench, who: &str, path: &str, sent: Json) -> Json {
+fn read(bench: &ApiTestBench, who: &str, path: &str, sent: Json) -> Json {
     data(ask(bench, who, Get, path, sent))
 }
 
-fn allow(bench: &Bench, path: &str, role: &str) {
+fn allow(bench: &ApiTestBench, path: &str, role: &str) {
     let (path, who, role) = (path.to_owned(), USER.to_owned(), role.to_owned());
     bench.site.world().access.acl.push(AclEntry { path, who, role, propagate: true });
 }
 
 #[test]
-fn ids_are_free_or_taken_for_everybody() {
-    let bench = Bench::new(Release::V9);
+fn nextid_needs_no_privilege() {
+    let bench = ApiTestBench::new(Release::V9);
     bench.add_vm(100, "pve1", &[]);
     let path = "/cluster/nextid";
     assert_eq!(read(&bench, USER, path, json!({})), json!(101));
     assert_eq!(read(&bench, USER, path, json!({ "vmid": "300" })), json!("300"));
     assert_eq!(
-        refusal(ask(&bench, USER, Get, path, json!({ "vmid": 100 }))),
+        error_line(ask(&bench, USER, Get, path, json!({ "vmid": 100 }))),
         "400 Parameter verification failed. [vmid: VM 100 already exists]"
     );
     let range = json!({ "next-id": "lower=200,upper=201" });
     data(ask(&bench, ROOT, Put, "/cluster/options", range));
     bench.add_vm(200, "pve1", &[]);
     assert_eq!(
-        refusal(ask(&bench, USER, Get, path, json!({}))),
+        error_line(ask(&bench, USER, Get, path, json!({}))),
         "500 unable to get any free VMID in range [200, 201]"
     );
 }
 
 #[test]
-fn resources_are_as_the_status_daemon_last_saw_them() {
-    let bench = Bench::new(Release::V9);
+fn resources_show_the_last_status_sample() {
+    let bench = ApiTestBench::new(Release::V9);
     bench.add_vm(101, "pve1", &[("name", "cp-1"), ("tags", "a;b"), ("lock", "create")]);
     let vms = json!({ "type": "vm" });
     let fresh = read(&bench, ROOT, "/cluster/resources", vms.clone());
@@ -56,7 +56,7 @@ fn resources_are_as_the_status_daemon_last_saw_them() {
         "lock": "create", "tags": "a;b",
     }]);
     assert_eq!(fresh, unseen);
-    sampler::look(&bench.site);
+    status_daemon::take_samples(&bench.site);
     let run = Run {
         since: bench.site.now(),
         pid: 1,
@@ -68,15 +68,15 @@ fn resources_are_as_the_status_daemon_last_saw_them() {
     bench.site.world().vms.get_mut(&101).expect("the VM").run = Some(run);
     let stale = read(&bench, ROOT, "/cluster/resources", vms.clone());
     assert_eq!((&stale[0]["status"], &stale[0]["name"]), (&json!("stopped"), &json!("cp-1")));
-    sampler::look(&bench.site);
+    status_daemon::take_samples(&bench.site);
     let seen = read(&bench, ROOT, "/cluster/resources", vms);
     assert_eq!(seen[0]["status"], "running");
     assert_eq!(seen[0]["maxmem"], json!(4_u64 << 30));
 }
 
 #[test]
-fn resources_are_those_that_the_caller_may_see() {
-    let bench = Bench::new(Release::V9);
+fn resources_are_filtered_by_privileges() {
+    let bench = ApiTestBench::new(Release::V9);
     for vmid in [101, 102] {
         bench.add_vm(vmid, "pve1", &[]);
     }
@@ -91,7 +91,7 @@ fn resources_are_those_that_the_caller_may_see() {
     allow(&bench, "/pool/talos", "PVEVMUser");
     assert_eq!(ids(USER), "qemu/101 node/pve1 node/pve2");
     let vm = &read(&bench, USER, "/cluster/resources", json!({ "type": "vm" }))[0];
-    assert!(vm.get("pool").is_none(), "pools need a right of their own");
+    assert!(vm.get("pool").is_none(), "the pool requires Pool.Audit");
     allow(&bench, "/pool/talos", "PVEPoolUser");
     assert_eq!(ids(USER), "/pool/talos qemu/101 node/pve1 node/pve2");
     assert_eq!(
@@ -102,8 +102,8 @@ fn resources_are_those_that_the_caller_may_see() {
 }
 
 #[test]
-fn a_cluster_tells_of_its_members() {
-    let bench = Bench::new(Release::V9);
+fn cluster_status_lists_members() {
+    let bench = ApiTestBench::new(Release::V9);
     bench.site.world().hosts.get_mut("pve2").expect("a host").online = false;
     let status = read(&bench, ROOT, "/cluster/status", json!({}));
     assert_eq!(status[0]["name"], "lab");
@@ -111,47 +111,47 @@ fn a_cluster_tells_of_its_members() {
     assert_eq!((&status[1]["local"], &status[1]["online"]), (&json!(1), &json!(1)));
     assert_eq!((&status[2]["nodeid"], &status[2]["online"]), (&json!(2), &json!(0)));
     assert_eq!(
-        refusal(ask(&bench, USER, Get, "/cluster/status", json!({}))),
+        error_line(ask(&bench, USER, Get, "/cluster/status", json!({}))),
         "403 Permission check failed (/, Sys.Audit)"
     );
     let nodes = data(bench.call(USER, Get, "/nodes", json!({}), node::answer));
     assert_eq!(nodes[1]["status"], "offline");
-    assert!(nodes[0].get("maxcpu").is_none(), "how hosts are doing is for auditors");
+    assert!(nodes[0].get("maxcpu").is_none(), "host load requires Sys.Audit");
 }
 
 #[test]
-fn datacenter_options_are_told_in_parts() {
-    let bench = Bench::new(Release::V9);
+fn datacenter_options_are_returned_as_objects() {
+    let bench = ApiTestBench::new(Release::V9);
     let options = "/cluster/options";
     let sent = json!({
         "migration": "secure,network=10.0.0.0/24", "console": "html5",
         "user-tag-access": "user-allow=list,user-allow-list=b;a", "registered-tags": "prod",
     });
     data(ask(&bench, ROOT, Put, options, sent));
-    let told = read(&bench, ROOT, options, json!({}));
-    assert_eq!(told["migration"], json!({ "type": "secure", "network": "10.0.0.0/24" }));
-    assert_eq!(told["user-tag-access"]["user-allow-list"], json!(["b", "a"]));
-    assert_eq!(told["registered-tags"], json!(["prod"]));
-    assert_eq!(told["allowed-tags"], json!(["a", "b", "prod"]));
-    let told = read(&bench, USER, options, json!({}));
-    assert_eq!(told, json!({ "console": "html5", "allowed-tags": ["a", "b"] }));
+    let returned = read(&bench, ROOT, options, json!({}));
+    assert_eq!(returned["migration"], json!({ "type": "secure", "network": "10.0.0.0/24" }));
+    assert_eq!(returned["user-tag-access"]["user-allow-list"], json!(["b", "a"]));
+    assert_eq!(returned["registered-tags"], json!(["prod"]));
+    assert_eq!(returned["allowed-tags"], json!(["a", "b", "prod"]));
+    let returned = read(&bench, USER, options, json!({}));
+    assert_eq!(returned, json!({ "console": "html5", "allowed-tags": ["a", "b"] }));
     data(ask(&bench, ROOT, Put, options, json!({ "delete": "console" })));
     assert!(read(&bench, ROOT, options, json!({})).get("console").is_none());
     assert_eq!(
-        refusal(ask(&bench, ROOT, Put, options, json!({ "next-id": "lower=300,upper=200" }))),
+        error_line(ask(&bench, ROOT, Put, options, json!({ "next-id": "lower=300,upper=200" }))),
         "500 lower (300) <= upper (200) boundary rule broken"
     );
 }
 
 #[test]
 fn mappings_keep_their_entries_as_sent() {
-    let bench = Bench::new(Release::V9);
+    let bench = ApiTestBench::new(Release::V9);
     let pci = "/cluster/mapping/pci";
     let entry = "node=pve1,path=0000:29:00.0,id=10de:2204";
     let sent = json!({ "id": "gpu", "map": [entry] });
     data(ask(&bench, ROOT, Post, pci, sent.clone()));
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, pci, sent)),
+        error_line(ask(&bench, ROOT, Post, pci, sent)),
         "500 create hardware mapping failed: pci ID 'gpu' already defined"
     );
     let list = read(&bench, ROOT, pci, json!({}));
@@ -168,28 +168,28 @@ fn mappings_keep_their_entries_as_sent() {
         "Invalid configuration: pci device '0000:29:00.0' not found\n"
     );
     let gone = ask(&bench, ROOT, Get, pci, json!({ "check-node": "pve9" }));
-    assert!(refusal(gone).starts_with("500 hostname lookup 'pve9' failed - "));
+    assert!(error_line(gone).starts_with("500 hostname lookup 'pve9' failed - "));
     let stale = json!({ "map": [entry], "digest": "0".repeat(40) });
     assert!(
-        refusal(ask(&bench, ROOT, Put, "/cluster/mapping/pci/gpu", stale))
+        error_line(ask(&bench, ROOT, Put, "/cluster/mapping/pci/gpu", stale))
             .starts_with("500 update hardware mapping failed: detected modified configuration")
     );
     data(ask(&bench, ROOT, Delete, "/cluster/mapping/pci/gpu", json!({})));
     assert_eq!(
-        refusal(ask(&bench, ROOT, Get, "/cluster/mapping/pci/gpu", json!({}))),
+        error_line(ask(&bench, ROOT, Get, "/cluster/mapping/pci/gpu", json!({}))),
         "500 mapping 'gpu' not found"
     );
 }
 
 #[test]
-fn groups_of_hosts_are_gone_on_9() {
-    let bench = Bench::new(Release::V9);
+fn ha_groups_exist_only_on_8() {
+    let bench = ApiTestBench::new(Release::V9);
     let group = json!({ "group": "all", "nodes": "pve1,pve2:2" });
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, "/cluster/ha/groups", group.clone())),
+        error_line(ask(&bench, ROOT, Post, "/cluster/ha/groups", group.clone())),
         "500 cannot create group: ha groups have been migrated to rules"
     );
-    let bench = Bench::new(Release::V8);
+    let bench = ApiTestBench::new(Release::V8);
     bench.add_vm(101, "pve1", &[]);
     data(ask(&bench, ROOT, Post, "/cluster/ha/groups", group));
     let resource = json!({ "sid": "101", "group": "all", "max_restart": 2 });
@@ -198,14 +198,14 @@ fn groups_of_hosts_are_gone_on_9() {
     assert_eq!(read_back["max_restart"], 2);
     assert_eq!((&read_back["sid"], &read_back["type"]), (&json!("vm:101"), &json!("vm")));
     assert_eq!(
-        refusal(ask(&bench, ROOT, Delete, "/cluster/ha/groups/all", json!({}))),
+        error_line(ask(&bench, ROOT, Delete, "/cluster/ha/groups/all", json!({}))),
         "500 delete ha group failed: ha group is used by service 'vm:101'"
     );
 }
 
 #[test]
-fn rules_name_resources_that_are_managed() {
-    let bench = Bench::new(Release::V9);
+fn ha_rules_accept_only_managed_resources() {
+    let bench = ApiTestBench::new(Release::V9);
     for vmid in [101, 102] {
         bench.add_vm(vmid, "pve1", &[]);
     }
@@ -215,31 +215,31 @@ fn rules_name_resources_that_are_managed() {
         "resources": "vm:102,vm:101",
     });
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, rules, spread.clone())),
+        error_line(ask(&bench, ROOT, Post, rules, spread.clone())),
         "500 create ha rule failed: cannot use unmanaged resource(s) vm:101, vm:102."
     );
     for sid in ["vm:101", "vm:102"] {
         data(ask(&bench, ROOT, Post, "/cluster/ha/resources", json!({ "sid": sid })));
     }
     data(ask(&bench, ROOT, Post, rules, spread));
-    let told = read(&bench, ROOT, "/cluster/ha/rules/spread", json!({}));
-    assert_eq!((&told["resources"], &told["order"]), (&json!("vm:101,vm:102"), &json!(1)));
+    let returned = read(&bench, ROOT, "/cluster/ha/rules/spread", json!({}));
+    assert_eq!((&returned["resources"], &returned["order"]), (&json!("vm:101,vm:102"), &json!(1)));
     let nodes = json!({ "rule": "here", "type": "node-affinity", "resources": "vm:101" });
     assert_eq!(
-        refusal(ask(&bench, ROOT, Post, rules, nodes)),
+        error_line(ask(&bench, ROOT, Post, rules, nodes)),
         "500 missing value for required option 'nodes'"
     );
-    // A resource that goes takes itself out of the rules.
+    // Deleting a resource removes it from the rules.
     data(ask(&bench, ROOT, Delete, "/cluster/ha/resources/vm:101", json!({})));
-    let told = read(&bench, ROOT, "/cluster/ha/rules/spread", json!({}));
-    assert_eq!(told["resources"], "vm:102");
+    let returned = read(&bench, ROOT, "/cluster/ha/rules/spread", json!({}));
+    assert_eq!(returned["resources"], "vm:102");
     let gone = ask(&bench, ROOT, Delete, "/cluster/ha/resources/vm:101", json!({}));
-    assert_eq!(refusal(gone), "500 cannot delete service 'vm:101', not HA managed!");
+    assert_eq!(error_line(gone), "500 cannot delete service 'vm:101', not HA managed!");
 }
 
 #[test]
 fn pools_hold_vms_and_storages() {
-    let bench = Bench::new(Release::V9);
+    let bench = ApiTestBench::new(Release::V9);
     bench.add_vm(101, "pve1", &[]);
     let ask = |who: &str, method, path: &str, sent: Json| {
         bench.call(who, method, path, sent, pool::answer)
@@ -247,17 +247,17 @@ fn pools_hold_vms_and_storages() {
     data(ask(ROOT, Post, "/pools", json!({ "poolid": "talos" })));
     data(ask(ROOT, Post, "/pools", json!({ "poolid": "talos/cp", "comment": "x" })));
     assert_eq!(
-        refusal(ask(ROOT, Post, "/pools", json!({ "poolid": "no/cp" }))),
+        error_line(ask(ROOT, Post, "/pools", json!({ "poolid": "no/cp" }))),
         "500 create pool failed: parent 'no' of pool 'no/cp' does not exist"
     );
     assert_eq!(
-        refusal(ask(ROOT, Delete, "/pools/talos", json!({}))),
+        error_line(ask(ROOT, Delete, "/pools/talos", json!({}))),
         "500 delete pool failed: pool 'talos' is not empty (contains pool 'talos/cp')"
     );
     data(ask(ROOT, Put, "/pools", json!({ "poolid": "talos/cp", "vms": "101" })));
     let into = json!({ "vms": "101" });
     assert_eq!(
-        refusal(ask(ROOT, Put, "/pools/talos", into)),
+        error_line(ask(ROOT, Put, "/pools/talos", into)),
         "500 update pools failed: VM 101 belongs already to pool 'talos/cp' and 'allow-move' is \
          not set"
     );
@@ -271,33 +271,33 @@ fn pools_hold_vms_and_storages() {
     );
     let nested = data(ask(ROOT, Get, "/pools", json!({ "poolid": "talos/cp" })));
     assert_eq!(nested, json!([{ "members": [], "poolid": "talos/cp", "comment": "x" }]));
-    // Whoever may fill the pool needs a right on what he puts in, too.
+    // A caller with rights on the pool also needs rights on the VM that it adds.
     allow(&bench, "/pool/talos", "PVEPoolAdmin");
     bench.add_vm(102, "pve1", &[]);
     assert_eq!(
-        refusal(ask(USER, Put, "/pools/talos", json!({ "vms": "102" }))),
+        error_line(ask(USER, Put, "/pools/talos", json!({ "vms": "102" }))),
         "500 update pools failed: 403 Permission check failed (/vms/102, \
          Permissions.Modify|VM.Allocate)"
     );
     assert_eq!(
-        refusal(ask(USER, Get, "/pools/other", json!({}))),
+        error_line(ask(USER, Get, "/pools/other", json!({}))),
         "403 Permission check failed (/pool/other, Pool.Audit)"
     );
     assert_eq!(data(ask(USER, Get, "/pools", json!({}))).as_array().map(Vec::len), Some(2));
 }
 
 #[test]
-fn every_call_that_is_known_has_an_answer() {
+fn every_endpoint_is_implemented() {
     use crate::api::access;
     use crate::schema::{Parameters, endpoints};
 
     for release in [Release::V8, Release::V9] {
-        let bench = Bench::new(release);
-        let mut asked = 0;
+        let bench = ApiTestBench::new(release);
+        let mut calls = 0;
         for endpoint in endpoints(release) {
             let mut parts = endpoint.path.split('/').skip(1);
             let answer = match (parts.next(), parts.nth(1)) {
-                // The gate itself answers for tickets.
+                // The request gate answers ticket requests before dispatch.
                 (Some("access"), _) if endpoint.path != "/access/ticket" => access::answer,
                 (Some("cluster"), _) => answer,
                 (Some("nodes"), Some("qemu" | "storage" | "query-url-metadata")) => continue,
@@ -312,18 +312,19 @@ fn every_call_that_is_known_has_an_answer() {
                 params: Parameters::default(),
                 release,
             };
-            let status = answer(endpoint, &call).map_or_else(|refusal| refusal.status, |_| 200);
+            let status =
+                answer(endpoint, &call).map_or_else(|error_line| error_line.status, |_| 200);
             assert_ne!(status, 501, "{release} {} {}", endpoint.method.name(), endpoint.path);
-            asked += 1;
+            calls += 1;
         }
-        assert!(asked > 60, "only {asked} calls");
+        assert!(calls > 60, "only {calls} calls");
     }
 }
 
 #[test]
 fn zones_and_vnets_are_listed_for_auditors() {
     for (release, id) in [(Release::V8, "sdn/pve1/rack"), (Release::V9, "network/pve1/zone/rack")] {
-        let bench = Bench::new(release);
+        let bench = ApiTestBench::new(release);
         let zone = Zone { kind: "vlan".to_owned(), nodes: ["pve1".to_owned()].into() };
         let vnet = Vnet { zone: "rack".to_owned(), alias: None, tag: Some(40), vlan_aware: true };
         bench.site.world().sdn = Sdn {
@@ -331,7 +332,7 @@ fn zones_and_vnets_are_listed_for_auditors() {
             vnets: [("vnet0".to_owned(), vnet)].into(),
         };
         let (zones, vnets) = ("/cluster/sdn/zones", "/cluster/sdn/vnets");
-        // The right to use a vnet does not show its zone.
+        // `SDN.Use` on a vnet does not list its zone.
         allow(&bench, "/sdn/zones/rack/vnet0", "PVESDNUser");
         bench.site.world().access.roles.insert("Use".to_owned(), ["SDN.Use".to_owned()].into());
         for entry in &mut bench.site.world().access.acl {

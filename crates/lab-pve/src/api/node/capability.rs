@@ -1,4 +1,4 @@
-//! What the installed QEMU can do.
+//! `/nodes/{node}/capabilities/qemu`: CPU models and machine types of the installed QEMU.
 
 use serde_json::{Value as Json, json};
 
@@ -25,7 +25,8 @@ pub(super) fn cpu(call: &Call) -> Outcome {
     data(shown.collect::<Vec<Json>>())
 }
 
-/// Newest first: the installed QEMU is the newest machine there is.
+/// Answers `GET …/capabilities/qemu/machines`, newest version first. The newest machine type equals
+/// the installed QEMU version.
 pub(super) fn machines(call: &Call) -> Outcome {
     const VERSIONS: [(u32, u32); 17] = [
         (10, 1),

@@ -6,7 +6,8 @@ use crate::call::{Call, Outcome};
 use crate::schema::split_list;
 use crate::world::PciDevice;
 
-/// Memory controllers, bridges and processors are of no use to a guest.
+/// Default of `pci-class-blacklist`: memory controllers, bridges and processors, which cannot be
+/// passed to a guest.
 const HIDDEN: &str = "05;06;0b";
 
 pub(super) fn pci(call: &Call) -> Outcome {

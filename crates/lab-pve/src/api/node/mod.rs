@@ -1,4 +1,4 @@
-//! `/nodes`: the hosts themselves. Their VMs and storages are elsewhere.
+//! `/nodes`: calls about hosts. VMs and storages of a host have modules of their own.
 
 mod capability;
 mod hardware;
@@ -86,7 +86,7 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     }
 }
 
-/// All hosts; how they are doing is for auditors only.
+/// Answers `GET /nodes`: all hosts. Load and uptime are included only for auditors.
 fn list(call: &Call) -> Outcome {
     let world = call.world();
     let mut entries: Vec<Json> = vec![];

@@ -1,18 +1,20 @@
-//! A host's network: bridges, and the cards that they are on.
+//! `/nodes/{node}/network`: bridges of a host and their network cards.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Map, Value as Json, json};
 
 use super::status::host;
-use crate::Refusal;
+use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome};
 use crate::world::{Bridge, Host, Vnet};
 
+/// Network interface of a host as JSON.
 type Interface = Map<String, Json>;
 
-/// Bridges are shown to those who may use or look at them.
+/// Answers `GET /nodes/{node}/network`: network cards, and the bridges and vnets that the caller
+/// may use or audit.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let host = host(&world, &call.node)?;
@@ -25,7 +27,7 @@ pub(super) fn list(call: &Call) -> Outcome {
             Some("any_bridge" | "any_local_bridge") => is_bridge,
             Some(kind) => interface.get("type") == Some(&json!(kind)),
         };
-        let seen = !is_bridge || call.caller.is_root() || world.sees_bridge(&call.caller, &name);
+        let seen = !is_bridge || call.caller.is_root() || world.can_see_bridge(&call.caller, &name);
         if wanted && seen {
             interface.insert("iface".to_owned(), json!(name));
             shown.push(Json::Object(interface));
@@ -33,7 +35,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     }
     if matches!(kind, Some("any_bridge" | "include_sdn" | "vnet")) {
         let vnets = world.vnets_on(&call.node);
-        let seen = vnets.filter(|(id, vnet)| world.sees_in_zone(&call.caller, &vnet.zone, id));
+        let seen = vnets.filter(|(id, vnet)| world.can_see_in_zone(&call.caller, &vnet.zone, id));
         shown.extend(seen.map(|(id, vnet)| self::vnet(id, vnet)));
     }
     data(shown)
@@ -54,11 +56,11 @@ pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let interfaces = interfaces(host(&world, &call.node)?);
     let found = interfaces.into_iter().find(|(known, _)| known == name);
-    let found = found.ok_or_else(|| Refusal::parameter("iface", "interface does not exist"))?;
+    let found = found.ok_or_else(|| ApiError::parameter("iface", "interface does not exist"))?;
     data(found.1)
 }
 
-/// Each bridge has a card of its own.
+/// Interfaces of a host: one network card for each bridge, then the bridges.
 fn interfaces(host: &Host) -> Vec<(String, Interface)> {
     let cards = (1..=host.bridges.len()).map(|nth| (format!("eno{nth}"), card(nth)));
     let bridges = host.bridges.iter().enumerate();

@@ -1,4 +1,4 @@
-//! How a host is doing.
+//! `/nodes/{node}`: status, time and DNS of a host.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,7 +7,7 @@ use crate::api::reply::data;
 use crate::api::version;
 use crate::call::{Call, Outcome};
 use crate::world::{Host, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
@@ -62,7 +62,7 @@ pub(super) fn read(call: &Call) -> Outcome {
     }))
 }
 
-/// The lab's clock, which may run faster than the caller's.
+/// Answers `GET /nodes/{node}/time` with the lab time, which may run faster than real time.
 pub(super) fn time(call: &Call) -> Outcome {
     let world = call.world();
     let host = host(&world, &call.node)?;
@@ -78,7 +78,7 @@ pub(super) fn dns(call: &Call) -> Outcome {
     data(shown)
 }
 
-pub(super) fn host<'a>(world: &'a World, node: &str) -> Result<&'a Host, Refusal> {
+pub(super) fn host<'a>(world: &'a World, node: &str) -> Result<&'a Host, ApiError> {
     let host = world.hosts.get(node);
-    host.ok_or_else(|| Refusal::failed(format!("no such cluster node '{node}'")))
+    host.ok_or_else(|| ApiError::failed(format!("no such cluster node '{node}'")))
 }

@@ -1,4 +1,4 @@
-//! Tasks: what runs, what ran, what it said.
+//! `/nodes/{node}/tasks`: list, status, log and stopping of tasks.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 use serde_json::{Map, Value as Json, json};
 
-use crate::Refusal;
+use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome, Reply};
 use crate::world::{Caller, Task, TaskState, World};
 
 const PAGE: i64 = 50;
 
-/// Finished tasks, running ones, or both; the newest first.
+/// Answers `GET /nodes/{node}/tasks`: finished tasks, running tasks or both, newest first.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let source = call.params.text("source").unwrap_or("archive");
@@ -31,7 +31,7 @@ pub(super) fn list(call: &Call) -> Outcome {
         if source == "archive" && runs || source == "active" && !runs {
             continue;
         }
-        if !(audits || may_see(call, task)) || !is_wanted(call, task) {
+        if !(audits || may_see(call, task)) || !matches_filter(call, task) {
             continue;
         }
         total += 1;
@@ -43,8 +43,9 @@ pub(super) fn list(call: &Call) -> Outcome {
     Ok(Reply::Page { data: json!(shown), total })
 }
 
-/// A user's own tasks and those of his tokens, and each token's own. Of running tasks a user is
-/// shown his own only: there tokens count as strangers.
+/// Whether a caller without `Sys.Audit` may see a task in the list. A user sees its own finished
+/// tasks and those of its tokens; a token sees only its own. Of running tasks, a user sees only
+/// those that it started without a token.
 fn may_see(call: &Call, task: &Task) -> bool {
     match &task.state {
         TaskState::Running { .. } => task.owner == call.caller.to_string(),
@@ -57,7 +58,7 @@ fn owns(caller: &Caller, owner: &str) -> bool {
     *caller == owner || caller.token.is_none() && caller.user == owner.user
 }
 
-fn is_wanted(call: &Call, task: &Task) -> bool {
+fn matches_filter(call: &Call, task: &Task) -> bool {
     let params = &call.params;
     let user = match &task.state {
         TaskState::Running { .. } => task.owner.clone(),
@@ -71,10 +72,10 @@ fn is_wanted(call: &Call, task: &Task) -> bool {
         && given("vmid").is_none_or(|wanted| task.id == wanted)
         && params.number("since").is_none_or(|since| started >= since)
         && params.number("until").is_none_or(|until| started <= until)
-        && has_wanted_status(call, task)
+        && matches_status_filter(call, task)
 }
 
-fn has_wanted_status(call: &Call, task: &Task) -> bool {
+fn matches_status_filter(call: &Call, task: &Task) -> bool {
     let status = match &task.state {
         TaskState::Running { .. } => "unknown",
         TaskState::Stopped { exit, .. } => match exit.as_str() {
@@ -108,7 +109,7 @@ fn listed(task: &Task) -> Map<String, Json> {
     entry
 }
 
-/// What a UPID says.
+/// Fields of a task that its UPID encodes.
 pub(in crate::api) fn decoded(task: &Task) -> Map<String, Json> {
     let owner = Caller::parse(&task.owner);
     let mut entry = Map::new();
@@ -145,7 +146,8 @@ pub(super) fn status(call: &Call) -> Outcome {
     data(shown)
 }
 
-/// Lines by number from 1; a log without any still has one to show.
+/// Answers `GET …/tasks/{upid}/log`: lines numbered from 1. An empty log is returned as one line
+/// that says so.
 pub(super) fn log(call: &Call) -> Outcome {
     let world = call.world();
     let upid = parse(call)?;
@@ -169,7 +171,7 @@ pub(super) fn log(call: &Call) -> Outcome {
     Ok(Reply::Page { data: json!(shown), total })
 }
 
-/// Tells a task to stop; one that is over does not mind.
+/// Answers `DELETE …/tasks/{upid}`: stops a running task. Succeeds for a finished task.
 pub(super) fn stop(call: &Call) -> Outcome {
     let mut world = call.world();
     let upid = parse(call)?;
@@ -183,12 +185,13 @@ pub(super) fn stop(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
+/// Parsed UPID of a request.
 struct Upid {
     text: String,
     owner: String,
 }
 
-fn parse(call: &Call) -> Result<Upid, Refusal> {
+fn parse(call: &Call) -> Result<Upid, ApiError> {
     static FORM: LazyLock<Regex> = LazyLock::new(|| {
         let form = "^UPID:[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8,9}:\
                     [0-9A-Fa-f]{8}:[^:\\s/]+:[^:\\s/]*:([^:\\s/]+):$";
@@ -197,17 +200,17 @@ fn parse(call: &Call) -> Result<Upid, Refusal> {
     let text = call.params.text("upid").unwrap_or_default();
     let parts = FORM
         .captures(text)
-        .ok_or_else(|| Refusal::parameter("upid", "unable to parse worker upid"))?;
+        .ok_or_else(|| ApiError::parameter("upid", "unable to parse worker upid"))?;
     Ok(Upid { text: text.to_owned(), owner: parts[2].to_owned() })
 }
 
-/// The log is where the task ran, so only that host knows it.
-fn find<'a>(call: &Call, world: &'a World, upid: &Upid) -> Result<&'a Task, Refusal> {
+/// Task with this UPID that ran on the host of the request. Other hosts do not have its log.
+fn find<'a>(call: &Call, world: &'a World, upid: &Upid) -> Result<&'a Task, ApiError> {
     let task = world.tasks.get(&upid.text).filter(|task| task.node == call.node);
-    task.ok_or_else(|| Refusal::parameter("upid", "no such task"))
+    task.ok_or_else(|| ApiError::parameter("upid", "no such task"))
 }
 
-fn check_owner(call: &Call, world: &World, upid: &Upid, privilege: &str) -> Result<(), Refusal> {
+fn check_owner(call: &Call, world: &World, upid: &Upid, privilege: &str) -> Result<(), ApiError> {
     if owns(&call.caller, &upid.owner) {
         return Ok(());
     }

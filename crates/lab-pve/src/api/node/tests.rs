@@ -2,7 +2,7 @@ use serde_json::{Value as Json, json};
 
 use super::answer;
 use crate::Release;
-use crate::api::testing::{Bench, data, refusal};
+use crate::api::testing::{ApiTestBench, data, error_line};
 use crate::call::Outcome;
 use crate::schema::Method::{self, Delete, Get};
 use crate::world::{AclEntry, Bridge, Caller, PciDevice, Sdn, TaskState, Vnet, Zone};
@@ -11,17 +11,23 @@ const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
 const TOKEN: &str = "ops@pve!ci";
 
-fn ask(bench: &Bench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
+fn ask(bench: &ApiTestBench, who: &str, method: Method, path: &str, sent: Json) -> Outcome {
     bench.call(who, method, path, sent, answer)
 }
 
-fn allow(bench: &Bench, path: &str, role: &str) {
+fn allow(bench: &ApiTestBench, path: &str, role: &str) {
     let (path, who, role) = (path.to_owned(), USER.to_owned(), role.to_owned());
     bench.site.world().access.acl.push(AclEntry { path, who, role, propagate: true });
 }
 
-/// A task with two lines of log; over if it has a result.
-fn add_task(bench: &Bench, kind: &str, vmid: u32, owner: &str, exit: Option<&str>) -> String {
+/// Adds a task with two log lines. The task is finished if `exit` is given.
+fn add_task(
+    bench: &ApiTestBench,
+    kind: &str,
+    vmid: u32,
+    owner: &str,
+    exit: Option<&str>,
+) -> String {
     let now = bench.site.now();
     let mut world = bench.site.world();
     let upid = world.tasks.begin("pve1", kind, &vmid.to_string(), owner, now);
@@ -34,8 +40,8 @@ fn add_task(bench: &Bench, kind: &str, vmid: u32, owner: &str, exit: Option<&str
 }
 
 #[test]
-fn a_task_is_known_to_its_owner_and_to_auditors() {
-    let bench = Bench::new(Release::V9);
+fn task_status_is_readable_by_owner_and_auditors() {
+    let bench = ApiTestBench::new(Release::V9);
     let upid = add_task(&bench, "qmcreate", 101, TOKEN, Some("OK"));
     let path = format!("/nodes/pve1/tasks/{upid}/status");
     let status = data(ask(&bench, TOKEN, Get, &path, json!({})));
@@ -45,7 +51,7 @@ fn a_task_is_known_to_its_owner_and_to_auditors() {
     assert_eq!((&status["type"], &status["id"]), (&json!("qmcreate"), &json!("101")));
     data(ask(&bench, USER, Get, &path, json!({})));
     assert_eq!(
-        refusal(ask(&bench, "other@pve", Get, &path, json!({}))),
+        error_line(ask(&bench, "other@pve", Get, &path, json!({}))),
         "403 Permission check failed (/nodes/pve1, Sys.Audit)"
     );
     let own = add_task(&bench, "qmstart", 101, USER, None);
@@ -53,15 +59,15 @@ fn a_task_is_known_to_its_owner_and_to_auditors() {
     let running = data(ask(&bench, USER, Get, &path, json!({})));
     assert_eq!(running["status"], "running");
     assert!(running.get("exitstatus").is_none());
-    let refused = ask(&bench, TOKEN, Get, &path, json!({}));
-    assert_eq!(refusal(refused), "403 Permission check failed (/nodes/pve1, Sys.Audit)");
+    let rejected = ask(&bench, TOKEN, Get, &path, json!({}));
+    assert_eq!(error_line(rejected), "403 Permission check failed (/nodes/pve1, Sys.Audit)");
 }
 
 #[test]
-fn a_task_is_found_only_where_it_ran() {
-    let bench = Bench::new(Release::V9);
+fn task_is_found_only_on_its_own_host() {
+    let bench = ApiTestBench::new(Release::V9);
     let upid = add_task(&bench, "qmcreate", 101, USER, Some("OK"));
-    let wrong = |path: &str| refusal(ask(&bench, USER, Get, path, json!({})));
+    let wrong = |path: &str| error_line(ask(&bench, USER, Get, path, json!({})));
     assert_eq!(
         wrong(&format!("/nodes/pve2/tasks/{upid}/status")),
         "400 Parameter verification failed. [upid: no such task]"
@@ -73,8 +79,8 @@ fn a_task_is_found_only_where_it_ran() {
 }
 
 #[test]
-fn logs_come_in_pages() {
-    let bench = Bench::new(Release::V9);
+fn task_logs_are_paged() {
+    let bench = ApiTestBench::new(Release::V9);
     let upid = add_task(&bench, "qmcreate", 101, USER, Some("OK"));
     let path = format!("/nodes/pve1/tasks/{upid}/log");
     let page = |sent: Json| data(ask(&bench, USER, Get, &path, sent));
@@ -90,7 +96,7 @@ fn logs_come_in_pages() {
 
 #[test]
 fn tasks_are_listed_by_state_and_filter() {
-    let bench = Bench::new(Release::V9);
+    let bench = ApiTestBench::new(Release::V9);
     add_task(&bench, "qmcreate", 101, USER, Some("OK"));
     add_task(&bench, "qmstart", 101, USER, Some("it broke"));
     add_task(&bench, "qmcreate", 102, TOKEN, Some("WARNINGS: 1"));
@@ -119,12 +125,12 @@ fn tasks_are_listed_by_state_and_filter() {
 }
 
 #[test]
-fn a_task_is_told_to_stop() {
-    let bench = Bench::new(Release::V9);
+fn running_task_can_be_stopped() {
+    let bench = ApiTestBench::new(Release::V9);
     let upid = add_task(&bench, "qmcreate", 101, TOKEN, None);
     let path = format!("/nodes/pve1/tasks/{upid}");
     assert_eq!(
-        refusal(ask(&bench, "other@pve", Delete, &path, json!({}))),
+        error_line(ask(&bench, "other@pve", Delete, &path, json!({}))),
         "403 Permission check failed (/nodes/pve1, Sys.Modify)"
     );
     assert_eq!(data(ask(&bench, TOKEN, Delete, &path, json!({}))), Json::Null);
@@ -134,8 +140,8 @@ fn a_task_is_told_to_stop() {
 }
 
 #[test]
-fn bridges_are_shown_to_those_who_may_use_them() {
-    let bench = Bench::new(Release::V9);
+fn bridges_are_listed_for_callers_that_may_use_them() {
+    let bench = ApiTestBench::new(Release::V9);
     let bridge = Bridge {
         name: "vmbr0".to_owned(),
         cidr: Some("10.0.0.11/16".to_owned()),
@@ -153,16 +159,16 @@ fn bridges_are_shown_to_those_who_may_use_them() {
     assert_eq!(shown[0]["bridge_vlan_aware"], 1);
     assert_eq!(data(ask(&bench, USER, Get, path, json!({})))[0]["type"], "eth");
     assert_eq!(
-        refusal(ask(&bench, ROOT, Get, "/nodes/pve1/network/vmbr9", json!({}))),
+        error_line(ask(&bench, ROOT, Get, "/nodes/pve1/network/vmbr9", json!({}))),
         "400 Parameter verification failed. [iface: interface does not exist]"
     );
 }
 
-/// A right in the zone of the hosts' bridges shows no vnet.
+/// A role on `localnetwork`, the zone of the bridges, does not list a vnet of another zone.
 #[test]
-fn vnets_are_shown_to_those_who_may_use_them_in_their_zone() {
+fn vnets_are_listed_for_callers_that_may_use_them_in_their_zone() {
     for release in [Release::V8, Release::V9] {
-        let bench = Bench::new(release);
+        let bench = ApiTestBench::new(release);
         let zone = Zone { kind: "simple".to_owned(), nodes: ["pve1".to_owned()].into() };
         let vnet = Vnet {
             zone: "rack".to_owned(),
@@ -186,22 +192,22 @@ fn vnets_are_shown_to_those_who_may_use_them_in_their_zone() {
             "iface": "vnet0", "type": "vnet", "active": "1", "ipam": 0, "vlanaware": 0, "comments": "of the rack",
         }]);
         assert_eq!(list("pve1", any.clone()), shown);
-        assert_eq!(list("pve2", any), json!([]), "the zone is not there");
+        assert_eq!(list("pve2", any), json!([]), "the zone does not include pve2");
         assert_eq!(list("pve1", json!({ "type": "any_local_bridge" })), json!([]));
         let world = bench.site.world();
         let caller = Caller::parse(USER);
         assert!(world.check_bridge(&caller, "vnet0", None, None).is_ok());
-        let stranger = Caller::parse("other@pve");
+        let other_user = Caller::parse("other@pve");
         assert_eq!(
-            world.check_bridge(&stranger, "vnet0", Some(40), None).expect_err("refused").message,
+            world.check_bridge(&other_user, "vnet0", Some(40), None).expect_err("an error").message,
             "Permission check failed (/sdn/zones/rack/vnet0/40, SDN.Use)"
         );
     }
 }
 
 #[test]
-fn devices_of_no_use_are_hidden() {
-    let bench = Bench::new(Release::V9);
+fn pci_list_hides_blacklisted_classes() {
+    let bench = ApiTestBench::new(Release::V9);
     let device = |address: &str, class: &str| PciDevice {
         address: address.to_owned(),
         class: class.to_owned(),
@@ -226,14 +232,14 @@ fn devices_of_no_use_are_hidden() {
     let all = data(ask(&bench, ROOT, Get, path, json!({ "pci-class-blacklist": "" })));
     assert_eq!(all.as_array().map(Vec::len), Some(2));
     assert_eq!(
-        refusal(ask(&bench, USER, Get, path, json!({}))),
+        error_line(ask(&bench, USER, Get, path, json!({}))),
         "403 Permission check failed (/, Sys.Audit|Sys.Modify)"
     );
 }
 
 #[test]
-fn hosts_tell_how_they_are() {
-    let bench = Bench::new(Release::V8);
+fn host_status_version_and_capabilities() {
+    let bench = ApiTestBench::new(Release::V8);
     let status = data(ask(&bench, ROOT, Get, "/nodes/pve1/status", json!({})));
     assert_eq!(status["cpuinfo"]["cpus"], 8);
     assert!(status["pveversion"].as_str().is_some_and(|text| text.starts_with("pve-manager/8.4")));

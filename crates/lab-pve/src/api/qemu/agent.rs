@@ -1,14 +1,14 @@
-//! The guest agent: what the guest says of itself, if anything in it answers.
+//! `/nodes/{node}/qemu/{vmid}/agent`: commands to the QEMU guest agent of a VM.
 
 use serde_json::{Value as Json, json};
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
-use crate::vm::power::{PING_PATIENCE, agent_is_enabled, answers};
+use crate::vm::power::{PING_TIMEOUT, agent_is_enabled, answers};
 use crate::world::{Agent, Config, Run};
 
-/// Every command that Proxmox knows of, in the order of their names.
+/// Guest agent commands of the Proxmox API, sorted by name.
 const COMMANDS: &[&str] = &[
     "exec",
     "exec-status",
@@ -37,7 +37,7 @@ const COMMANDS: &[&str] = &[
     "suspend-ram",
 ];
 
-/// What a simulated agent understands.
+/// Guest agent commands that the simulated agent implements.
 const SUPPORTED: &[&str] = &[
     "fsfreeze-status",
     "get-fsinfo",
@@ -57,7 +57,7 @@ pub(super) fn index() -> Outcome {
     Ok(Reply::Data(COMMANDS.iter().map(|name| json!({ "name": name })).collect()))
 }
 
-/// The command that a parameter names.
+/// Runs the guest agent command that the parameter `command` names.
 pub(super) async fn named(call: &Call) -> Outcome {
     let command = call.params.text("command").unwrap_or_default().to_owned();
     run(call, &command).await
@@ -69,16 +69,16 @@ pub(super) async fn run(call: &Call, command: &str) -> Outcome {
         let world = call.world();
         let vm = world.vm(&call.node, vmid)?;
         if !vm.config.contains_key("agent") {
-            return Err(Refusal::failed("No QEMU guest agent configured"));
+            return Err(ApiError::failed("No QEMU guest agent configured"));
         }
         let Some(run) = &vm.run else {
-            return Err(Refusal::failed(format!("VM {vmid} is not running")));
+            return Err(ApiError::failed(format!("VM {vmid} is not running")));
         };
         agent_is_enabled(&world, &run.config) && answers(run)
     };
     if !answers {
-        call.site.clock.sleep(PING_PATIENCE).await;
-        return Err(Refusal::failed("QEMU guest agent is not running"));
+        call.site.clock.sleep(PING_TIMEOUT).await;
+        return Err(ApiError::failed("QEMU guest agent is not running"));
     }
     if command == "shutdown" {
         call.site.press_power_button(&call.node, vmid);
@@ -94,7 +94,7 @@ pub(super) async fn run(call: &Call, command: &str) -> Outcome {
     Ok(Reply::Data(json!({ "result": result })))
 }
 
-/// What the agent says to a command that it knows.
+/// Result of a guest agent command, or `None` if the simulated agent does not implement it.
 fn answer(command: &str, run: &Run, call: &Call) -> Option<Json> {
     let agent = run.agent.as_ref()?;
     Some(match command {
@@ -148,7 +148,7 @@ fn interfaces(agent: &Agent) -> Json {
             "hardware-address": mac.to_lowercase(),
             "statistics": statistics,
         });
-        // A card without addresses does not have an empty list of them.
+        // The agent omits `ip-addresses` for a card without addresses.
         if !addresses.is_empty() {
             interface["ip-addresses"] = json!(addresses);
         }
@@ -160,7 +160,7 @@ fn interfaces(agent: &Agent) -> Json {
 fn processors(config: &Config) -> Json {
     let number = |key: &str| config.get(key).and_then(|value| value.parse::<u64>().ok());
     let count = number("sockets").unwrap_or(1).saturating_mul(number("cores").unwrap_or(1));
-    // QEMU runs no machine with more.
+    // Upper limit of virtual CPUs in QEMU.
     let count = count.min(4096);
     let one = |id: u64| json!({ "logical-id": id, "online": true, "can-offline": id > 0 });
     Json::Array((0..count).map(one).collect())

@@ -1,26 +1,27 @@
-//! Making a VM from another one.
+//! `POST /nodes/{node}/qemu/{vmid}/clone`: full and linked clones of a VM.
 //!
-//! Nobody can tell whose the new VM is before its first disk is there; it is in its pool last of all.
+//! As in Proxmox, the new VM has only a placeholder config until its first disk exists, so its
+//! owner is unknown until then. It joins its pool at the end.
 
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::WORKER_PATIENCE;
+use crate::lock::WORKER_LOCK_TIMEOUT;
 use crate::storage::{self, Feature};
 use crate::task::TaskHandle;
-use crate::vm::clone_disk::{DiskClone, take_back};
-use crate::vm::clone_rights::CloneRights;
+use crate::vm::clone_disk::{DiskClone, remove_created};
+use crate::vm::clone_permissions::ClonePermissions;
 use crate::vm::config;
 use crate::vm::drive::{self, Drive};
 use crate::vm::identity::{self, is_net};
 use crate::vm::power::is_running;
-use crate::vm::volumes::volume_of;
+use crate::vm::volume_references::volume_of;
 use crate::world::{Caller, Config, ContentType, Vm, VolumeId, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// What the new VM is called until it has a configuration.
+/// Description of the new VM until its config is written.
 const PLACEHOLDER: &str = " qmclone temporary file";
 
-/// Options that tell of the source's past.
+/// Options that describe the history of the source VM and are not copied.
 const NOT_COPIED: &[&str] = &[
     "parent",
     "snaptime",
@@ -33,9 +34,9 @@ const NOT_COPIED: &[&str] = &[
     "template",
 ];
 
-/// A VM to be cloned.
+/// Parsed request to clone a VM.
 #[derive(Debug)]
-struct Clone {
+struct CloneRequest {
     caller: Caller,
     node: String,
     vmid: u32,
@@ -47,21 +48,22 @@ struct Clone {
     storage: Option<String>,
     format: Option<String>,
     full: Option<bool>,
-    /// Another host that the new VM is for.
+    /// Host of the new VM, if it differs from the host of the source.
     target: Option<String>,
     running: bool,
 }
 
-/// What is to be done, once everything was found to be possible.
+/// Config and disks of the new VM, after all checks of the request have passed.
 #[derive(Debug)]
-struct Plan {
-    /// The new VM's options, drives that are to be made left out.
+struct ClonePlan {
+    /// Options of the new VM without the drives that must be cloned.
     config: Config,
     disks: Vec<PlannedDisk>,
-    /// Options of the source whose changes wait for its next start.
+    /// Options of the source VM with pending changes, which the clone ignores.
     discarded: Vec<String>,
 }
 
+/// Disk that a clone creates.
 #[derive(Debug)]
 struct PlannedDisk {
     drive: Drive,
@@ -69,17 +71,17 @@ struct PlannedDisk {
 }
 
 pub(super) fn clone(call: &Call) -> Outcome {
-    let clone = Clone::read(call)?;
+    let clone = CloneRequest::read(call)?;
     clone.plan(&call.world())?;
     let id = clone.vmid.to_string();
     let upid = call.site.start(&call.node, "qmclone", &id, &call.caller, |task| async move {
-        clone.run(&task).await.map_err(|refusal| refusal.to_string())
+        clone.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-impl Clone {
-    fn read(call: &Call) -> Result<Self, Refusal> {
+impl CloneRequest {
+    fn read(call: &Call) -> Result<Self, ApiError> {
         let params = &call.params;
         let text = |name: &str| params.text(name).map(str::to_owned);
         let given = |name: &str| text(name).filter(|text| !text.is_empty());
@@ -102,32 +104,32 @@ impl Clone {
         })
     }
 
-    /// Looks whether all this can be done.
-    fn plan(&self, world: &World) -> Result<Plan, Refusal> {
+    /// Checks the request and derives the config and disks of the new VM.
+    fn plan(&self, world: &World) -> Result<ClonePlan, ApiError> {
         self.check_targets(world)?;
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         if vm.is_running() != self.running {
-            return Err(Refusal::failed("unexpected state change"));
+            return Err(ApiError::failed("unexpected state change"));
         }
         let source = self.source(vm)?;
         let full = self.full.unwrap_or_else(|| !vm.is_template());
         for (name, given) in [("storage", &self.storage), ("format", &self.format)] {
             if given.is_some() && !full {
-                return Err(Refusal::failed(format!(
+                return Err(ApiError::failed(format!(
                     "parameter '{name}' not allowed for linked clones"
                 )));
             }
         }
-        let rights = CloneRights { world, caller: &self.caller, vmid: self.newid };
+        let rights = ClonePermissions { world, caller: &self.caller, vmid: self.newid };
         let shared = rights.check(source, self.storage.as_deref())?;
         if let Some(target) = self.target.as_ref().filter(|_| !shared) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't clone VM to node '{target}' (VM uses local storage)"
             )));
         }
         if world.vms.get(&self.newid).is_some_and(|other| other.node == self.node) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "unable to create VM {}: config file already exists",
                 self.newid
             )));
@@ -139,50 +141,55 @@ impl Clone {
         Ok(plan)
     }
 
-    fn check_targets(&self, world: &World) -> Result<(), Refusal> {
+    fn check_targets(&self, world: &World) -> Result<(), ApiError> {
         if let Some(pool) = &self.pool {
             world.check_pool_exists(pool)?;
         }
         if let Some(target) = self.target.as_ref().filter(|it| !world.hosts.contains_key(*it)) {
-            return Err(Refusal::failed(format!("no such cluster node '{target}'")));
+            return Err(ApiError::failed(format!("no such cluster node '{target}'")));
         }
         let Some(id) = self.storage.as_deref().filter(|id| !id.is_empty()) else { return Ok(()) };
         let storage = world.storage_on(id, &self.node)?;
         if !storage.content.contains(&ContentType::Images) {
             let text = format!("storage '{id}' does not support vm images");
-            return Err(Refusal::parameter("storage", text));
+            return Err(ApiError::parameter("storage", text));
         }
         if let Some(target) = &self.target {
             world.storage_on(id, target)?;
             if !storage.shared {
-                return Err(Refusal::failed(format!("can't clone to non-shared storage '{id}'")));
+                return Err(ApiError::failed(format!("can't clone to non-shared storage '{id}'")));
             }
         }
         Ok(())
     }
 
-    /// The configuration that is cloned: that of now, or that of a snapshot.
-    fn source<'v>(&self, vm: &'v Vm) -> Result<&'v Config, Refusal> {
+    /// Source config of the clone: the current config or that of a snapshot.
+    fn source<'v>(&self, vm: &'v Vm) -> Result<&'v Config, ApiError> {
         let Some(name) = &self.snapshot else { return Ok(&vm.config) };
-        let missing = || Refusal::failed(format!("snapshot '{name}' does not exist"));
+        let missing = || ApiError::failed(format!("snapshot '{name}' does not exist"));
         vm.snapshots.get(name).map(|snapshot| &snapshot.config).ok_or_else(missing)
     }
 
-    fn plan_options(&self, world: &World, source: &Config, full: bool) -> Result<Plan, Refusal> {
-        let mut plan = Plan { config: Config::new(), disks: vec![], discarded: vec![] };
+    fn plan_options(
+        &self,
+        world: &World,
+        source: &Config,
+        full: bool,
+    ) -> Result<ClonePlan, ApiError> {
+        let mut plan = ClonePlan { config: Config::new(), disks: vec![], discarded: vec![] };
         for (key, value) in source {
             if NOT_COPIED.contains(&key.as_str()) || drive::is_unused(key) {
                 continue;
             }
             if key == "tpmstate0" && full && self.running && self.snapshot.is_none() {
-                return Err(Refusal::failed("cannot clone TPM state while VM is running"));
+                return Err(ApiError::failed("cannot clone TPM state while VM is running"));
             }
             if !drive::is_slot(key) {
                 plan.config.insert(key.clone(), value.clone());
                 continue;
             }
             let drive = Drive::parse(key, value).ok_or_else(|| {
-                Refusal::failed(format!("unable to parse drive options for '{key}'"))
+                ApiError::failed(format!("unable to parse drive options for '{key}'"))
             })?;
             if drive.is_cdrom() && !drive.is_cloudinit() {
                 plan.config.insert(key.clone(), value.clone());
@@ -195,29 +202,29 @@ impl Clone {
         Ok(plan)
     }
 
-    fn check_feature(&self, world: &World, drive: &Drive, full: bool) -> Result<(), Refusal> {
+    fn check_feature(&self, world: &World, drive: &Drive, full: bool) -> Result<(), ApiError> {
         let (feature, kind) =
             if full { (Feature::Copy, "Full") } else { (Feature::Clone, "Linked") };
         if storage::can(world, &volume_of(drive)?, feature, self.snapshot.as_deref())? {
             return Ok(());
         }
         let of = if self.snapshot.is_some() { " a snapshot of" } else { "" };
-        Err(Refusal::failed(format!(
+        Err(ApiError::failed(format!(
             "{kind} clone feature is not supported for{of} '{}' ({})",
             drive.file(),
             drive.key
         )))
     }
 
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let locks = &task.site.locks;
         let source = if self.running {
-            locks.vm(self.vmid, WORKER_PATIENCE).await
+            locks.vm(self.vmid, WORKER_LOCK_TIMEOUT).await
         } else {
-            locks.vm_shared(self.vmid, WORKER_PATIENCE).await
+            locks.vm_shared(self.vmid, WORKER_LOCK_TIMEOUT).await
         };
         let _source = source?;
-        let _target = locks.vm(self.newid, WORKER_PATIENCE).await?;
+        let _target = locks.vm(self.newid, WORKER_LOCK_TIMEOUT).await?;
         let plan = self.plan(&task.site.world())?;
         if task.site.world().release == Release::V9 {
             task.log(format!("creating a clone of VM {} with ID {}", self.vmid, self.newid));
@@ -225,18 +232,18 @@ impl Clone {
         self.reserve(&mut task.site.world())?;
         let mut made = vec![];
         let done = self.make(task, plan, &mut made).await;
-        done.map_err(|refusal| {
-            take_back(task, &self.node, &made);
+        done.map_err(|error| {
+            remove_created(task, &self.node, &made);
             task.site.world().vms.remove(&self.newid);
-            Refusal::failed(format!("clone failed: {refusal}"))
+            ApiError::failed(format!("clone failed: {error}"))
         })
     }
 
-    /// Takes the number: from now on it exists, as a placeholder.
-    fn reserve(&self, world: &mut World) -> Result<(), Refusal> {
+    /// Reserves the vmid with a placeholder config.
+    fn reserve(&self, world: &mut World) -> Result<(), ApiError> {
         let (node, newid) = (&self.node, self.newid);
         if world.vms.contains_key(&newid) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "close (rename) atomic file '/etc/pve/nodes/{node}/qemu-server/{newid}.conf' \
                  failed: File exists"
             )));
@@ -250,11 +257,11 @@ impl Clone {
     async fn make(
         &self,
         task: &TaskHandle,
-        plan: Plan,
+        plan: ClonePlan,
         made: &mut Vec<VolumeId>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let mut config = plan.config;
-        self.renew(task, &mut config);
+        self.set_identity(task, &mut config);
         for PlannedDisk { drive, .. } in plan.disks.iter().filter(|it| !it.drive.is_cloudinit()) {
             storage::activate(&task.site.world(), &self.node, &volume_of(drive)?)?;
         }
@@ -290,13 +297,14 @@ impl Clone {
         Ok(())
     }
 
-    fn write(&self, task: &TaskHandle, config: Config) -> Result<(), Refusal> {
+    fn write(&self, task: &TaskHandle, config: Config) -> Result<(), ApiError> {
         task.site.world().vm_mut(&self.node, self.newid)?.config = config;
         Ok(())
     }
 
-    /// What a clone does not share with its source.
-    fn renew(&self, task: &TaskHandle, config: &mut Config) {
+    /// Sets the options that a clone does not share with its source: UUID, MAC addresses, name and
+    /// description.
+    fn set_identity(&self, task: &TaskHandle, config: &mut Config) {
         let mut chance = task.site.chance(&format!("vm/{}", self.newid));
         let world = task.site.world();
         for (_, net) in config.iter_mut().filter(|(key, _)| is_net(key)) {
@@ -314,6 +322,6 @@ impl Clone {
             config.insert("description".to_owned(), description.clone());
         }
         config.insert("lock".to_owned(), "clone".to_owned());
-        config::tidy(config);
+        config::normalize(config);
     }
 }

@@ -1,17 +1,18 @@
-//! The cloud-init drive: what it says, what it would say if it were written now, and writing it.
+//! `/nodes/{node}/qemu/{vmid}/cloudinit`: pending options, regeneration and content of the
+//! cloud-init drive.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
-use crate::vm::disks::Worker;
+use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::vm::disk_creation::Worker;
 use crate::vm::{cloudinit, config};
 use crate::world::Config;
 
-/// Every option with the value on the drive and, where it differs, the one in the configuration.
-/// Only while a guest runs is it noted what the drive says.
+/// Answers `GET …/cloudinit`: each cloud-init option with its value on the drive and, if it
+/// differs, the value in the config. The values on the drive are recorded only while the VM runs.
 pub(super) fn pending(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let world = call.world();
@@ -52,11 +53,11 @@ fn hidden(mut options: Config) -> Config {
     options
 }
 
-/// Writes the drive anew.
+/// Answers `PUT …/cloudinit`: regenerates the cloud-init drive.
 pub(super) async fn update(call: &Call) -> Outcome {
     let vmid = vmid(call);
-    let lock = call.site.locks.vm(vmid, CALL_PATIENCE).await;
-    let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+    let lock = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await;
+    let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
     config::check_lock(call.world().vm(&call.node, vmid)?)?;
     cloudinit::write_drive(&Worker::Call(call.site.clone()), &call.node, vmid).await?;
     Ok(Reply::NULL)

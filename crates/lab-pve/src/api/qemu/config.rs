@@ -1,13 +1,13 @@
-//! Reading and changing a VM's configuration.
+//! `/nodes/{node}/qemu/{vmid}/config`: reading and changing the config of a VM.
 
 use std::time::Duration;
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::vm::config;
-use crate::vm::disks::Worker;
-use crate::vm::update::Update;
+use crate::vm::disk_creation::Worker;
+use crate::vm::update::ConfigUpdate;
 use crate::world::TaskState;
 
 pub(super) fn get(call: &Call) -> Outcome {
@@ -16,14 +16,14 @@ pub(super) fn get(call: &Call) -> Outcome {
     if snapshot.is_some() && current {
         let text = "cannot use 'snapshot' parameter with 'current'";
         let both = ["snapshot", "current"].map(|name| (name.to_owned(), text.to_owned()));
-        return Err(Refusal::parameters(both.into()));
+        return Err(ApiError::parameters(both.into()));
     }
     let world = call.world();
     let vm = world.vm(&call.node, vmid(call))?;
     let options = match snapshot {
         Some(name) => {
             let snapshot = vm.snapshots.get(name);
-            let missing = || Refusal::failed(format!("snapshot '{name}' does not exist"));
+            let missing = || ApiError::failed(format!("snapshot '{name}' does not exist"));
             snapshot.ok_or_else(missing)?.config.clone()
         }
         None if current => vm.config.clone(),
@@ -38,19 +38,19 @@ pub(super) fn pending(call: &Call) -> Outcome {
     Ok(Reply::Data(config::pending_shown(call.release, vm)))
 }
 
-/// Changes the configuration while the caller waits.
+/// Answers `PUT …/config`: changes the config before the answer is sent.
 pub(super) async fn put(call: &Call) -> Outcome {
     let update = prepared(call)?;
     update.apply(&Worker::Call(call.site.clone())).await?;
     Ok(Reply::NULL)
 }
 
-/// Changes the configuration in a task.
+/// Answers `POST …/config`: changes the config in a task.
 pub(super) async fn post(call: &Call) -> Outcome {
     let update = prepared(call)?;
     let id = vmid(call).to_string();
     let upid = call.site.start(&call.node, "qmconfig", &id, &call.caller, |task| async move {
-        update.apply(&Worker::Task(task)).await.map_err(|refusal| refusal.to_string())
+        update.apply(&Worker::Task(task)).await.map_err(|error| error.to_string())
     });
     match call.params.number("background_delay").and_then(|delay| u64::try_from(delay).ok()) {
         Some(delay) if delay > 0 => finished_within(call, upid, Duration::from_secs(delay)).await,
@@ -58,13 +58,13 @@ pub(super) async fn post(call: &Call) -> Outcome {
     }
 }
 
-fn prepared(call: &Call) -> Result<Update, Refusal> {
-    let mut update = Update::new(call, vmid(call))?;
+fn prepared(call: &Call) -> Result<ConfigUpdate, ApiError> {
+    let mut update = ConfigUpdate::new(call, vmid(call))?;
     update.check(call)?;
     Ok(update)
 }
 
-/// Nothing if the task ends in time, else its UPID.
+/// Waits for a task: null if it finishes within `time`, otherwise its UPID.
 async fn finished_within(call: &Call, upid: String, time: Duration) -> Outcome {
     let deadline = call.site.clock.deadline(time);
     loop {
@@ -77,7 +77,7 @@ async fn finished_within(call: &Call, upid: String, time: Duration) -> Outcome {
             }
             Some(TaskState::Stopped { exit, .. }) => {
                 let vmid = vmid(call);
-                return Err(Refusal::failed(format!("failed to update VM {vmid}: {exit}")));
+                return Err(ApiError::failed(format!("failed to update VM {vmid}: {exit}")));
             }
             _ if deadline.has_passed() => return Ok(Reply::upid(upid)),
             _ => call.site.clock.sleep(Duration::from_millis(50)).await,

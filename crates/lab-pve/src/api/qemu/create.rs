@@ -1,22 +1,22 @@
-//! Making a new VM.
+//! `POST /nodes/{node}/qemu`: creation of a VM.
 //!
-//! As long as its disks are being made nobody can tell whose it is: its configuration is a lock and
-//! nothing else, and it is in no pool.
+//! As in Proxmox, the config contains only `lock: create` until all disks exist, and the VM joins
+//! its pool at the end, so its owner is unknown until then.
 
 use talmox_lab_environment::Work;
 
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::WORKER_PATIENCE;
+use crate::lock::WORKER_LOCK_TIMEOUT;
 use crate::schema::{self, FormatName};
 use crate::task::TaskHandle;
-use crate::vm::disks::{self, Maker, Worker};
-use crate::vm::rights::Change;
+use crate::vm::disk_creation::{self, DiskCreator, Worker};
+use crate::vm::option_permissions::ConfigChange;
 use crate::vm::{boot, config, identity, machine, tags};
 use crate::world::{Caller, Config, Vm, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// Parameters of the call that are no options of the VM.
+/// Parameters of the call that are not VM options.
 const OWN_PARAMETERS: &[&str] = &[
     "node",
     "vmid",
@@ -32,9 +32,9 @@ const OWN_PARAMETERS: &[&str] = &[
     "import-working-storage",
 ];
 
-/// A VM to be made.
+/// Parsed request to create a VM.
 #[derive(Debug)]
-struct NewVm {
+struct CreateRequest {
     caller: Caller,
     node: String,
     vmid: u32,
@@ -46,14 +46,14 @@ struct NewVm {
 }
 
 pub(super) async fn create(call: &Call) -> Outcome {
-    let mut new = NewVm::read(call);
+    let mut new = CreateRequest::read(call);
     {
         let mut chance = call.site.chance(&format!("vm/{}", new.vmid));
         let world = call.world();
         new.check(call, &world)?;
         identity::complete_nets(&world, &mut chance, &mut new.options);
     }
-    let lock = call.site.locks.vm(new.vmid, WORKER_PATIENCE * 5).await;
+    let lock = call.site.locks.vm(new.vmid, WORKER_LOCK_TIMEOUT * 5).await;
     let guard = lock.map_err(|timeout| new.failed(timeout))?;
     call.site.wait(Work::Call, &format!("vm/{}", new.vmid)).await;
     new.reserve(&mut call.world())?;
@@ -64,14 +64,14 @@ pub(super) async fn create(call: &Call) -> Outcome {
         if made.is_err() {
             task.site.world().vms.remove(&new.vmid);
         }
-        made.map_err(|refusal| refusal.to_string())?;
-        new.afterwards(&task);
+        made.map_err(|error| error.to_string())?;
+        new.add_to_ha_and_start(&task);
         Ok(())
     });
     Ok(Reply::upid(upid))
 }
 
-impl NewVm {
+impl CreateRequest {
     fn read(call: &Call) -> Self {
         let params = &call.params;
         let text = |name: &str| params.text(name).map(str::to_owned);
@@ -92,8 +92,8 @@ impl NewVm {
         }
     }
 
-    /// Everything that can be refused before the VM is there.
-    fn check(&mut self, call: &Call, world: &World) -> Result<(), Refusal> {
+    /// Checks that Proxmox makes before it reserves the vmid.
+    fn check(&mut self, call: &Call, world: &World) -> Result<(), ApiError> {
         if let Some(pool) = &self.pool {
             world.check_pool_exists(pool)?;
         }
@@ -108,42 +108,43 @@ impl NewVm {
         if self.start && world.release == Release::V9 {
             world.check_vm(&self.caller, self.vmid, pool, &["VM.PowerMgmt"])?;
         }
-        let change = Change { world, caller: &self.caller, vmid: self.vmid, pool };
+        let change = ConfigChange { world, caller: &self.caller, vmid: self.vmid, pool };
         change.check_create()?;
         if let Some(archive) = call.params.text("archive") {
             return self.check_archive(&change, archive);
         }
-        disks::resolve_cdrom(&mut self.options);
+        disk_creation::resolve_cdrom(&mut self.options);
         change.check_storages(&self.options, self.storage.as_deref())?;
         change.check_names(self.options.keys())?;
         change.check_devices(&self.options)?;
         change.check_bridges(&self.options)?;
         change.check_cpu_model(&self.options, None)?;
-        disks::check_drives(world, &mut self.options)
+        disk_creation::check_drives(world, &mut self.options)
     }
 
-    /// Restoring a backup: the lab has none, so this ends in a refusal, the one that fits.
-    fn check_archive(&self, change: &Change<'_>, archive: &str) -> Result<(), Refusal> {
+    /// Rejects restoring a backup. The lab has no backups, so this always returns the error that
+    /// Proxmox returns for the given archive.
+    fn check_archive(&self, change: &ConfigChange<'_>, archive: &str) -> Result<(), ApiError> {
         if let Some(key) = self.options.keys().find(|key| crate::vm::drive::is_slot(key)) {
-            return Err(Refusal::parameter(key, "option conflicts with option 'archive'"));
+            return Err(ApiError::parameter(key, "option conflicts with option 'archive'"));
         }
         if archive == "-" {
-            return Err(Refusal::failed("pipe requires cli environment"));
+            return Err(ApiError::failed("pipe requires cli environment"));
         }
         if let Some(volume) = crate::world::VolumeId::parse(archive) {
             change.check_volume(&volume, Some(crate::world::ContentType::Backup))?;
         } else {
             change.check_path()?;
         }
-        Err(Refusal::failed(format!("volume '{archive}' does not exist")))
+        Err(ApiError::failed(format!("volume '{archive}' does not exist")))
     }
 
-    fn failed(&self, why: impl std::fmt::Display) -> Refusal {
-        Refusal::failed(format!("unable to create VM {} - {why}", self.vmid))
+    fn failed(&self, why: impl std::fmt::Display) -> ApiError {
+        ApiError::failed(format!("unable to create VM {} - {why}", self.vmid))
     }
 
-    /// Takes the number: from now on it exists, as a lock.
-    fn reserve(&self, world: &mut World) -> Result<(), Refusal> {
+    /// Reserves the vmid with a config that contains only a lock.
+    fn reserve(&self, world: &mut World) -> Result<(), ApiError> {
         let vmid = self.vmid;
         if let Some(other) = world.vms.get(&vmid) {
             let node = &other.node;
@@ -155,12 +156,12 @@ impl NewVm {
         Ok(())
     }
 
-    async fn make(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn make(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let lock = site.locks.vm(self.vmid, WORKER_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
+        let lock = site.locks.vm(self.vmid, WORKER_LOCK_TIMEOUT).await;
+        let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
         let worker = Worker::Task(task.clone());
-        let maker = Maker {
+        let maker = DiskCreator {
             worker: &worker,
             caller: &self.caller,
             node: &self.node,
@@ -168,13 +169,13 @@ impl NewVm {
             existing: &Config::new(),
             default_storage: self.storage.as_deref(),
         };
-        let made = maker.make(&self.options).await.map_err(|refusal| self.failed(refusal))?;
+        let made = maker.make(&self.options).await.map_err(|error| self.failed(error))?;
         let mut options = self.options.clone();
         options.extend(made.options);
         let finished = self.finish(task, options);
-        if let Err(refusal) = finished {
-            maker.take_back(&made.volumes);
-            return Err(self.failed(refusal));
+        if let Err(error) = finished {
+            maker.remove_created(&made.volumes);
+            return Err(self.failed(error));
         }
         if let Some(pool) = &self.pool {
             let mut world = site.world();
@@ -183,8 +184,9 @@ impl NewVm {
         Ok(())
     }
 
-    /// Fills in what Proxmox adds, and writes the configuration.
-    fn finish(&self, task: &TaskHandle, mut options: Config) -> Result<(), Refusal> {
+    /// Adds the options that Proxmox generates (`meta`, `boot`, `smbios1`, `vmgenid`, `machine`),
+    /// and writes the config.
+    fn finish(&self, task: &TaskHandle, mut options: Config) -> Result<(), ApiError> {
         let site = &task.site;
         let mut chance = site.chance(&format!("vm/{}", self.vmid));
         let mut world = site.world();
@@ -207,17 +209,17 @@ impl NewVm {
         if let Some(given) = options.get("tags") {
             tags::check_new(&world, &self.caller, self.vmid, given)?;
             if world.release == Release::V9 {
-                let normal = tags::normal(&world, given);
-                options.insert("tags".to_owned(), normal);
+                let normalized = tags::normalized(&world, given);
+                options.insert("tags".to_owned(), normalized);
             }
         }
-        config::tidy(&mut options);
+        config::normalize(&mut options);
         world.vm_mut(&self.node, self.vmid)?.config = options;
         Ok(())
     }
 
-    /// What is asked of Proxmox once the VM is there. If it fails the VM stays.
-    fn afterwards(&self, task: &TaskHandle) {
+    /// Adds the VM to HA and starts it, if requested. A failure here does not remove the VM.
+    fn add_to_ha_and_start(&self, task: &TaskHandle) {
         if self.ha_managed {
             task.log("Add as HA resource");
             let state = if self.start { "started" } else { "stopped" };
@@ -226,20 +228,20 @@ impl NewVm {
         }
         if self.start {
             task.log("Execute autostart");
-            super::status::autostart(task, &self.caller, &self.node, self.vmid);
+            super::power::autostart(task, &self.caller, &self.node, self.vmid);
         }
     }
 }
 
-/// A clipboard for VNC needs a display that can have one.
-fn check_clipboard(world: &World, options: &Config) -> Result<(), Refusal> {
+/// Rejects the VNC clipboard for a display type that does not support it.
+fn check_clipboard(world: &World, options: &Config) -> Result<(), ApiError> {
     let Some(vga) = options.get("vga") else { return Ok(()) };
     let fields = schema::format(world.release, FormatName::Vga).parse(vga).unwrap_or_default();
     let kind = fields.get("type").unwrap_or("std");
     if fields.get("clipboard").is_some()
         && matches!(kind, "none" | "serial0" | "serial1" | "serial2" | "serial3")
     {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "vga type {kind} is not compatible with VNC clipboard"
         )));
     }

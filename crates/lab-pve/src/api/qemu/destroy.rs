@@ -1,4 +1,4 @@
-//! Destroying a VM with all that belongs to it.
+//! `DELETE /nodes/{node}/qemu/{vmid}`: destruction of a VM and its volumes.
 
 use std::collections::BTreeSet;
 
@@ -7,27 +7,29 @@ use talmox_lab_environment::Work;
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::ha;
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::storage;
 use crate::task::TaskHandle;
-use crate::vm::{clone_disk, config, drive, volumes};
+use crate::vm::{clone_disk, config, drive, volume_references};
 use crate::world::{Config, Vm, VolumeId, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
+/// Parsed request to destroy a VM.
 #[derive(Debug)]
-struct Destroy {
+struct DestroyRequest {
     node: String,
     vmid: u32,
     skip_lock: bool,
-    /// Forget the VM in other configurations too.
+    /// `purge`: also remove the VM from HA and other cluster-wide configs.
     purge: bool,
-    /// Also volumes with the VM's number that it does not know of.
+    /// `destroy-unreferenced-disks`: also remove volumes of this vmid that the config does not
+    /// name.
     unreferenced: bool,
 }
 
 pub(super) fn destroy(call: &Call) -> Outcome {
     let flag = |name: &str| call.params.flag(name).unwrap_or_default();
-    let destroy = Destroy {
+    let destroy = DestroyRequest {
         node: call.node.clone(),
         vmid: vmid(call),
         skip_lock: flag("skiplock"),
@@ -35,29 +37,30 @@ pub(super) fn destroy(call: &Call) -> Outcome {
         unreferenced: flag("destroy-unreferenced-disks"),
     };
     if destroy.skip_lock && !call.caller.is_root() {
-        return Err(Refusal::parameter("skiplock", "Only root may use this option."));
+        return Err(ApiError::parameter("skiplock", "Only root may use this option."));
     }
     destroy.check(&call.world())?;
     let id = destroy.vmid.to_string();
     let upid = call.site.start(&call.node, "qmdestroy", &id, &call.caller, |task| async move {
-        destroy.run(&task).await.map_err(|refusal| refusal.to_string())
+        destroy.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-impl Destroy {
-    /// What is looked at first, and again by the task. A lock is the task's own affair.
-    fn check(&self, world: &World) -> Result<(), Refusal> {
+impl DestroyRequest {
+    /// Checks made by the call and again by the task. The lock of the VM is checked only by the
+    /// task.
+    fn check(&self, world: &World) -> Result<(), ApiError> {
         let vmid = self.vmid;
         let vm = world.vm(&self.node, vmid)?;
         config::check_protection(vm, &format!("can't remove VM {vmid}"))?;
         if self.is_in_ha(world) && !self.purge {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "unable to remove VM {vmid} - used in HA resources and purge parameter not set."
             )));
         }
         if vm.is_running() {
-            return Err(Refusal::failed(format!("VM {vmid} is running - destroy failed")));
+            return Err(ApiError::failed(format!("VM {vmid} is running - destroy failed")));
         }
         Ok(())
     }
@@ -66,9 +69,9 @@ impl Destroy {
         world.ha.resources.contains_key(&format!("vm:{}", self.vmid))
     }
 
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
+        let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
         self.check(&site.world())?;
         let vm = site.world().vm(&self.node, self.vmid)?.clone();
         if !self.skip_lock && vm.lock() != Some("suspended") {
@@ -77,8 +80,8 @@ impl Destroy {
         if vm.is_template() {
             self.check_clones(task, &vm)?;
         }
-        // What goes wrong from here on is complained about, and the VM goes all the same.
-        task.wait(Work::Call).await.map_err(Refusal::failed)?;
+        // From here on a failure is logged, and the VM is removed nevertheless.
+        task.wait(Work::Call).await.map_err(ApiError::failed)?;
         self.remove_volumes(task, &vm).await?;
         let mut world = site.world();
         let locked = Config::from([("lock".to_owned(), "destroyed".to_owned())]);
@@ -101,8 +104,8 @@ impl Destroy {
         Ok(())
     }
 
-    /// A template stays as long as something stands on its volumes.
-    fn check_clones(&self, task: &TaskHandle, vm: &Vm) -> Result<(), Refusal> {
+    /// Rejects destruction of a template whose base volumes have linked clones.
+    fn check_clones(&self, task: &TaskHandle, vm: &Vm) -> Result<(), ApiError> {
         let drives = drive::drives(&vm.config).into_iter().chain(drive::unused(&vm.config));
         for drive in drives.filter(|drive| !drive.is_cdrom()) {
             let Some(volume) = on_storage(drive.file()) else { continue };
@@ -110,13 +113,13 @@ impl Destroy {
             match in_use {
                 Ok(false) => {}
                 Ok(true) => {
-                    return Err(Refusal::failed(format!(
+                    return Err(ApiError::failed(format!(
                         "base volume '{volume}' is still in use by linked cloned"
                     )));
                 }
-                Err(refusal) => self.survive(
+                Err(error) => self.warn_or_fail(
                     task,
-                    refusal,
+                    error,
                     &format!("failed to check if volume '{volume}' is used by linked clones"),
                 )?,
             }
@@ -124,23 +127,25 @@ impl Destroy {
         Ok(())
     }
 
-    /// What is only a warning now made the task fail before 9.
-    fn survive(&self, task: &TaskHandle, refusal: Refusal, what: &str) -> Result<(), Refusal> {
+    /// Logs an error as a warning on Proxmox VE 9; on 8 the error fails the task.
+    fn warn_or_fail(&self, task: &TaskHandle, error: ApiError, what: &str) -> Result<(), ApiError> {
         if task.site.world().release == Release::V8 {
-            return Err(refusal);
+            return Err(error);
         }
-        task.warn(&format!("{what}: {refusal}"));
+        task.warn(&format!("{what}: {error}"));
         Ok(())
     }
 
-    async fn remove_volumes(&self, task: &TaskHandle, vm: &Vm) -> Result<(), Refusal> {
+    async fn remove_volumes(&self, task: &TaskHandle, vm: &Vm) -> Result<(), ApiError> {
         let saved = vm.snapshots.values().flat_map(|snapshot| {
-            volumes::all(&snapshot.config).into_iter().filter(|drive| drive.key == "vmstate")
+            volume_references::all(&snapshot.config)
+                .into_iter()
+                .filter(|drive| drive.key == "vmstate")
         });
-        let drives = volumes::all(&vm.config)
+        let drives = volume_references::all(&vm.config)
             .into_iter()
             .chain(saved)
-            .chain(volumes::all(&vm.pending))
+            .chain(volume_references::all(&vm.pending))
             .filter(|drive| !drive.is_cdrom() || drive.is_cloudinit());
         let mut seen = BTreeSet::new();
         for drive in drives {
@@ -153,14 +158,14 @@ impl Destroy {
                 Ok(owner) if owner == Some(self.vmid) => {
                     seen.insert(volume.clone());
                     let freed = clone_disk::free(task, &self.node, &volume).await;
-                    self.complain(task, freed, |refusal| {
-                        format!("Could not remove disk '{volume}', check manually: {refusal}")
+                    self.log_failure(task, freed, |error| {
+                        format!("Could not remove disk '{volume}', check manually: {error}")
                     });
                 }
                 Ok(_) => {}
-                Err(refusal) => {
+                Err(error) => {
                     let what = format!("failed to get path and owner of volume '{volume}'");
-                    self.survive(task, refusal, &what)?;
+                    self.warn_or_fail(task, error, &what)?;
                 }
             }
         }
@@ -168,24 +173,25 @@ impl Destroy {
             let left = storage::volumes_of(&task.site.world(), &self.node, self.vmid);
             for volume in left {
                 let freed = clone_disk::free(task, &self.node, &volume).await;
-                self.complain(task, freed, Refusal::to_string);
+                self.log_failure(task, freed, ApiError::to_string);
             }
         }
         Ok(())
     }
 
-    /// A volume that cannot be removed stays behind; since 9 the task's result tells of it.
-    fn complain(
+    /// Logs an error of a volume removal. Since Proxmox VE 9 it also counts as a warning in the
+    /// exit status of the task.
+    fn log_failure(
         &self,
         task: &TaskHandle,
-        done: Result<(), Refusal>,
-        text: impl Fn(&Refusal) -> String,
+        done: Result<(), ApiError>,
+        text: impl Fn(&ApiError) -> String,
     ) {
-        let Err(refusal) = done else { return };
+        let Err(error) = done else { return };
         let release = task.site.world().release;
         match release {
-            Release::V8 => task.log(text(&refusal)),
-            Release::V9 => task.warn(&text(&refusal)),
+            Release::V8 => task.log(text(&error)),
+            Release::V9 => task.warn(&text(&error)),
         }
     }
 
@@ -202,7 +208,7 @@ impl Destroy {
         if world.ha.resources.remove(&sid).is_none() || world.release == Release::V8 {
             return;
         }
-        ha::forget_in_rules(world, &sid);
+        ha::remove_from_rules(world, &sid);
     }
 }
 

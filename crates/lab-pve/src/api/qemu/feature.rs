@@ -1,16 +1,17 @@
-//! Whether a VM as a whole can be snapshotted or cloned, and where.
+//! `GET /nodes/{node}/qemu/{vmid}/feature`: whether all disks of a VM support snapshot, clone or
+//! copy.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::storage::Feature;
 use crate::vm::drive;
 use crate::vm::power::is_running;
-use crate::vm::volumes::all_can;
+use crate::vm::volume_references::all_can;
 use crate::world::{Config, VolumeId, World};
 
 pub(super) fn get(call: &Call) -> Outcome {
@@ -22,7 +23,7 @@ pub(super) fn get(call: &Call) -> Outcome {
     let config = match snapshot {
         None => &vm.config,
         Some(name) => {
-            let missing = || Refusal::failed(format!("snapshot '{name}' does not exist"));
+            let missing = || ApiError::failed(format!("snapshot '{name}' does not exist"));
             &vm.snapshots.get(name).ok_or_else(missing)?.config
         }
     };
@@ -36,8 +37,8 @@ pub(super) fn get(call: &Call) -> Outcome {
     Ok(Reply::Data(json!({"hasFeature": u8::from(has), "nodes": nodes})))
 }
 
-/// The hosts that see all of the drives' storages.
-fn shared_nodes(world: &World, node: &str, config: &Config) -> Result<BTreeSet<String>, Refusal> {
+/// Hosts on which the storages of all drives are available.
+fn shared_nodes(world: &World, node: &str, config: &Config) -> Result<BTreeSet<String>, ApiError> {
     let mut nodes: BTreeSet<String> = world.hosts.keys().cloned().collect();
     for drive in drive::drives(config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };

@@ -1,4 +1,4 @@
-//! Moving a VM to another host.
+//! `/nodes/{node}/qemu/{vmid}/migrate`: preconditions and start of a migration.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,14 +8,15 @@ use crate::ha;
 use crate::storage;
 use crate::vm::config;
 use crate::vm::drive;
-use crate::vm::local::LocalResources;
+use crate::vm::local_resources::LocalResources;
 use crate::vm::migration::Migration;
 use crate::vm::storage_map::StorageMap;
-use crate::vm::volumes::{Reference, references};
+use crate::vm::volume_references::{VolumeReference, references};
 use crate::world::{ContentType, Vm, VolumeId, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// Where the VM could go, and what of it is tied to its host.
+/// Answers `GET …/migrate`: hosts that the VM can migrate to, and the local disks and devices that
+/// prevent it.
 pub(super) fn get(call: &Call) -> Outcome {
     let world = call.world();
     let vmid = vmid(call);
@@ -66,27 +67,27 @@ pub(super) fn get(call: &Call) -> Outcome {
     if call.release == Release::V9 {
         answer["has-dbus-vmstate"] = json!(1);
         if world.is_ha_managed(vmid) {
-            let dependent = ha::mates(&world, &format!("vm:{vmid}"), "positive");
+            let dependent = ha::affinity_partners(&world, &format!("vm:{vmid}"), "positive");
             answer["dependent-ha-resources"] = json!(dependent);
         }
     }
     Ok(Reply::Data(answer))
 }
 
-/// Managed VMs on that host that must not be together with this one.
+/// HA resources on a host that a resource affinity rule keeps apart from this VM.
 fn blocking_resources(world: &World, vmid: u32, host: &str) -> Vec<Json> {
     let is_online = world.hosts.get(host).is_some_and(|host| host.online);
     if !is_online || world.release == Release::V8 || !world.is_ha_managed(vmid) {
         return vec![];
     }
-    ha::mates(world, &format!("vm:{vmid}"), "negative")
+    ha::affinity_partners(world, &format!("vm:{vmid}"), "negative")
         .into_iter()
         .filter(|sid| world.ha.services.get(*sid).is_some_and(|it| it.node == host))
         .map(|sid| json!({"sid": sid, "cause": "resource-affinity"}))
         .collect()
 }
 
-fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String>, Refusal> {
+fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String>, ApiError> {
     let mut missing = vec![];
     for drive in drive::drives(&vm.config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };
@@ -100,7 +101,7 @@ fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String
     Ok(missing)
 }
 
-fn local_disks(world: &World, vm: &Vm) -> Result<Vec<Json>, Refusal> {
+fn local_disks(world: &World, vm: &Vm) -> Result<Vec<Json>, ApiError> {
     let mut disks = vec![];
     for (file, reference) in references(vm) {
         if let Some(volume) = VolumeId::parse(&file)
@@ -116,7 +117,7 @@ fn local_disks(world: &World, vm: &Vm) -> Result<Vec<Json>, Refusal> {
     Ok(disks)
 }
 
-fn disk_shown(file: &str, reference: &Reference) -> Json {
+fn disk_shown(file: &str, reference: &VolumeReference) -> Json {
     let flag = |is: bool| u8::from(is);
     let mut shown = json!({
         "volid": file,
@@ -152,21 +153,21 @@ pub(super) fn post(call: &Call) -> Outcome {
         return Ok(Reply::upid(ha::request_migrate(&call.site, node, vmid, target, &call.caller)));
     }
     let upid = call.site.start(&call.node, "qmigrate", &id, &call.caller, |task| async move {
-        migration.run(&task).await.map_err(|refusal| refusal.to_string())
+        migration.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-fn prepared(call: &Call) -> Result<Migration, Refusal> {
+fn prepared(call: &Call) -> Result<Migration, ApiError> {
     let params = &call.params;
     let flag = |name: &str| params.flag(name).unwrap_or_default();
     let target = params.text("target").unwrap_or_default().to_owned();
     if target == call.node {
-        return Err(Refusal::parameter("target", "target is local node."));
+        return Err(ApiError::parameter("target", "target is local node."));
     }
     let world = call.world();
     if !world.hosts.contains_key(&target) {
-        return Err(Refusal::failed(format!("no such cluster node '{target}'")));
+        return Err(ApiError::failed(format!("no such cluster node '{target}'")));
     }
     let roots = [
         ("force", flag("force")),
@@ -174,14 +175,14 @@ fn prepared(call: &Call) -> Result<Migration, Refusal> {
         ("migration_network", params.has("migration_network")),
     ];
     if let Some((name, _)) = roots.iter().find(|(_, given)| *given && !call.caller.is_root()) {
-        return Err(Refusal::parameter(*name, "Only root may use this option."));
+        return Err(ApiError::parameter(*name, "Only root may use this option."));
     }
     let vmid = vmid(call);
     let vm = world.vm(&call.node, vmid)?;
     config::check_lock(vm)?;
     let online = flag("online") && vm.is_running();
     if vm.is_running() && !online {
-        return Err(Refusal::failed("can't migrate running VM without --online"));
+        return Err(ApiError::failed("can't migrate running VM without --online"));
     }
     let storages = storage_map(call, &world, vm, &target)?;
     Ok(Migration {
@@ -195,14 +196,15 @@ fn prepared(call: &Call) -> Result<Migration, Refusal> {
     })
 }
 
-/// Which storages the disks go to, if the caller may use those.
-fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<StorageMap, Refusal> {
+/// Parsed `targetstorage` mapping. Requires that the caller may allocate space on each target
+/// storage.
+fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<StorageMap, ApiError> {
     let Some(text) = call.params.text("targetstorage").filter(|text| !text.is_empty()) else {
         check_availability(world, vm, &call.node, target)?;
         return Ok(StorageMap::default());
     };
     let map = StorageMap::parse(text).map_err(|error| {
-        Refusal::parameter("targetstorage", format!("failed to parse storage map: {error}"))
+        ApiError::parameter("targetstorage", format!("failed to parse storage map: {error}"))
     })?;
     if map.identity {
         check_availability(world, vm, &call.node, target)?;
@@ -214,21 +216,21 @@ fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<Stor
         let path = format!("/storage/{id}");
         world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
         if !storage.content.contains(&ContentType::Images) {
-            return Err(Refusal::failed(format!("storage '{id}' does not support vm images")));
+            return Err(ApiError::failed(format!("storage '{id}' does not support vm images")));
         }
     }
     Ok(map)
 }
 
-/// Whether both hosts have the storages of all drives.
-fn check_availability(world: &World, vm: &Vm, node: &str, target: &str) -> Result<(), Refusal> {
+/// Rejects a migration if a storage of a drive is not available on both hosts.
+fn check_availability(world: &World, vm: &Vm, node: &str, target: &str) -> Result<(), ApiError> {
     for drive in drive::drives(&vm.config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };
         let storage = world.storage_on(&volume.storage, node)?;
         world.storage_on(&volume.storage, target)?;
         let kind = storage::name_of(world, &volume)?.content;
         if !storage.content.contains(&kind) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "{volume}: content type '{}' is not available on storage '{}'",
                 kind.name(),
                 volume.storage

@@ -1,23 +1,23 @@
-//! Virtual machines: everything below `/nodes/{node}/qemu`.
+//! `/nodes/{node}/qemu`: calls about VMs.
 
 mod agent;
 mod clone;
 mod cloudinit;
 mod config;
+mod config_call;
 mod create;
 mod destroy;
 mod feature;
-mod inner;
-mod list;
 mod migrate;
 mod move_disk;
+mod power;
 mod reassign;
 mod resize;
 mod sendkey;
 mod snapshot;
-mod status;
 mod template;
 mod unlink;
+mod vm_status;
 
 #[cfg(test)]
 mod tests;
@@ -34,23 +34,23 @@ pub(super) async fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
         (Put, "/{vmid}/config") => config::put(call).await,
         (Post, "/{vmid}/config") => config::post(call).await,
         (Get, "/{vmid}/pending") => config::pending(call),
-        (Get, "") => list::all(call),
-        (Get, "/{vmid}") => list::index(),
-        (Get, "/{vmid}/status") => list::status_index(call),
-        (Get, "/{vmid}/status/current") => list::current(call),
-        (Post, "/{vmid}/status/start") => status::start(call),
-        (Post, "/{vmid}/status/stop") => status::stop(call),
-        (Post, "/{vmid}/status/shutdown") => status::shutdown(call),
-        (Post, "/{vmid}/status/reboot") => status::reboot(call),
-        (Post, "/{vmid}/status/reset") => status::reset(call),
-        (Post, "/{vmid}/status/suspend") => status::suspend(call),
-        (Post, "/{vmid}/status/resume") => status::resume(call).await,
+        (Get, "") => vm_status::all(call),
+        (Get, "/{vmid}") => vm_status::index(),
+        (Get, "/{vmid}/status") => vm_status::status_index(call),
+        (Get, "/{vmid}/status/current") => vm_status::current(call),
+        (Post, "/{vmid}/status/start") => power::start(call),
+        (Post, "/{vmid}/status/stop") => power::stop(call),
+        (Post, "/{vmid}/status/shutdown") => power::shutdown(call),
+        (Post, "/{vmid}/status/reboot") => power::reboot(call),
+        (Post, "/{vmid}/status/reset") => power::reset(call),
+        (Post, "/{vmid}/status/suspend") => power::suspend(call),
+        (Post, "/{vmid}/status/resume") => power::resume(call).await,
         (Get, "/{vmid}/agent") => agent::index(),
         (Post, "/{vmid}/agent") => agent::named(call).await,
         (Get, "/{vmid}/cloudinit") => cloudinit::pending(call),
         (Put, "/{vmid}/cloudinit") => cloudinit::update(call).await,
         (Get, "/{vmid}/cloudinit/dump") => cloudinit::dump(call),
-        (Put, "/{vmid}/sendkey") => sendkey::press(call).await,
+        (Put, "/{vmid}/sendkey") => sendkey::send_key(call).await,
         (Delete, "/{vmid}") => destroy::destroy(call),
         (Put, "/{vmid}/unlink") => unlink::unlink(call).await,
         (Put, "/{vmid}/resize") => resize::resize(call),
@@ -74,7 +74,7 @@ pub(super) async fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     }
 }
 
-/// The VM that the path names.
+/// vmid in the path of a call.
 fn vmid(call: &Call) -> u32 {
     call.params.number("vmid").and_then(|vmid| u32::try_from(vmid).ok()).unwrap_or_default()
 }

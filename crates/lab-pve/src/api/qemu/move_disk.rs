@@ -1,29 +1,29 @@
-//! Moving a disk to another storage, or to another VM.
+//! `POST /nodes/{node}/qemu/{vmid}/move_disk`: moving a disk to another storage or VM.
 
 use std::collections::BTreeMap;
 
 use super::{reassign, vmid};
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::storage;
 use crate::task::TaskHandle;
-use crate::vm::clone_disk::{DiskClone, free, take_back};
+use crate::vm::clone_disk::{DiskClone, free, remove_created};
 use crate::vm::drive::{self, Drive};
-use crate::vm::volumes::{keep_unused, set_drive, volume_of};
-use crate::vm::{base, config};
+use crate::vm::volume_references::{keep_unused, set_drive, volume_of};
+use crate::vm::{config, template_disks};
 use crate::world::{ContentType, Vm, VolumeId, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// A disk that is to be on another storage, or in another format.
+/// Parsed request to move a disk to another storage or format.
 #[derive(Debug)]
-struct Move {
+struct MoveRequest {
     node: String,
     vmid: u32,
     disk: String,
     storage: String,
     format: Option<String>,
     digest: Option<String>,
-    /// The source is removed, not kept aside.
+    /// Delete the source volume instead of keeping it as `unused`.
     delete: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn move_disk(call: &Call) -> Outcome {
     let both = |text: &str| {
         let names = ["target-vmid", "storage"];
         let errors = names.map(|name| (name.to_owned(), text.to_owned()));
-        Err(Refusal::parameters(BTreeMap::from(errors)))
+        Err(ApiError::parameters(BTreeMap::from(errors)))
     };
     match (call.params.text("storage"), call.params.has("target-vmid")) {
         (Some(_), true) => both("either set 'storage' or 'target-vmid', but not both"),
@@ -43,7 +43,7 @@ pub(super) fn move_disk(call: &Call) -> Outcome {
 
 fn to_storage(call: &Call, storage: &str) -> Outcome {
     let text = |name: &str| call.params.text(name).map(str::to_owned);
-    let moving = Move {
+    let moving = MoveRequest {
         node: call.node.clone(),
         vmid: vmid(call),
         disk: text("disk").unwrap_or_default(),
@@ -56,74 +56,75 @@ fn to_storage(call: &Call, storage: &str) -> Outcome {
         let world = call.world();
         let path = format!("/storage/{storage}");
         world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
-        moving.look(&world)?;
+        moving.find_disk(&world)?;
     }
     let id = moving.vmid.to_string();
     let upid = call.site.start(&call.node, "qmmove", &id, &call.caller, |task| async move {
-        moving.run(&task).await.map_err(|refusal| refusal.to_string())
+        moving.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-/// What is moved.
+/// Disk to move and the state of its VM.
 #[derive(Debug)]
-struct Found {
+struct MovedDisk {
     drive: Drive,
     volume: VolumeId,
     has_snapshots: bool,
     running: bool,
 }
 
-impl Move {
-    fn look(&self, world: &World) -> Result<Found, Refusal> {
+impl MoveRequest {
+    fn find_disk(&self, world: &World) -> Result<MovedDisk, ApiError> {
         let disk = &self.disk;
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         config::check_digest(vm, self.digest.as_deref())?;
-        let missing = || Refusal::failed(format!("disk '{disk}' does not exist"));
+        let missing = || ApiError::failed(format!("disk '{disk}' does not exist"));
         let value = vm.config.get(disk).ok_or_else(missing)?;
         let drive = Drive::parse(disk, value).ok_or_else(missing)?;
         if drive.is_cdrom() && !drive.is_cloudinit() {
-            return Err(Refusal::failed("you can't move a cdrom"));
+            return Err(ApiError::failed("you can't move a cdrom"));
         }
         let volume = volume_of(&drive)?;
         self.check_target(world, &volume)?;
         let has_snapshots = is_in_snapshots(vm, &volume);
         if has_snapshots && self.delete {
-            return Err(Refusal::failed(
+            return Err(ApiError::failed(
                 "you can't move a disk with snapshots and delete the source",
             ));
         }
-        Ok(Found { drive, volume, has_snapshots, running: vm.is_running() })
+        Ok(MovedDisk { drive, volume, has_snapshots, running: vm.is_running() })
     }
 
-    fn check_target(&self, world: &World, volume: &VolumeId) -> Result<(), Refusal> {
+    fn check_target(&self, world: &World, volume: &VolumeId) -> Result<(), ApiError> {
         let id = &self.storage;
         let format = match world.release {
-            // Volumes without a suffix were thought to have no format.
+            // Proxmox VE 8 derives the format from the suffix only, so a volume without one has no
+            // format.
             Release::V8 => ["raw", "qcow2", "vmdk"]
                 .into_iter()
                 .find(|format| volume.name.ends_with(&format!(".{format}"))),
             Release::V9 => Some(storage::name_of(world, volume)?.format),
         };
         let same_format = match (&self.format, format) {
-            (Some(wish), Some(format)) => wish == format,
+            (Some(requested), Some(format)) => requested == format,
             _ => true,
         };
         if volume.storage == *id && same_format {
-            return Err(Refusal::failed("you can't move to the same storage with same format"));
+            return Err(ApiError::failed("you can't move to the same storage with same format"));
         }
         if !world.storage_on(id, &self.node)?.content.contains(&ContentType::Images) {
             let text = format!("storage '{id}' does not support vm images");
-            return Err(Refusal::parameter("storage", text));
+            return Err(ApiError::parameter("storage", text));
         }
         Ok(())
     }
 
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
-        let found = self.look(&site.world())?;
+        let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
+        let found = self.find_disk(&site.world())?;
         let volume = &found.volume;
         if site.world().release == Release::V9 {
             task.log(format!(
@@ -136,14 +137,14 @@ impl Move {
             task.log("moving disk with snapshots, snapshots will not be moved!");
         }
         let mut made = vec![];
-        if let Err(refusal) = self.copy(task, &found, &mut made).await {
-            take_back(task, &self.node, &made);
-            return Err(Refusal::failed(format!("storage migration failed: {refusal}")));
+        if let Err(error) = self.copy(task, &found, &mut made).await {
+            remove_created(task, &self.node, &made);
+            return Err(ApiError::failed(format!("storage migration failed: {error}")));
         }
         if self.delete {
             task.log(format!("removing source volume '{volume}' after successful copy"));
-            if let Err(refusal) = free(task, &self.node, volume).await {
-                task.log(refusal.to_string());
+            if let Err(error) = free(task, &self.node, volume).await {
+                task.log(error.to_string());
             }
         }
         Ok(())
@@ -152,9 +153,9 @@ impl Move {
     async fn copy(
         &self,
         task: &TaskHandle,
-        found: &Found,
+        found: &MovedDisk,
         made: &mut Vec<VolumeId>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let disk = DiskClone {
             task,
             node: &self.node,
@@ -179,13 +180,13 @@ impl Move {
             task.log(format!("adding source volume '{}' as '{key}' to config", found.volume));
         }
         if is_template {
-            base::convert(task, &self.node, self.vmid, Some(&self.disk)).await?;
+            template_disks::convert(task, &self.node, self.vmid, Some(&self.disk)).await?;
         }
         Ok(())
     }
 }
 
-/// Whether a snapshot has the volume as a disk.
+/// Whether a snapshot of the VM contains the volume as a disk.
 pub(super) fn is_in_snapshots(vm: &Vm, volume: &VolumeId) -> bool {
     vm.snapshots.values().any(|snapshot| {
         let disks = drive::drives(&snapshot.config);

@@ -1,23 +1,24 @@
-//! Giving a disk of one VM to another.
+//! `move_disk` with `target-vmid`: reassigning a disk to another VM.
 
 use talmox_lab_environment::Work;
 
-use super::inner::update_call;
+use super::config_call::update_call;
 use super::{move_disk, vmid};
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::storage::{self, Feature};
 use crate::task::TaskHandle;
-use crate::vm::disks::Worker;
+use crate::vm::disk_creation::Worker;
 use crate::vm::drive::{self, Drive};
-use crate::vm::update::Update;
-use crate::vm::volumes::volume_of;
+use crate::vm::update::ConfigUpdate;
+use crate::vm::volume_references::volume_of;
 use crate::vm::{boot, config};
 use crate::world::{Caller, Vm, VolumeId, World};
 
+/// Parsed request to reassign a disk to another VM.
 #[derive(Debug)]
-struct Reassign {
+struct ReassignRequest {
     caller: Caller,
     node: String,
     vmid: u32,
@@ -32,7 +33,7 @@ pub(super) fn reassign(call: &Call) -> Outcome {
     let text = |name: &str| call.params.text(name).map(str::to_owned);
     let disk = text("disk").unwrap_or_default();
     let target = call.params.number("target-vmid").and_then(|id| u32::try_from(id).ok());
-    let moving = Reassign {
+    let moving = ReassignRequest {
         caller: call.caller.clone(),
         node: call.node.clone(),
         vmid: vmid(call),
@@ -47,31 +48,32 @@ pub(super) fn reassign(call: &Call) -> Outcome {
         world.check_vm(&call.caller, moving.target, None, &["VM.Config.Disk"])?;
         if moving.vmid == moving.target {
             let text = "must be different than source VMID to reassign disk";
-            return Err(Refusal::parameter("target-vmid", text));
+            return Err(ApiError::parameter("target-vmid", text));
         }
-        let volume = volume_of(&moving.look(&world)?)?;
+        let volume = volume_of(&moving.check(&world)?)?;
         let path = format!("/storage/{}", volume.storage);
         world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
     }
-    let Reassign { vmid, disk, target, target_disk, .. } = &moving;
+    let ReassignRequest { vmid, disk, target, target_disk, .. } = &moving;
     let id = format!("{vmid}-{disk}>{target}-{target_disk}");
     let upid = call.site.start(&call.node, "qmmove", &id, &call.caller, |task| async move {
-        moving.run(&task).await.map_err(|refusal| refusal.to_string())
+        moving.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-impl Reassign {
-    /// The drive as the target is to have it, still with its old volume.
-    fn look(&self, world: &World) -> Result<Drive, Refusal> {
+impl ReassignRequest {
+    /// Checks the request and returns the drive with the options of the target VM and the old
+    /// volume id.
+    fn check(&self, world: &World) -> Result<Drive, ApiError> {
         let (vmid, target, disk) = (self.vmid, self.target, &self.disk);
-        let find = |id: u32, what: &str| -> Result<&Vm, Refusal> {
-            let missing = || Refusal::failed(format!("could not find {what} {id}"));
+        let find = |id: u32, what: &str| -> Result<&Vm, ApiError> {
+            let missing = || ApiError::failed(format!("could not find {what} {id}"));
             world.vms.get(&id).ok_or_else(missing)
         };
         let (from, to) = (find(vmid, "VM")?, find(target, "target VM")?);
         if from.node != to.node {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "Both VMs need to be on the same node ({} != {})",
                 from.node, to.node
             )));
@@ -80,17 +82,17 @@ impl Reassign {
         config::check_lock(from)?;
         config::check_lock(to)?;
         if from.is_template() || to.is_template() {
-            return Err(Refusal::failed("Can't move disks from or to template VMs"));
+            return Err(ApiError::failed("Can't move disks from or to template VMs"));
         }
         for (id, vm, digest) in [(vmid, from, &self.digest), (target, to, &self.target_digest)] {
             config::check_digest(vm, digest.as_deref())
-                .map_err(|refusal| Refusal::failed(format!("VM {id}: {refusal}")))?;
+                .map_err(|error| ApiError::failed(format!("VM {id}: {error}")))?;
         }
         let value = from.config.get(disk).ok_or_else(|| {
-            Refusal::failed(format!("Disk '{disk}' for VM '{vmid}' does not exist"))
+            ApiError::failed(format!("Disk '{disk}' for VM '{vmid}' does not exist"))
         })?;
         if to.config.contains_key(&self.target_disk) {
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "Target disk key '{}' is already in use for VM '{target}'",
                 self.target_disk
             )));
@@ -98,12 +100,12 @@ impl Reassign {
         self.check_drive(world, from, value)
     }
 
-    fn check_drive(&self, world: &World, from: &Vm, value: &str) -> Result<Drive, Refusal> {
+    fn check_drive(&self, world: &World, from: &Vm, value: &str) -> Result<Drive, ApiError> {
         let drive = Drive::parse(&self.disk, value)
-            .ok_or_else(|| Refusal::failed("failed to parse source disk - "))?;
+            .ok_or_else(|| ApiError::failed("failed to parse source disk - "))?;
         let file = drive.file();
         let volume = VolumeId::parse(file).filter(|_| !file.starts_with('/'));
-        let refused = if drive.is_cdrom() && !drive.is_cloudinit() {
+        let rejected = if drive.is_cdrom() && !drive.is_cloudinit() {
             "CD drive contents can't be moved to another VM".to_owned()
         } else if let Some(volume) = volume {
             let can_rename = storage::can(world, &volume, Feature::Rename, None)?;
@@ -117,25 +119,25 @@ impl Reassign {
             } else {
                 let value = if drive::is_unused(&self.target_disk) { file } else { value };
                 return Drive::parse(&self.target_disk, value).ok_or_else(|| {
-                    Refusal::failed("failed to parse source disk for target disk format - ")
+                    ApiError::failed("failed to parse source disk for target disk format - ")
                 });
             }
         } else {
             format!("Volume '{file}' not managed by PVE")
         };
-        Err(Refusal::failed(refused))
+        Err(ApiError::failed(rejected))
     }
 
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let _source = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
-        let target = site.locks.vm(self.target, CALL_PATIENCE).await?;
-        let mut drive = self.look(&site.world())?;
+        let _source = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
+        let target = site.locks.vm(self.target, CALL_LOCK_TIMEOUT).await?;
+        let mut drive = self.check(&site.world())?;
         task.log(format!(
             "reassign disk '{}' from VM '{}' as '{}' to VM '{}'",
             self.disk, self.vmid, self.target_disk, self.target
         ));
-        task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
+        task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
         let renamed = {
             let mut world = site.world();
             let volume = volume_of(&drive)?;
@@ -151,11 +153,11 @@ impl Reassign {
             vm.config.insert(self.target_disk.clone(), drive.print());
             return Ok(());
         }
-        // The change takes the target's lock itself.
+        // The config update acquires the lock of the target VM itself.
         drop(target);
         let options = [(self.target_disk.as_str(), drive.print())];
         let call = update_call(site, &self.caller, &self.node, self.target, &options)?;
-        let mut update = Update::new(&call, self.target)?;
+        let mut update = ConfigUpdate::new(&call, self.target)?;
         update.check(&call)?;
         update.apply(&Worker::Task(task.clone())).await
     }
@@ -167,6 +169,6 @@ impl Reassign {
             vm.config.insert("boot".to_owned(), boot::print(&order));
         }
         vm.config.remove(&self.disk);
-        config::tidy(&mut vm.config);
+        config::normalize(&mut vm.config);
     }
 }

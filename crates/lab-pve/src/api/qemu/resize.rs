@@ -1,31 +1,33 @@
-//! Growing a disk. All that can be refused is refused by the task.
+//! `PUT /nodes/{node}/qemu/{vmid}/resize`: growing a disk. All checks run in the task.
 
 use talmox_lab_environment::Work;
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::schema;
 use crate::storage;
 use crate::task::TaskHandle;
 use crate::vm::config;
 use crate::vm::drive::Drive;
-use crate::vm::volumes::{set_drive, volume_of};
+use crate::vm::volume_references::{set_drive, volume_of};
 use crate::world::{Caller, VolumeId, World};
 
+/// Parsed request to resize a disk.
 #[derive(Debug)]
-struct Resize {
+struct ResizeRequest {
     caller: Caller,
     node: String,
     vmid: u32,
     disk: String,
-    /// Bytes, or how many more.
+    /// New size in bytes, absolute or relative.
     size: Size,
     digest: Option<String>,
     skip_lock: bool,
 }
 
+/// Requested disk size in bytes, absolute or relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     To(u64),
@@ -45,32 +47,32 @@ pub(super) fn resize(call: &Call) -> Outcome {
     let params = &call.params;
     let skip_lock = params.flag("skiplock").unwrap_or_default();
     if skip_lock && !call.caller.is_root() {
-        return Err(Refusal::parameter("skiplock", "Only root may use this option."));
+        return Err(ApiError::parameter("skiplock", "Only root may use this option."));
     }
     let size = params.text("size").and_then(Size::parse);
-    let resize = Resize {
+    let resize = ResizeRequest {
         caller: call.caller.clone(),
         node: call.node.clone(),
         vmid: vmid(call),
         disk: params.text("disk").unwrap_or_default().to_owned(),
-        size: size.ok_or_else(|| Refusal::failed("internal error"))?,
+        size: size.ok_or_else(|| ApiError::failed("internal error"))?,
         digest: params.text("digest").map(str::to_owned),
         skip_lock,
     };
     let id = resize.vmid.to_string();
     let upid = call.site.start(&call.node, "resize", &id, &call.caller, |task| async move {
-        resize.run(&task).await.map_err(|refusal| refusal.to_string())
+        resize.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-impl Resize {
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+impl ResizeRequest {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
-        let looked = self.look(&site.world())?;
-        let Some((mut drive, volume, bytes)) = looked else { return Ok(()) };
-        task.wait(Work::Allocate).await.map_err(Refusal::failed)?;
+        let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
+        let change = self.find_change(&site.world())?;
+        let Some((mut drive, volume, bytes)) = change else { return Ok(()) };
+        task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
         let mut world = site.world();
         storage::resize(&mut world, &self.node, &volume, bytes)?;
         drive.set_size(bytes);
@@ -83,8 +85,8 @@ impl Resize {
         Ok(())
     }
 
-    /// The drive, its volume and its new size; nothing if it has that size already.
-    fn look(&self, world: &World) -> Result<Option<(Drive, VolumeId, u64)>, Refusal> {
+    /// Drive, volume and new size in bytes, or `None` if the disk already has that size.
+    fn find_change(&self, world: &World) -> Result<Option<(Drive, VolumeId, u64)>, ApiError> {
         let disk = &self.disk;
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_digest(vm, self.digest.as_deref())?;
@@ -92,26 +94,26 @@ impl Resize {
             config::check_lock(vm)?;
         }
         let value = vm.config.get(disk);
-        let missing = || Refusal::failed(format!("disk '{disk}' does not exist"));
+        let missing = || ApiError::failed(format!("disk '{disk}' does not exist"));
         let drive = Drive::parse(disk, value.ok_or_else(missing)?).ok_or_else(missing)?;
         let volume = volume_of(&drive)?;
         storage::name_of(world, &volume)?;
         if drive.is_cdrom() {
-            return Err(Refusal::failed("you can't resize a cdrom"));
+            return Err(ApiError::failed("you can't resize a cdrom"));
         }
         let path = format!("/storage/{}", volume.storage);
         world.check(&self.caller, &path, &["Datastore.AllocateSpace"])?;
         storage::activate(world, &self.node, &volume)?;
         let info = storage::size_info(world, &self.node, &volume)?;
         let size = info.map(|info| info.size).ok_or_else(|| {
-            Refusal::failed(format!("Could not determine current size of volume '{volume}'"))
+            ApiError::failed(format!("Could not determine current size of volume '{volume}'"))
         })?;
         let wanted = match self.size {
             Size::To(bytes) => bytes,
             Size::By(bytes) => size.saturating_add(bytes),
         };
         if wanted < size {
-            return Err(Refusal::failed("shrinking disks is not supported"));
+            return Err(ApiError::failed("shrinking disks is not supported"));
         }
         Ok((wanted > size).then_some((drive, volume, wanted)))
     }

@@ -1,16 +1,16 @@
-//! Snapshots of a VM.
+//! `/nodes/{node}/qemu/{vmid}/snapshot`: snapshots of a VM.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::vm::config;
-use crate::vm::snapshots::{SnapshotWork, check_saving_memory};
+use crate::vm::snapshots::{SnapshotOperation, check_saving_memory};
 use crate::world::Snapshot;
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// All snapshots, and the VM itself as the last of them.
+/// Answers `GET …/snapshot`: all snapshots, then the entry `current` for the VM itself.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let vm = world.vm(&call.node, vmid(call))?;
@@ -45,7 +45,7 @@ fn shown(name: &str, snapshot: &Snapshot) -> Json {
     Json::Object(item)
 }
 
-/// What can be done with one.
+/// Answers `GET …/snapshot/{snapname}`: index of the calls for a snapshot.
 pub(super) fn index() -> Outcome {
     Ok(Reply::Data(json!([{"cmd": "rollback"}, {"cmd": "config"}])))
 }
@@ -60,7 +60,7 @@ pub(super) fn create(call: &Call) -> Outcome {
         None
     };
     if let Some(reserved) = reserved {
-        return Err(Refusal::failed(format!(
+        return Err(ApiError::failed(format!(
             "unable to use snapshot name '{reserved}' (reserved name)"
         )));
     }
@@ -70,9 +70,9 @@ pub(super) fn create(call: &Call) -> Outcome {
     check_saving_memory(&call.world().vm(&node, vmid)?.config, memory)?;
     let id = vmid.to_string();
     let upid = call.site.start(&call.node, "qmsnapshot", &id, &call.caller, |task| async move {
-        let work = SnapshotWork { task: &task, node: &node, vmid, name: &name };
+        let work = SnapshotOperation { task: &task, node: &node, vmid, name: &name };
         let done = work.create(memory, description.as_deref()).await;
-        done.map_err(|refusal| refusal.to_string())
+        done.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
@@ -82,8 +82,8 @@ pub(super) fn delete(call: &Call) -> Outcome {
     let force = call.params.flag("force").unwrap_or_default();
     let id = vmid.to_string();
     let start = |task| async move {
-        let work = SnapshotWork { task: &task, node: &node, vmid, name: &name };
-        work.delete(force).await.map_err(|refusal| refusal.to_string())
+        let work = SnapshotOperation { task: &task, node: &node, vmid, name: &name };
+        work.delete(force).await.map_err(|error| error.to_string())
     };
     Ok(Reply::upid(call.site.start(&call.node, "qmdelsnapshot", &id, &call.caller, start)))
 }
@@ -97,10 +97,10 @@ pub(super) fn rollback(call: &Call) -> Outcome {
     }
     let id = vmid.to_string();
     let upid = call.site.start(&call.node, "qmrollback", &id, &call.caller, |task| async move {
-        let work = SnapshotWork { task: &task, node: &node, vmid, name: &name };
-        let has_memory = work.rollback().await.map_err(|refusal| refusal.to_string())?;
+        let work = SnapshotOperation { task: &task, node: &node, vmid, name: &name };
+        let has_memory = work.rollback().await.map_err(|error| error.to_string())?;
         if start || has_memory {
-            super::status::autostart(&task, &caller, &node, vmid);
+            super::power::autostart(&task, &caller, &node, vmid);
         }
         Ok(())
     });
@@ -119,18 +119,18 @@ pub(super) fn get_config(call: &Call) -> Outcome {
     Ok(Reply::Data(shown))
 }
 
-/// Only the description of a snapshot can be changed.
+/// Answers `PUT …/snapshot/{snapname}/config`, which can change only the description.
 pub(super) async fn put_config(call: &Call) -> Outcome {
     let Some(description) = call.params.text("description") else { return Ok(Reply::NULL) };
     let vmid = vmid(call);
-    let _guard = call.site.locks.vm(vmid, CALL_PATIENCE).await?;
+    let _guard = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await?;
     let mut world = call.world();
     let vm = world.vm_mut(&call.node, vmid)?;
     config::check_lock(vm)?;
     let name = name(call);
     let snapshot = vm.snapshots.get_mut(&name).ok_or_else(|| missing(&name))?;
     snapshot.config.insert("description".to_owned(), description.to_owned());
-    config::tidy(&mut snapshot.config);
+    config::normalize(&mut snapshot.config);
     Ok(Reply::NULL)
 }
 
@@ -138,6 +138,6 @@ fn name(call: &Call) -> String {
     call.params.text("snapname").unwrap_or_default().to_owned()
 }
 
-fn missing(name: &str) -> Refusal {
-    Refusal::failed(format!("snapshot '{name}' does not exist"))
+fn missing(name: &str) -> ApiError {
+    ApiError::failed(format!("snapshot '{name}' does not exist"))
 }

@@ -1,37 +1,38 @@
-//! Making a template of a VM, or of one of its disks.
+//! `POST /nodes/{node}/qemu/{vmid}/template`: converting a VM or one of its disks to a template.
 
 use super::vmid;
-use crate::Refusal;
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
-use crate::lock::CALL_PATIENCE;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::task::TaskHandle;
-use crate::vm::{base, config};
+use crate::vm::{config, template_disks};
 use crate::world::World;
 
+/// Parsed request to convert a VM or disk to a template.
 #[derive(Debug)]
-struct Template {
+struct TemplateRequest {
     node: String,
     vmid: u32,
-    /// The only disk that is to be converted.
+    /// Disk to convert; all disks if `None`.
     disk: Option<String>,
 }
 
 pub(super) fn template(call: &Call) -> Outcome {
     let disk = call.params.text("disk").map(str::to_owned);
-    let template = Template { node: call.node.clone(), vmid: vmid(call), disk };
+    let template = TemplateRequest { node: call.node.clone(), vmid: vmid(call), disk };
     template.check(&call.world())?;
     let id = template.vmid.to_string();
     let upid = call.site.start(&call.node, "qmtemplate", &id, &call.caller, |task| async move {
-        template.run(&task).await.map_err(|refusal| refusal.to_string())
+        template.run(&task).await.map_err(|error| error.to_string())
     });
     Ok(Reply::upid(upid))
 }
 
-impl Template {
-    fn check(&self, world: &World) -> Result<(), Refusal> {
+impl TemplateRequest {
+    fn check(&self, world: &World) -> Result<(), ApiError> {
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
-        let refused = if !vm.snapshots.is_empty() {
+        let rejected = if !vm.snapshots.is_empty() {
             "unable to create template, because VM contains snapshots"
         } else if vm.is_template() && self.disk.is_none() {
             "you can't convert a template to a template"
@@ -40,18 +41,18 @@ impl Template {
         } else {
             return Ok(());
         };
-        Err(Refusal::failed(refused))
+        Err(ApiError::failed(rejected))
     }
 
-    async fn run(&self, task: &TaskHandle) -> Result<(), Refusal> {
+    async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
-        let _guard = site.locks.vm(self.vmid, CALL_PATIENCE).await?;
+        let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
         self.check(&site.world())?;
         {
             let mut world = site.world();
             let vm = world.vm_mut(&self.node, self.vmid)?;
             vm.config.insert("template".to_owned(), "1".to_owned());
         }
-        base::convert(task, &self.node, self.vmid, self.disk.as_deref()).await
+        template_disks::convert(task, &self.node, self.vmid, self.disk.as_deref()).await
     }
 }

@@ -1,10 +1,11 @@
-//! Taking disks out of a VM: a change of its configuration under another name.
+//! `PUT /nodes/{node}/qemu/{vmid}/unlink`: detaching disks, which Proxmox implements as a config
+//! update.
 
-use super::inner::update_call;
+use super::config_call::update_call;
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
-use crate::vm::disks::Worker;
-use crate::vm::update::Update;
+use crate::vm::disk_creation::Worker;
+use crate::vm::update::ConfigUpdate;
 
 pub(super) async fn unlink(call: &Call) -> Outcome {
     let vmid = vmid(call);
@@ -13,7 +14,7 @@ pub(super) async fn unlink(call: &Call) -> Outcome {
     let options: Vec<(&str, String)> =
         options.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let call = update_call(&call.site, &call.caller, &call.node, vmid, &options)?;
-    let mut update = Update::new(&call, vmid)?;
+    let mut update = ConfigUpdate::new(&call, vmid)?;
     update.check(&call)?;
     update.apply(&Worker::Call(call.site.clone())).await?;
     Ok(Reply::NULL)

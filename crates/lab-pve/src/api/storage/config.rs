@@ -1,22 +1,22 @@
-//! `/storage`: the sections of the storage configuration.
+//! `/storage`: the sections of `storage.cfg`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::reply::{data, within};
+use super::super::reply::{data, prefix_error};
 use super::options::{
-    Rule, SECRET, content_list, is_number, parse_content, required, rule, usual_content,
+    OptionRule, SECRET, content_list, default_content, is_number, parse_content, required, rule,
 };
-use super::status::LOOK;
+use super::status::VIEW_PRIVILEGES;
 use crate::call::{Call, Outcome, Reply};
 use crate::world::{Storage, StorageKind, World};
-use crate::{Refusal, digest};
+use crate::{ApiError, digest};
 
-/// What a storage has that was added by a call, in bytes: nobody said how large the disk is.
-const USUAL_CAPACITY: u64 = 4 << 40;
+/// Capacity in bytes of a storage that was added through the API, which has no parameter for it.
+const DEFAULT_CAPACITY: u64 = 4 << 40;
 
-/// A section as the file has it.
+/// Options of a storage as `storage.cfg` contains them.
 fn section(storage: &Storage) -> BTreeMap<String, String> {
     let mut section = storage.options.clone();
     section.insert("content".into(), content_list(&storage.content));
@@ -57,7 +57,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let kind = call.params.text("type");
     let shown = world.storages.iter().filter(|(id, storage)| {
-        world.allowed_any(&call.caller, &format!("/storage/{id}"), &LOOK)
+        world.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES)
             && kind.is_none_or(|kind| kind == storage.kind.name())
     });
     data(shown.map(|(id, storage)| entry(&world, id, storage)).collect::<Vec<_>>())
@@ -73,7 +73,7 @@ pub(super) fn create(call: &Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
     let kind = call.params.text("type").unwrap_or_default();
     let Some(kind) = StorageKind::parse(kind) else {
-        return Err(Refusal::failed(format!("the lab has no storages of type '{kind}'")));
+        return Err(ApiError::failed(format!("the lab has no storages of type '{kind}'")));
     };
     let mut given = given(call);
     if matches!(kind, StorageKind::Nfs | StorageKind::Cifs) {
@@ -81,27 +81,27 @@ pub(super) fn create(call: &Call) -> Outcome {
     }
     for option in given.keys() {
         if rule(call.release, kind, option).is_none() {
-            return Err(Refusal::failed(format!("unexpected property '{option}'")));
+            return Err(ApiError::failed(format!("unexpected property '{option}'")));
         }
     }
     if let Some(option) = required(kind).iter().find(|option| !given.contains_key(**option)) {
-        return Err(Refusal::failed(format!("missing value for required option '{option}'")));
+        return Err(ApiError::failed(format!("missing value for required option '{option}'")));
     }
     if kind == StorageKind::Dir {
         let path = given.entry("path".into()).or_default();
         let usual = |c: char| c.is_ascii_alphanumeric() || "-/_.@".contains(c);
         if path.len() < 2 || !path.starts_with('/') || !path.chars().all(usual) {
-            return Err(Refusal::failed(format!("illegal path for directory storage: {path}")));
+            return Err(ApiError::failed(format!("illegal path for directory storage: {path}")));
         }
         *path = canonical(path);
     }
     let mut storage = Storage {
         kind,
-        content: usual_content(kind),
+        content: default_content(kind),
         shared: matches!(kind, StorageKind::Nfs | StorageKind::Cifs),
         disabled: false,
         nodes: BTreeSet::new(),
-        capacity: USUAL_CAPACITY,
+        capacity: DEFAULT_CAPACITY,
         full: false,
         options: BTreeMap::new(),
         volumes: BTreeMap::new(),
@@ -109,14 +109,14 @@ pub(super) fn create(call: &Call) -> Outcome {
     set(&mut storage, given, &call.node)?;
     let mut world = call.world();
     if world.storages.contains_key(id) {
-        let refusal = Refusal::failed(format!("storage ID '{id}' already defined"));
-        return within("create storage failed", Err(refusal));
+        let error = ApiError::failed(format!("storage ID '{id}' already defined"));
+        return prefix_error("create storage failed", Err(error));
     }
     world.storages.insert(id.to_owned(), storage);
     data(json!({ "storage": id, "type": kind.name() }))
 }
 
-/// Everything that was sent for the section itself.
+/// Parameters of the call that belong into the section.
 fn given(call: &Call) -> BTreeMap<String, String> {
     let names = ["storage", "type", "delete", "digest"];
     let sent = call.params.iter().filter(|(name, _)| !names.contains(name));
@@ -126,13 +126,13 @@ fn given(call: &Call) -> BTreeMap<String, String> {
     given
 }
 
-/// Without doubled slashes, and without one at the end.
+/// Path without repeated or trailing slashes.
 fn canonical(path: &str) -> String {
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     format!("/{}", parts.join("/"))
 }
 
-fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Result<(), Refusal> {
+fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Result<(), ApiError> {
     for (option, value) in given {
         let items = || value.split([',', ';', ' ']).filter(|item| !item.is_empty());
         match option.as_str() {
@@ -151,8 +151,8 @@ fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Re
     Ok(())
 }
 
-/// Whether all hosts see the same. What was on each of them is then seen by all; the other way round
-/// it is on this host.
+/// Changes the `shared` flag. When a storage becomes shared, all hosts see the volumes of each of
+/// them; when it stops being shared, its volumes belong to `node`.
 fn share(storage: &mut Storage, shared: bool, node: &str) {
     if storage.shared == shared {
         return;
@@ -165,41 +165,41 @@ fn share(storage: &mut Storage, shared: bool, node: &str) {
 
 pub(super) fn update(call: &Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
-    let kind = within("update storage failed", change(call, id))?;
+    let kind = prefix_error("update storage failed", change(call, id))?;
     data(json!({ "storage": id, "type": kind.name() }))
 }
 
-fn change(call: &Call, id: &str) -> Result<StorageKind, Refusal> {
+fn change(call: &Call, id: &str) -> Result<StorageKind, ApiError> {
     let mut world = call.world();
     digest::check_unchanged(&current_digest(&world), call.params.text("digest"))?;
     let kind = world.storage(id)?.kind;
     let given = given(call);
     for option in given.keys() {
         let text = match rule(call.release, kind, option) {
-            Some(Rule::Optional) => continue,
+            Some(OptionRule::Optional) => continue,
             Some(_) => format!("can't change value of fixed parameter '{option}'"),
             None => format!("unexpected property '{option}'"),
         };
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     let gone = call.params.list("delete");
     for option in &gone {
         let text = match rule(call.release, kind, option) {
             None => format!("no such option '{option}'"),
-            Some(Rule::Fixed) => format!("unable to delete required option '{option}'"),
-            Some(Rule::FixedIfGiven) => format!("unable to delete fixed option '{option}'"),
-            Some(Rule::Optional) if given.contains_key(*option) => {
+            Some(OptionRule::Fixed) => format!("unable to delete required option '{option}'"),
+            Some(OptionRule::FixedIfGiven) => format!("unable to delete fixed option '{option}'"),
+            Some(OptionRule::Optional) if given.contains_key(*option) => {
                 format!("cannot set and delete property '{option}' at the same time!")
             }
-            Some(Rule::Optional) => continue,
+            Some(OptionRule::Optional) => continue,
         };
-        return Err(Refusal::failed(text));
+        return Err(ApiError::failed(text));
     }
     let Some(storage) = world.storages.get_mut(id) else { return Ok(kind) };
     let mut changed = storage.clone();
     for option in gone {
         match option {
-            "content" => changed.content = usual_content(kind),
+            "content" => changed.content = default_content(kind),
             "nodes" => changed.nodes.clear(),
             "shared" => share(&mut changed, false, &call.node),
             "disable" => changed.disabled = false,
@@ -213,12 +213,12 @@ fn change(call: &Call, id: &str) -> Result<StorageKind, Refusal> {
     Ok(kind)
 }
 
-/// The section goes, and with it all rights on it. What is on the disks is not touched, but nobody
-/// can see it any more.
+/// Answers `DELETE /storage/{storage}`: removes the section and the access control list entries of
+/// the storage. Its volumes stay on disk, but are no longer accessible.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
     let mut world = call.world();
-    within("delete storage failed", world.storage(id).map(drop))?;
+    prefix_error("delete storage failed", world.storage(id).map(drop))?;
     world.storages.remove(id);
     let path = format!("/storage/{id}");
     world.access.acl.retain(|entry| entry.path != path);

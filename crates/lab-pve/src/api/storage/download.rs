@@ -1,4 +1,4 @@
-//! Downloads: a host gets a file itself.
+//! `POST …/storage/{storage}/download-url` and `GET …/query-url-metadata`: downloads by a host.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,23 +10,23 @@ use serde_json::{Map, json};
 use talmox_lab_environment::fetch::{Method, Response};
 
 use super::super::reply::data;
-use super::dots;
-use super::incoming::{Checked, Target, compare, differs};
-use crate::Refusal;
+use super::new_file::{CheckedFile, FileTarget, compare, mismatch_text};
+use super::wget_progress;
+use crate::ApiError;
 use crate::blob::BlobId;
 use crate::call::{Call, Outcome, Reply};
-use crate::image::Image;
+use crate::image::DiskImage;
 use crate::site::Site;
 use crate::task::TaskHandle;
 use crate::world::{ContentType, TaskState};
 
-/// What is to be got, and how.
+/// Parsed request to download a file.
 #[derive(Clone, Debug)]
-struct Order {
+struct DownloadRequest {
     url: String,
     verify: bool,
     compression: Option<String>,
-    target: Target,
+    target: FileTarget,
 }
 
 pub(super) fn answer(call: &Call) -> Outcome {
@@ -36,18 +36,18 @@ pub(super) fn answer(call: &Call) -> Outcome {
         let storage = world.storage_on(id, &call.node)?;
         if !storage.kind.has_files() {
             let kind = storage.kind.name();
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't upload to storage type '{kind}', not a file based storage!"
             )));
         }
         let content = call.params.text("content").unwrap_or_default();
         if !ContentType::parse(content).is_some_and(|content| storage.content.contains(&content)) {
             let text = format!("storage '{id}' is not configured for content-type '{content}'");
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
-        Target::of(call, storage)?
+        FileTarget::of(call, storage)?
     };
-    let order = Order {
+    let order = DownloadRequest {
         url: call.params.text("url").unwrap_or_default().to_owned(),
         verify: call.params.flag("verify-certificates").unwrap_or(true),
         compression: call.params.text("compression").filter(|it| !it.is_empty()).map(str::to_owned),
@@ -59,8 +59,8 @@ pub(super) fn answer(call: &Call) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-async fn download(task: TaskHandle, order: Order) -> Result<(), String> {
-    let Order { url, target, compression, .. } = &order;
+async fn download(task: TaskHandle, order: DownloadRequest) -> Result<(), String> {
+    let DownloadRequest { url, target, compression, .. } = &order;
     let path = &target.path;
     if let Some(compression) = compression {
         if target.content != ContentType::Iso {
@@ -71,7 +71,7 @@ async fn download(task: TaskHandle, order: Order) -> Result<(), String> {
         }
     }
     task.log(format!("downloading {url} to {path}"));
-    if is_there_already(&task, target).await? {
+    if is_already_stored(&task, target).await? {
         return Ok(());
     }
     let blob = task.site.blobs.reserve();
@@ -82,8 +82,9 @@ async fn download(task: TaskHandle, order: Order) -> Result<(), String> {
     result
 }
 
-/// A file of that name is either the wanted one, or in the way.
-async fn is_there_already(task: &TaskHandle, target: &Target) -> Result<bool, String> {
+/// Whether the requested file already exists with the expected checksum. A different file of the
+/// same name is an error.
+async fn is_already_stored(task: &TaskHandle, target: &FileTarget) -> Result<bool, String> {
     let existing = target.existing(&task.site.world()).cloned();
     let Some(existing) = existing else { return Ok(false) };
     let Some((algorithm, expected)) = target.checksum.clone() else {
@@ -95,7 +96,7 @@ async fn is_there_already(task: &TaskHandle, target: &Target) -> Result<bool, St
         None => algorithm.of_zeros(existing.used),
     });
     let got = sum.await.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
-    if let Some(text) = differs(&got, &expected) {
+    if let Some(text) = mismatch_text(&got, &expected) {
         task.log("calculating checksum of existing file...");
         return Err(format!("{text}, aborting"));
     }
@@ -105,7 +106,7 @@ async fn is_there_already(task: &TaskHandle, target: &Target) -> Result<bool, St
     Ok(true)
 }
 
-async fn get(task: &TaskHandle, order: &Order, blob: &BlobId) -> Result<(), String> {
+async fn get(task: &TaskHandle, order: &DownloadRequest, blob: &BlobId) -> Result<(), String> {
     let site = Arc::clone(&task.site);
     let pid = site.world().tasks.get(&task.upid).map_or(0, |task| task.pid);
     let temporary = format!("{}.tmp_dwnl.{pid}", order.target.path);
@@ -116,8 +117,8 @@ async fn get(task: &TaskHandle, order: &Order, blob: &BlobId) -> Result<(), Stri
         tokio::task::spawn_blocking(move || fetch(&task, &order, &path, &temporary))
     };
     let length = fetching.await.map_err(|error| error.to_string())??;
-    dots::come(task, length).await?;
-    let Order { url, target, .. } = order;
+    wget_progress::simulate_transfer(task, length).await?;
+    let DownloadRequest { url, target, .. } = order;
     let checking = {
         let (task, order, path) = (task.clone(), order.clone(), path.clone());
         tokio::task::spawn_blocking(move || check(&task, &order, &path, &temporary))
@@ -126,13 +127,18 @@ async fn get(task: &TaskHandle, order: &Order, blob: &BlobId) -> Result<(), Stri
     if !target.has_room(&site.world(), length) {
         return Err("unable to rename temporary file: No space left on device".to_owned());
     }
-    target.put(&site, &Checked { blob: blob.clone(), length, image });
+    target.put(&site, &CheckedFile { blob: blob.clone(), length, image });
     task.log(format!("download of '{url}' to '{}' finished", target.path));
     Ok(())
 }
 
-/// Gets the bytes, and tells how many there are.
-fn fetch(task: &TaskHandle, order: &Order, path: &Path, temporary: &str) -> Result<u64, String> {
+/// Downloads the file to `path`, and returns its length in bytes.
+fn fetch(
+    task: &TaskHandle,
+    order: &DownloadRequest,
+    path: &Path,
+    temporary: &str,
+) -> Result<u64, String> {
     let failed = |text: &str| format!("download failed: {text}");
     let site = &task.site;
     let mut response = site
@@ -147,7 +153,7 @@ fn fetch(task: &TaskHandle, order: &Order, path: &Path, temporary: &str) -> Resu
     }
     if let Some(length) = response.body.length() {
         let kind = response.header("content-type").unwrap_or("application/octet-stream");
-        task.log(dots::length(length, kind));
+        task.log(wget_progress::length(length, kind));
     }
     task.log(format!("Saving to: '{temporary}'"));
     let mut file = File::create(path).map_err(|error| error.to_string())?;
@@ -178,13 +184,13 @@ fn is_interrupted(site: &Site, upid: &str) -> bool {
     matches!(state, Some(TaskState::Running { interrupted: true }))
 }
 
-/// Compares, unpacks and looks into what came.
+/// Verifies the checksum, decompresses the file, and checks the image.
 fn check(
     task: &TaskHandle,
-    order: &Order,
+    order: &DownloadRequest,
     path: &Path,
     temporary: &str,
-) -> Result<(u64, Image), String> {
+) -> Result<(u64, DiskImage), String> {
     let text = |error: io::Error| error.to_string();
     let target = &order.target;
     if let Some(sum) = &target.checksum {
@@ -206,7 +212,8 @@ fn check(
     Ok((length, image))
 }
 
-/// Unpacks a file in its place. Of the tools for it these hosts have only `zcat`.
+/// Decompresses a file in place. Simulated hosts have only `zcat`; the other tools fail as on a
+/// host without them.
 fn decompress(compression: &str, path: &Path, temporary: &str) -> Result<(), String> {
     let command = match compression {
         "gz" => format!("zcat {temporary}"),
@@ -230,7 +237,7 @@ fn decompress(compression: &str, path: &Path, temporary: &str) -> Result<(), Str
     unpack().map_err(|_| format!("command '{command}' failed: exit code 1"))
 }
 
-/// What a server tells of a file without sending it.
+/// Answers `GET …/query-url-metadata`: name, size and MIME type of a URL, from a HEAD request.
 pub(super) async fn metadata(call: Call) -> Outcome {
     let url = call.params.text("url").unwrap_or_default().to_owned();
     let verify = call.params.flag("verify-certificates").unwrap_or(true);
@@ -240,27 +247,27 @@ pub(super) async fn metadata(call: Call) -> Outcome {
             site.environment.outside.fetch(Method::Head, &url, verify)
         })
     };
-    let answer = asking.await.map_err(|error| Refusal::failed(error.to_string()))?;
-    let invalid = |status: &str| Refusal::failed(format!("invalid server response: '{status}'"));
+    let answer = asking.await.map_err(|error| ApiError::failed(error.to_string()))?;
+    let invalid = |status: &str| ApiError::failed(format!("invalid server response: '{status}'"));
     let response = answer.map_err(|error| invalid(&error.as_status_line()))?;
     if response.status != 200 {
         return Err(invalid(&format!("{} {}", response.status, response.reason)));
     }
-    let mut told = Map::new();
+    let mut metadata_json = Map::new();
     if let Some(name) = file_name(response.header("content-disposition"), &url) {
-        told.insert("filename".into(), json!(name));
+        metadata_json.insert("filename".into(), json!(name));
     }
     if let Some(kind) = response.header("content-type").and_then(|it| it.split(';').next()) {
-        told.insert("mimetype".into(), json!(kind));
+        metadata_json.insert("mimetype".into(), json!(kind));
     }
     let size = response.header("content-length").and_then(|it| it.parse::<u64>().ok());
     if let Some(size) = size.filter(|size| *size > 0) {
-        told.insert("size".into(), json!(size));
+        metadata_json.insert("size".into(), json!(size));
     }
-    data(told)
+    data(metadata_json)
 }
 
-/// The name that the server gives the file, else the last part of the address.
+/// File name from the `Content-Disposition` header, otherwise the last path segment of the URL.
 fn file_name(disposition: Option<&str>, url: &str) -> Option<String> {
     let named = disposition.and_then(|text| {
         let (_, rest) = text.split_once("filename=")?;
@@ -281,7 +288,7 @@ mod tests {
     use super::file_name;
 
     #[test]
-    fn names_of_what_is_offered() {
+    fn file_name_from_header_or_url() {
         let name = |disposition, url| file_name(disposition, url);
         let url = "https://factory.example/image/x/nocloud-amd64.raw?a=/b";
         assert_eq!(name(None, url).as_deref(), Some("nocloud-amd64.raw"));

@@ -1,14 +1,14 @@
-//! Storages: their configuration, what each host sees of them, what is on them, and what is brought.
+//! `/storage` and `/nodes/{node}/storage`: storage configs, status, volumes, uploads and downloads.
 
 mod config;
-mod content;
-mod dots;
 mod download;
-mod incoming;
-mod list;
+mod new_file;
 mod options;
 mod status;
 mod upload;
+mod volume;
+mod volume_list;
+mod wget_progress;
 
 #[cfg(test)]
 mod tests;
@@ -17,8 +17,8 @@ use super::not_implemented;
 use crate::call::{Call, Outcome, Upload};
 use crate::schema::{Endpoint, Method};
 
-/// Answers what is below `/storage`, `/nodes/{node}/storage` and `query-url-metadata`. Only uploads
-/// come with a file.
+/// Answers calls below `/storage` and `/nodes/{node}/storage`, and `query-url-metadata`. Only
+/// uploads receive a file.
 pub(crate) async fn answer(endpoint: &Endpoint, call: Call, file: Option<Upload>) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {
@@ -32,11 +32,11 @@ pub(crate) async fn answer(endpoint: &Endpoint, call: Call, file: Option<Upload>
         (method, path) => match (method, path.strip_prefix("/nodes/{node}/storage/{storage}")) {
             (Get, Some("")) => status::index(&call),
             (Get, Some("/status")) => status::read(&call),
-            (Get, Some("/content")) => list::answer(&call),
-            (Post, Some("/content")) => content::allocate(call).await,
-            (Get, Some("/content/{volume}")) => content::read(&call),
-            (Put, Some("/content/{volume}")) => content::update(&call),
-            (Delete, Some("/content/{volume}")) => content::delete(call).await,
+            (Get, Some("/content")) => volume_list::answer(&call),
+            (Post, Some("/content")) => volume::allocate(call).await,
+            (Get, Some("/content/{volume}")) => volume::read(&call),
+            (Put, Some("/content/{volume}")) => volume::update(&call),
+            (Delete, Some("/content/{volume}")) => volume::delete(call).await,
             (Post, Some("/upload")) => upload::answer(&call, file),
             (Post, Some("/download-url")) => download::answer(&call),
             _ => not_implemented(endpoint),

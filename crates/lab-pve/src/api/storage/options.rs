@@ -1,15 +1,16 @@
-//! Which options the section of each kind of storage can have.
+//! Options of a `storage.cfg` section for each storage type.
 
 use std::collections::BTreeSet;
 
 use crate::world::{ContentType, StorageKind};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
+/// When an option of a storage may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// Must be there from the start, and stays.
+pub(super) enum OptionRule {
+    /// Required at creation and unchangeable afterwards.
     Fixed,
-    /// May be given at the start, and stays.
+    /// Optional at creation and unchangeable afterwards.
     FixedIfGiven,
     Optional,
 }
@@ -26,8 +27,8 @@ const FOR_FILES: [&str; 8] = [
     "prune-backups",
 ];
 
-/// How a storage of this kind takes an option; `None` if it knows no such option.
-pub(super) fn rule(release: Release, kind: StorageKind, option: &str) -> Option<Rule> {
+/// Rule for an option of a storage type, or `None` if the type does not have the option.
+pub(super) fn rule(release: Release, kind: StorageKind, option: &str) -> Option<OptionRule> {
     let optional: &[&str] = match kind {
         StorageKind::Dir => &["shared", "is_mountpoint"],
         StorageKind::Nfs => &["options"],
@@ -39,22 +40,22 @@ pub(super) fn rule(release: Release, kind: StorageKind, option: &str) -> Option<
         StorageKind::ZfsPool => &["blocksize", "sparse", "mountpoint"],
     };
     if required(kind).contains(&option) {
-        return Some(Rule::Fixed);
+        return Some(OptionRule::Fixed);
     }
     let chains = option == "snapshot-as-volume-chain" && release >= Release::V9;
     let for_files = kind.has_files() && FOR_FILES.contains(&option);
     if chains && kind.has_files() || option == "base" && kind == StorageKind::Lvm {
-        return Some(Rule::FixedIfGiven);
+        return Some(OptionRule::FixedIfGiven);
     }
     let known = FOR_ALL.contains(&option)
         || for_files
         || optional.contains(&option)
         || kind.has_files() && option == "maxfiles" && release < Release::V9
         || chains && kind == StorageKind::Lvm;
-    known.then_some(Rule::Optional)
+    known.then_some(OptionRule::Optional)
 }
 
-/// What must be given for a new storage, in the order in which it is missed.
+/// Options required at creation, in the order in which Proxmox reports them as missing.
 pub(super) fn required(kind: StorageKind) -> &'static [&'static str] {
     match kind {
         StorageKind::Dir => &["path"],
@@ -66,10 +67,10 @@ pub(super) fn required(kind: StorageKind) -> &'static [&'static str] {
     }
 }
 
-/// Options that are kept apart, and shown to nobody.
+/// Options that Proxmox stores outside `storage.cfg` and never returns.
 pub(super) const SECRET: [&str; 1] = ["password"];
 
-/// Options that are numbers in answers.
+/// Whether an option is a number in answers.
 pub(super) fn is_number(option: &str) -> bool {
     let numbers = [
         "create-base-path",
@@ -88,8 +89,8 @@ pub(super) fn is_number(option: &str) -> bool {
     numbers.contains(&option)
 }
 
-/// What a storage is for if nobody says.
-pub(super) fn usual_content(kind: StorageKind) -> BTreeSet<ContentType> {
+/// Default content types of a storage type.
+pub(super) fn default_content(kind: StorageKind) -> BTreeSet<ContentType> {
     use ContentType::{Images, Rootdir};
     match kind {
         StorageKind::Dir | StorageKind::LvmThin | StorageKind::ZfsPool => [Images, Rootdir].into(),
@@ -97,11 +98,11 @@ pub(super) fn usual_content(kind: StorageKind) -> BTreeSet<ContentType> {
     }
 }
 
-/// Reads a list of content types. Those that the kind cannot hold are left out.
+/// Parses a list of content types, without those that the storage type does not support.
 pub(super) fn parse_content(
     kind: StorageKind,
     names: &[&str],
-) -> Result<BTreeSet<ContentType>, Refusal> {
+) -> Result<BTreeSet<ContentType>, ApiError> {
     let can_hold = |content: &ContentType| {
         kind.has_files() || matches!(content, ContentType::Images | ContentType::Rootdir)
     };
@@ -109,10 +110,10 @@ pub(super) fn parse_content(
         names.iter().filter_map(|name| ContentType::parse(name)).filter(can_hold).collect();
     let none = names.contains(&"none") && kind == StorageKind::Dir;
     if none && !content.is_empty() {
-        return Err(Refusal::failed("unable to combine 'none' with other content types"));
+        return Err(ApiError::failed("unable to combine 'none' with other content types"));
     }
     if content.is_empty() && kind != StorageKind::Dir {
-        return Err(Refusal::failed("storage does not support content type 'none'"));
+        return Err(ApiError::failed("storage does not support content type 'none'"));
     }
     Ok(content)
 }
@@ -130,22 +131,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_each_kind() {
+    fn option_rules_depend_on_storage_type() {
         let of = |kind, option| rule(Release::V9, kind, option);
-        assert_eq!(of(StorageKind::Dir, "path"), Some(Rule::Fixed));
+        assert_eq!(of(StorageKind::Dir, "path"), Some(OptionRule::Fixed));
         assert_eq!(of(StorageKind::Dir, "vgname"), None);
         assert_eq!(of(StorageKind::LvmThin, "shared"), None);
-        assert_eq!(of(StorageKind::ZfsPool, "sparse"), Some(Rule::Optional));
+        assert_eq!(of(StorageKind::ZfsPool, "sparse"), Some(OptionRule::Optional));
         assert_eq!(of(StorageKind::Dir, "maxfiles"), None);
-        assert_eq!(rule(Release::V8, StorageKind::Dir, "maxfiles"), Some(Rule::Optional));
+        assert_eq!(rule(Release::V8, StorageKind::Dir, "maxfiles"), Some(OptionRule::Optional));
         let chains = "snapshot-as-volume-chain";
-        assert_eq!(of(StorageKind::Nfs, chains), Some(Rule::FixedIfGiven));
-        assert_eq!(of(StorageKind::Lvm, chains), Some(Rule::Optional));
+        assert_eq!(of(StorageKind::Nfs, chains), Some(OptionRule::FixedIfGiven));
+        assert_eq!(of(StorageKind::Lvm, chains), Some(OptionRule::Optional));
         assert_eq!(rule(Release::V8, StorageKind::Lvm, chains), None);
     }
 
     #[test]
-    fn content_that_a_kind_can_hold() {
+    fn content_types_are_limited_by_storage_type() {
         let thin = parse_content(StorageKind::LvmThin, &["images", "iso"]).unwrap();
         assert_eq!(content_list(&thin), "images");
         let text = |kind, names: &[&str]| parse_content(kind, names).unwrap_err().message;

@@ -1,4 +1,4 @@
-//! Storages as one host sees them.
+//! `/nodes/{node}/storage`: status of storages on one host.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,10 +8,10 @@ use super::options::content_list;
 use crate::call::{Call, Outcome};
 use crate::storage::{default_format, formats};
 use crate::world::{ContentType, Storage};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// What a caller needs one of to see a storage.
-pub(super) const LOOK: [&str; 2] = ["Datastore.Audit", "Datastore.AllocateSpace"];
+/// Privileges of which one is required to see a storage.
+pub(super) const VIEW_PRIVILEGES: [&str; 2] = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 fn is_enabled(storage: &Storage, node: &str) -> bool {
     !storage.disabled && storage.is_on(node)
@@ -40,7 +40,7 @@ fn entry(storage: &Storage, node: &str, with_formats: bool) -> Map<String, Json>
     entry
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share of the whole needs no more digits")]
+#[expect(clippy::cast_precision_loss, reason = "a fraction needs no more digits")]
 fn used_fraction(total: u64, used: u64) -> f64 {
     used as f64 / total as f64
 }
@@ -58,7 +58,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     if let Some(id) = one
         && !world.storages.get(id).is_some_and(by_content)
     {
-        return Err(Refusal::parameter("storage", "No such storage."));
+        return Err(ApiError::parameter("storage", "No such storage."));
     }
     let target =
         call.params.text("target").filter(|target| ![&call.node, "localhost"].contains(target));
@@ -68,7 +68,7 @@ pub(super) fn list(call: &Call) -> Outcome {
         let hidden = !by_content(storage)
             || one.is_some_and(|one| one != id)
             || only_enabled && storage.disabled
-            || !world.allowed_any(&call.caller, &format!("/storage/{id}"), &LOOK);
+            || !world.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES);
         let unreachable = target.is_some_and(|target| {
             !storage.shared || !storage.is_on(&call.node) || !storage.is_on(target)
         });
@@ -90,7 +90,7 @@ pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let id = call.params.text("storage").unwrap_or_default();
     let storage = world.storages.get(id);
-    let storage = storage.ok_or_else(|| Refusal::parameter("storage", "No such storage."))?;
+    let storage = storage.ok_or_else(|| ApiError::parameter("storage", "No such storage."))?;
     data(entry(storage, &call.node, false))
 }
 

@@ -1,9 +1,9 @@
-//! Uploads: the file is here already, a task looks into it and puts it where it is to go.
+//! `POST …/storage/{storage}/upload`: the task that checks a received file and stores it.
 
 use talmox_lab_environment::Work;
 
-use super::incoming::{Checked, Target, compare};
-use crate::Refusal;
+use super::new_file::{CheckedFile, FileTarget, compare};
+use crate::ApiError;
 use crate::call::{Call, Outcome, Reply, Upload};
 use crate::task::TaskHandle;
 
@@ -14,22 +14,23 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
         let storage = world.storage_on(id, &call.node)?;
         if !storage.kind.has_files() {
             let kind = storage.kind.name();
-            return Err(Refusal::failed(format!("can't upload to storage type '{kind}'")));
+            return Err(ApiError::failed(format!("can't upload to storage type '{kind}'")));
         }
         if file.is_none() {
-            return Err(Refusal::failed("missing temporary file name"));
+            return Err(ApiError::failed("missing temporary file name"));
         }
-        let target = Target::of(call, storage)?;
+        let target = FileTarget::of(call, storage)?;
         if !storage.content.contains(&target.content) {
             let content = target.content.name();
             let text = format!("storage '{id}' does not support '{content}' content");
-            return Err(Refusal::failed(text));
+            return Err(ApiError::failed(text));
         }
-        // The file goes on by ssh if it arrived at another host; this one may be down.
+        // Proxmox copies the file by ssh if another host received it, which fails for an offline
+        // host.
         if let Some(host) = world.hosts.get(&call.node).filter(|host| !host.online) {
             let command =
                 format!("/usr/bin/ssh {} -- /usr/sbin/pvesm status --storage {id}", host.ip);
-            return Err(Refusal::failed(format!(
+            return Err(ApiError::failed(format!(
                 "can't activate storage '{id}' on node '{}': command '{command}' failed: exit code 255",
                 call.node
             )));
@@ -41,7 +42,7 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
     let upid = call.site.start(&contacted, "imgcopy", "", &call.caller, |task| async move {
         let result = store(&task, &target, &file).await;
         if result.is_err() {
-            // What was refused is nobody's any more.
+            // A rejected file is referenced by no volume.
             std::fs::remove_file(task.site.blobs.path(&file.blob)).ok();
         }
         result
@@ -49,18 +50,18 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-async fn store(task: &TaskHandle, target: &Target, upload: &Upload) -> Result<(), String> {
+async fn store(task: &TaskHandle, target: &FileTarget, upload: &Upload) -> Result<(), String> {
     let Upload { blob, length, temporary, contacted } = upload;
     task.log(format!("starting file import from: {temporary}"));
     let path = task.site.blobs.path(blob);
-    let looked = {
+    let checked = {
         let (target, temporary) = (target.clone(), temporary.clone());
         tokio::task::spawn_blocking(move || {
             let sum = target.checksum.as_ref().map_or(Ok(Ok(())), |sum| compare(sum, &path))?;
             std::io::Result::Ok((sum, target.check(&path, &temporary)?))
         })
     };
-    let (sum, image) = match looked.await {
+    let (sum, image) = match checked.await {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => return Err(format!("unable to open '{temporary}': {error}")),
         Err(error) => return Err(error.to_string()),
@@ -73,7 +74,7 @@ async fn store(task: &TaskHandle, target: &Target, upload: &Upload) -> Result<()
     }
     sum?;
     let image = image?;
-    let Target { node, path, .. } = target;
+    let FileTarget { node, path, .. } = target;
     task.log(format!("target node: {node}"));
     task.log(format!("target file: {path}"));
     task.log(format!("file size is: {length}"));
@@ -87,7 +88,7 @@ async fn store(task: &TaskHandle, target: &Target, upload: &Upload) -> Result<()
         let text = format!("cp: error writing '{path}': No space left on device");
         return Err(format!("import failed: {text}"));
     }
-    target.put(&task.site, &Checked { blob: blob.clone(), length: *length, image });
+    target.put(&task.site, &CheckedFile { blob: blob.clone(), length: *length, image });
     task.log("finished file import successfully");
     Ok(())
 }

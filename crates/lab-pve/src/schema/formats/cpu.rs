@@ -1,11 +1,11 @@
-//! CPU models and the option `cpu`.
+//! CPU models and the format of the option `cpu`.
 
-use super::super::code::PHYSICAL_BITS;
 use super::super::format::{Fields, Format};
-use super::super::property::{code, flag, integer, one_of, p, pattern, text};
+use super::super::property::{flag, formatted, integer, one_of, p, pattern, text};
+use super::super::value_format::PHYSICAL_BITS;
 use crate::Release;
 
-/// A CPU model that comes with the release.
+/// Built-in CPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuModel {
     pub(crate) name: &'static str,
@@ -32,10 +32,10 @@ const ARM_SINCE_9: &str = "a64fx cortex-a35 cortex-a53 cortex-a55 cortex-a57 cor
     cortex-a76 neoverse-n1 neoverse-n2 neoverse-v1";
 const OTHER: &str = "host kvm32 kvm64 max qemu32 qemu64";
 
-/// Models that are QEMU's `qemu64` with some flags.
+/// Models that Proxmox builds from QEMU's `qemu64` and flags.
 const LEVELS: [&str; 4] = ["x86-64-v2", "x86-64-v2-AES", "x86-64-v3", "x86-64-v4"];
 
-/// QEMU's models of a release, in the order in which messages list them.
+/// QEMU's CPU models of a release, in the order of error messages.
 pub(crate) fn cpu_models(release: Release) -> Vec<CpuModel> {
     let mut models: Vec<CpuModel> = unsorted(release).collect();
     models.sort_by_key(|model| model.name.to_ascii_lowercase());
@@ -57,12 +57,12 @@ fn unsorted(release: Release) -> impl Iterator<Item = CpuModel> {
     })
 }
 
-/// Whether a VM can have the type without anybody having defined it.
+/// Whether a CPU model is built in.
 fn is_cpu_model(release: Release, name: &str) -> bool {
     LEVELS.contains(&name) || unsorted(release).any(|model| model.name == name)
 }
 
-/// Flags that may be set per VM, in the order in which a refusal lists them.
+/// CPU flags that a VM can set, in the order of error messages.
 fn flags(release: Release) -> &'static [&'static str] {
     match release {
         Release::V8 => &[
@@ -111,16 +111,17 @@ pub(super) fn cpu(release: Release) -> Format {
             p("hidden", flag()),
             p("hv-vendor-id", pattern("(?:[a-zA-Z0-9]{1,12})")),
             p("level", integer().min(0).max(4_294_967_295).since(Release::V9)),
-            p("phys-bits", code(PHYSICAL_BITS)),
+            p("phys-bits", formatted(PHYSICAL_BITS)),
             p("reported-model", one_of(models.iter().map(|model| model.name))),
         ],
     )
     .named("pve-vm-cpu-conf")
-    .judged(judge)
+    .with_check(check_cpu)
 }
 
-/// The type must exist; only some flags are for VMs, the rest is for definitions of models.
-fn judge(fields: &Fields, release: Release) -> Result<(), String> {
+/// Checks that the CPU model exists, that the flags are permitted for VMs, and that no key for
+/// custom models is set.
+fn check_cpu(fields: &Fields, release: Release) -> Result<(), String> {
     let model =
         fields.get("cputype").filter(|model| *model != "0").ok_or("CPU is missing cputype")?;
     if let Some(custom) = model.strip_prefix("custom-") {

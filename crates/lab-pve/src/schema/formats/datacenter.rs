@@ -1,8 +1,8 @@
-//! Options of the whole cluster and of storages.
+//! Formats of datacenter and storage options.
 
-use super::super::code::CIDR;
 use super::super::format::{Fields, Format};
-use super::super::property::{code, flag, integer, number, one_of, p, pattern, text};
+use super::super::property::{flag, formatted, integer, number, one_of, p, pattern, text};
+use super::super::value_format::CIDR;
 use super::{FormatName, Makers};
 use crate::Release;
 
@@ -25,7 +25,7 @@ fn bandwidth_limit(release: Release) -> Format {
     Format::new(release, operations.map(|name| p(name, number().min(0))))
 }
 
-/// How HA chooses nodes.
+/// Cluster resource scheduling: how HA chooses hosts.
 fn crs(release: Release) -> Format {
     let auto = "ha-auto-rebalance";
     let tuning = || number().min(0).requires(auto).since(Release::V9);
@@ -52,13 +52,13 @@ fn ha(release: Release) -> Format {
     Format::new(release, [p("shutdown_policy", policies.required())])
 }
 
-/// Also of replication.
+/// Format of both `migration` and `replication`.
 fn migration(release: Release) -> Format {
     let types = one_of(["secure", "insecure"]);
-    Format::new(release, [p("type", types.default_key().required()), p("network", code(CIDR))])
+    Format::new(release, [p("type", types.default_key().required()), p("network", formatted(CIDR))])
 }
 
-/// Their limits are misspelled in the real schema, so there are none.
+/// Range of `/cluster/nextid`. The limits are misspelled in the schema of Proxmox, so none apply.
 fn next_id(release: Release) -> Format {
     Format::new(release, [p("lower", integer()), p("upper", integer())])
 }
@@ -84,7 +84,7 @@ fn prune_backups(release: Release) -> Format {
     let counts = keys.map(|key| p(key, integer().min(0)));
     Format::new(release, counts.into_iter().chain([p("keep-all", flag())]))
         .named("prune-backups")
-        .judged(|fields: &Fields, _| {
+        .with_check(|fields: &Fields, _| {
             let mut counts = fields.iter().filter(|(key, _)| *key != "keep-all");
             let some = counts.any(|(_, count)| count.parse().is_ok_and(|count: u64| count > 0));
             if some && fields.flag("keep-all") == Some(true) {

@@ -1,8 +1,10 @@
-//! Devices that are not disks.
+//! Formats of devices other than disks.
 
-use super::super::code::{BRIDGE_ID, CONFIG_ID, IPV4, IPV4_CONFIG, IPV6, IPV6_CONFIG, MAC, NODE};
 use super::super::format::Format;
-use super::super::property::{code, flag, integer, number, one_of, p, pattern, text};
+use super::super::property::{flag, formatted, integer, number, one_of, p, pattern, text};
+use super::super::value_format::{
+    BRIDGE_ID, CONFIG_ID, IPV4, IPV4_CONFIG, IPV6, IPV6_CONFIG, MAC, NODE,
+};
 use super::{FormatName, Makers};
 use crate::Release;
 
@@ -42,8 +44,8 @@ fn net(release: Release) -> Format {
         release,
         [
             p("model", one_of(NET_MODELS).default_key().required()),
-            p("macaddr", code(MAC)),
-            p("bridge", code(BRIDGE_ID)),
+            p("macaddr", formatted(MAC)),
+            p("bridge", formatted(BRIDGE_ID)),
             p("firewall", flag()),
             p("link_down", flag()),
             p("mtu", integer().min(1).max(65520)),
@@ -60,10 +62,10 @@ fn ip_config(release: Release) -> Format {
     Format::new(
         release,
         [
-            p("ip", code(IPV4_CONFIG)),
-            p("gw", code(IPV4).requires("ip")),
-            p("ip6", code(IPV6_CONFIG)),
-            p("gw6", code(IPV6).requires("ip6")),
+            p("ip", formatted(IPV4_CONFIG)),
+            p("gw", formatted(IPV4).requires("ip")),
+            p("ip6", formatted(IPV6_CONFIG)),
+            p("gw6", formatted(IPV6).requires("ip6")),
         ],
     )
     .named("pve-qm-ipconfig")
@@ -82,7 +84,7 @@ fn host_pci(release: Release) -> Format {
                 ))
                 .default_key(),
             ),
-            p("mapping", code(CONFIG_ID)),
+            p("mapping", formatted(CONFIG_ID)),
             p("device-id", id()),
             p("driver", one_of(["vfio", "keep"]).since(Release::V9)),
             p("legacy-igd", flag()),
@@ -105,7 +107,7 @@ fn pci_map(release: Release) -> Format {
     Format::new(
         release,
         [
-            p("node", code(NODE).required()),
+            p("node", formatted(NODE).required()),
             p(
                 "path",
                 pattern(concat!(
@@ -134,7 +136,7 @@ fn usb(release: Release) -> Format {
                 ))
                 .default_key(),
             ),
-            p("mapping", code(CONFIG_ID)),
+            p("mapping", formatted(CONFIG_ID)),
             p("usb3", flag()),
         ],
     )
@@ -201,7 +203,7 @@ fn virtiofs(release: Release) -> Format {
     Format::new(
         release,
         [
-            p("dirid", code(CONFIG_ID).default_key().required()),
+            p("dirid", formatted(CONFIG_ID).default_key().required()),
             p("cache", one_of(["auto", "always", "metadata", "never"])),
             p("direct-io", flag()),
             p("expose-acl", flag()),

@@ -1,8 +1,10 @@
-//! Disks and CD drives.
+//! Formats of disks and CD drives.
 
-use super::super::code::{DISK_SIZE, DRIVE_FILE, URL_ENCODED, VOLUME_ID, VOLUME_ID_OR_PATH};
 use super::super::format::Format;
-use super::super::property::{Entry, code, flag, integer, number, one_of, p, pattern};
+use super::super::property::{TableEntry, flag, formatted, integer, number, one_of, p, pattern};
+use super::super::value_format::{
+    DISK_SIZE, DRIVE_FILE, URL_ENCODED, VOLUME_ID, VOLUME_ID_OR_PATH,
+};
 use super::{FormatName, Makers};
 use crate::Release;
 
@@ -15,34 +17,34 @@ pub(super) const FORMATS: Makers = &[
     (FormatName::EfiDisk, |release| drive(release, efi_disk())),
     (FormatName::TpmState, |release| drive(release, tpm_state())),
     (FormatName::Unused, |release| {
-        drive(release, [p("file", code(VOLUME_ID).default_key().required())])
+        drive(release, [p("file", formatted(VOLUME_ID).default_key().required())])
     }),
 ];
 
 const IMAGE_FORMATS: [&str; 6] = ["raw", "qcow", "qed", "qcow2", "vmdk", "cloop"];
 
-fn drive(release: Release, entries: impl IntoIterator<Item = Entry>) -> Format {
+fn drive(release: Release, entries: impl IntoIterator<Item = TableEntry>) -> Format {
     Format::new(release, entries).alias("volume", "file")
 }
 
-fn file() -> Entry {
-    p("file", code(DRIVE_FILE).default_key().required())
+fn file() -> TableEntry {
+    p("file", formatted(DRIVE_FILE).default_key().required())
 }
 
-fn import_from() -> Entry {
-    p("import-from", code(VOLUME_ID_OR_PATH))
+fn import_from() -> TableEntry {
+    p("import-from", formatted(VOLUME_ID_OR_PATH))
 }
 
-fn size() -> Entry {
-    p("size", code(DISK_SIZE))
+fn size() -> TableEntry {
+    p("size", formatted(DISK_SIZE))
 }
 
-fn wwn() -> Entry {
+fn wwn() -> TableEntry {
     p("wwn", pattern("(?:^(0x)[0-9a-fA-F]{16})"))
 }
 
-/// What all four buses have.
-fn common() -> impl Iterator<Item = Entry> {
+/// Keys that all four buses have.
+fn common() -> impl Iterator<Item = TableEntry> {
     let geometry = || integer().until(Release::V8);
     [
         file(),
@@ -59,7 +61,7 @@ fn common() -> impl Iterator<Item = Entry> {
         p("replicate", flag()),
         p("rerror", one_of(["ignore", "report", "stop"])),
         p("secs", geometry()),
-        p("serial", code(URL_ENCODED).longest(60)),
+        p("serial", formatted(URL_ENCODED).longest(60)),
         p("shared", flag()),
         p("snapshot", flag()),
         p("trans", one_of(["none", "lba", "auto"]).until(Release::V8)),
@@ -68,15 +70,15 @@ fn common() -> impl Iterator<Item = Entry> {
     .into_iter()
 }
 
-fn ide() -> impl Iterator<Item = Entry> {
-    common().chain([p("model", code(URL_ENCODED).longest(120)), p("ssd", flag()), wwn()])
+fn ide() -> impl Iterator<Item = TableEntry> {
+    common().chain([p("model", formatted(URL_ENCODED).longest(120)), p("ssd", flag()), wwn()])
 }
 
-fn sata() -> impl Iterator<Item = Entry> {
+fn sata() -> impl Iterator<Item = TableEntry> {
     common().chain([import_from(), p("ssd", flag()), wwn()])
 }
 
-fn scsi() -> impl Iterator<Item = Entry> {
+fn scsi() -> impl Iterator<Item = TableEntry> {
     common().chain([
         import_from(),
         p("iothread", flag()),
@@ -90,11 +92,11 @@ fn scsi() -> impl Iterator<Item = Entry> {
     ])
 }
 
-fn virtio() -> impl Iterator<Item = Entry> {
+fn virtio() -> impl Iterator<Item = TableEntry> {
     common().chain([import_from(), p("iothread", flag()), p("ro", flag())])
 }
 
-fn efi_disk() -> [Entry; 7] {
+fn efi_disk() -> [TableEntry; 7] {
     [
         file(),
         size(),
@@ -106,7 +108,7 @@ fn efi_disk() -> [Entry; 7] {
     ]
 }
 
-fn tpm_state() -> [Entry; 5] {
+fn tpm_state() -> [TableEntry; 5] {
     [
         file(),
         size(),
@@ -116,9 +118,9 @@ fn tpm_state() -> [Entry; 5] {
     ]
 }
 
-/// A drive whose speed can be limited: bytes and operations per second, reading, writing or both,
-/// at length and in bursts.
-fn throttled(release: Release, entries: impl Iterator<Item = Entry>) -> Format {
+/// Drive format with throttling keys: limits of bytes and operations per second, for reads, writes
+/// or both, sustained and in bursts.
+fn throttled(release: Release, entries: impl Iterator<Item = TableEntry>) -> Format {
     let length = || integer().min(1);
     let limits = [
         p("bps", integer()),

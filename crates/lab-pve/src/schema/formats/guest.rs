@@ -1,8 +1,8 @@
-//! What a VM is, apart from its devices.
+//! Formats of VM options other than devices.
 
-use super::super::code::{BOOT_DEVICE, VOLUME_ID};
 use super::super::format::Format;
-use super::super::property::{code, each, flag, integer, number, one_of, p, pattern};
+use super::super::property::{each, flag, formatted, integer, number, one_of, p, pattern};
+use super::super::value_format::{BOOT_DEVICE, VOLUME_ID};
 use super::{FormatName, Makers, cpu};
 use crate::Release;
 
@@ -50,7 +50,8 @@ fn boot(release: Release) -> Format {
 
 fn ci_custom(release: Release) -> Format {
     let snippets = ["meta", "network", "user", "vendor"];
-    Format::new(release, snippets.map(|name| p(name, code(VOLUME_ID)))).named("pve-qm-cicustom")
+    Format::new(release, snippets.map(|name| p(name, formatted(VOLUME_ID))))
+        .named("pve-qm-cicustom")
 }
 
 fn machine(release: Release) -> Format {
@@ -78,7 +79,7 @@ fn memory(release: Release) -> Format {
     Format::new(release, [p("current", integer().min(16).default_key().required())])
 }
 
-/// Written at create, read by nobody but people.
+/// Informational option that is written at creation and read by no operation.
 fn meta(release: Release) -> Format {
     Format::new(
         release,

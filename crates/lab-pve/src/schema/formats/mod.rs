@@ -1,4 +1,4 @@
-//! The formats of property strings, by name.
+//! Formats of property strings, by name.
 
 mod cpu;
 mod datacenter;
@@ -14,7 +14,7 @@ use crate::Release;
 
 pub(crate) use cpu::cpu_models;
 
-/// A format that handlers read or write.
+/// Name of a property string format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FormatName {
     Agent,
@@ -22,7 +22,7 @@ pub(crate) enum FormatName {
     BandwidthLimit,
     Boot,
     CiCustom,
-    /// The old option `cdrom`: `ide2`, but nothing can be imported into it.
+    /// Obsolete option `cdrom`: like `ide2`, without `import-from`.
     Cdrom,
     Cpu,
     Crs,
@@ -62,12 +62,12 @@ pub(crate) enum FormatName {
     WebAuthn,
 }
 
-/// The format of a name, as it is on a release.
+/// Format of a release, by name.
 pub(crate) fn format(release: Release, name: FormatName) -> &'static Format {
     shared(release, name)
 }
 
-/// The same for tables, which keep it.
+/// Like [`format()`], as a shared reference for the endpoint tables.
 pub(super) fn shared(release: Release, name: FormatName) -> &'static Arc<Format> {
     type Formats = BTreeMap<FormatName, Arc<Format>>;
     static V8: LazyLock<Formats> = LazyLock::new(|| all(Release::V8));
@@ -84,5 +84,5 @@ pub(super) fn all(release: Release) -> BTreeMap<FormatName, Arc<Format>> {
     makers.concat().into_iter().map(|(name, make)| (name, Arc::new(make(release)))).collect()
 }
 
-/// Formats and how they are made.
+/// Constructors of property string formats, by name.
 type Makers = &'static [(FormatName, fn(Release) -> Format)];

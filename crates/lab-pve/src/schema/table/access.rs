@@ -1,10 +1,10 @@
-//! Users, tokens, roles and rights.
+//! Endpoints of users, tokens, roles and access control lists.
 
-use super::super::code::{
+use super::super::endpoint::{Endpoint, Groups, Permission, Table, all};
+use super::super::property::{TableEntry, each, flag, formatted, integer, p, pattern, text};
+use super::super::value_format::{
     CONFIG_ID, EMAIL, GROUP_ID, PRIVILEGE, REALM, ROLE_ID, TOKEN_ID, USER_ID,
 };
-use super::super::endpoint::{Endpoint, Groups, Permission, Table, all};
-use super::super::property::{Entry, code, each, flag, integer, p, pattern, text};
 use crate::Release;
 
 const ROLE: &str = "/access/roles/{roleid}";
@@ -18,7 +18,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
         table.post("/access/ticket").allow(Permission::World).without_tokens().with([
             p("username", text().longest(64).required()),
             p("password", text().required()),
-            p("realm", code(REALM).longest(32)),
+            p("realm", formatted(REALM).longest(32)),
             p("new-format", flag()),
             p("otp", text()),
             p("path", text().longest(64).requires("privs")),
@@ -48,7 +48,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
         table
             .post("/access/roles")
             .allow(all("/access", &["Sys.Modify"]))
-            .with([p("roleid", code(ROLE_ID).required()), p("privs", each(PRIVILEGE))]),
+            .with([p("roleid", formatted(ROLE_ID).required()), p("privs", each(PRIVILEGE))]),
         table.get(ROLE),
         table
             .put(ROLE)
@@ -64,7 +64,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
             ]))
             .with(user())
             .with([
-                p("userid", code(USER_ID).longest(64).required()),
+                p("userid", formatted(USER_ID).longest(64).required()),
                 p("password", text().shortest(8).longest(64)),
             ]),
         table.get(USER).allow(on_groups(&["User.Modify", "Sys.Audit"])),
@@ -97,7 +97,7 @@ fn own_or_managed() -> Permission {
     Permission::Or(vec![Permission::IsSelf, on_groups(&["User.Modify"])])
 }
 
-fn user() -> [Entry; 8] {
+fn user() -> [TableEntry; 8] {
     [
         p("comment", text().longest(2048)),
         p("email", text().longest(254).checked_unless_empty(EMAIL)),
@@ -110,6 +110,6 @@ fn user() -> [Entry; 8] {
     ]
 }
 
-fn token() -> [Entry; 3] {
+fn token() -> [TableEntry; 3] {
     [p("comment", text()), p("expire", integer().min(0)), p("privsep", flag())]
 }

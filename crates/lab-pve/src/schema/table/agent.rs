@@ -1,4 +1,5 @@
-//! The guest agent. Calls that read, write or run something in the guest are left out.
+//! Endpoints of the guest agent, without those that read or write files or execute commands in the
+//! guest.
 
 use super::super::endpoint::{Endpoint, Permission, Table, all, any};
 use super::super::property::{one_of, p};
@@ -28,7 +29,7 @@ const COMMANDS: [&str; 20] = [
 ];
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
-    // Before release 9 one privilege was for all of them.
+    // Proxmox VE 8 has one privilege for all guest agent calls.
     let may = |privileges| match table.0 {
         Release::V8 => all("/vms/{vmid}", &["VM.Monitor"]),
         Release::V9 => any("/vms/{vmid}", privileges),

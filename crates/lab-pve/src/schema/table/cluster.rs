@@ -1,10 +1,12 @@
-//! What concerns all nodes.
+//! Endpoints of the cluster: version, options, resources, SDN and mappings.
 
-use super::super::code::{CONFIG_ID, EMAIL, MAC_PREFIX, NODE};
 use super::super::endpoint::{Endpoint, Permission, Table, all, vmid};
 use super::super::formats::{FormatName, shared};
-use super::super::property::{Entry, code, each, flag, integer, list, one_of, p, pattern};
+use super::super::property::{
+    TableEntry, each, flag, formatted, integer, list, one_of, p, pattern,
+};
 use super::super::property::{properties, text};
+use super::super::value_format::{CONFIG_ID, EMAIL, MAC_PREFIX, NODE};
 use super::super::vm::keyboard;
 use super::digest;
 use crate::Release;
@@ -33,12 +35,13 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     endpoints
 }
 
-/// Which of the configurations is shown: the lab has only the one that is applied.
-fn config_views() -> [Entry; 2] {
+/// Parameters that select the pending or the running SDN config. The lab has only one, which is
+/// always applied.
+fn config_views() -> [TableEntry; 2] {
     [p("pending", flag()), p("running", flag())]
 }
 
-fn options(release: Release) -> [Entry; 24] {
+fn options(release: Release) -> [TableEntry; 24] {
     let format = |name| properties(shared(release, name));
     let languages = [
         "ar", "ca", "da", "de", "en", "es", "eu", "fa", "fr", "hr", "he", "it", "ja", "ka", "kr",
@@ -58,7 +61,7 @@ fn options(release: Release) -> [Entry; 24] {
         p("http_proxy", pattern("http://.*")),
         p("keyboard", keyboard()),
         p("language", one_of(languages)),
-        p("mac_prefix", code(MAC_PREFIX)),
+        p("mac_prefix", formatted(MAC_PREFIX)),
         p("max_workers", integer().min(1)),
         p("migration", format(FormatName::Migration)),
         p("migration_unsecure", flag()),
@@ -84,12 +87,12 @@ fn mappings(table: Table) -> Vec<Endpoint> {
     };
     vec![
         table.get("/cluster/mapping"),
-        table.get(MAPPINGS).with([p("check-node", code(NODE))]),
+        table.get(MAPPINGS).with([p("check-node", formatted(NODE))]),
         table
             .post(MAPPINGS)
             .allow(all("/mapping/pci", &["Mapping.Modify"]))
             .with(options())
-            .with([p("id", code(CONFIG_ID).required()), p("map", map().required())]),
+            .with([p("id", formatted(CONFIG_ID).required()), p("map", map().required())]),
         table.get(MAPPING).allow(Permission::Or(vec![
             all("/mapping/pci/{id}", &["Mapping.Use"]),
             all("/mapping/pci/{id}", &["Mapping.Modify"]),

@@ -1,10 +1,13 @@
-//! High availability. Groups became rules with release 9; both are in its API.
+//! Endpoints of high availability. Proxmox VE 9 has rules instead of groups, but its API still
+//! contains both.
 
-use super::super::code::{
+use super::super::endpoint::{Endpoint, Permission, Table, all};
+use super::super::property::{
+    Property, TableEntry, each, flag, formatted, integer, one_of, p, text,
+};
+use super::super::value_format::{
     CONFIG_ID, HA_GROUP_NODE, HA_NODE, HA_RESOURCE, HA_RESOURCE_OR_VMID, NODE,
 };
-use super::super::endpoint::{Endpoint, Permission, Table, all};
-use super::super::property::{Entry, Property, code, each, flag, integer, one_of, p, text};
 use super::digest;
 use crate::Release;
 
@@ -37,11 +40,11 @@ fn write() -> Permission {
     all("/", &["Sys.Console"])
 }
 
-fn comment() -> Entry {
+fn comment() -> TableEntry {
     p("comment", text().longest(4096))
 }
 
-fn delete() -> Entry {
+fn delete() -> TableEntry {
     p("delete", each(CONFIG_ID).longest(4096))
 }
 
@@ -54,7 +57,7 @@ fn groups(table: Table) -> Vec<Endpoint> {
     vec![
         table.get(GROUPS).allow(read()),
         table.post(GROUPS).allow(write()).with(options()).with([
-            p("group", code(CONFIG_ID).required()),
+            p("group", formatted(CONFIG_ID).required()),
             p("nodes", nodes().required()),
             p("type", one_of(["group"])),
         ]),
@@ -74,20 +77,20 @@ fn resources(table: Table) -> Vec<Endpoint> {
         [
             comment(),
             p("failback", flag().since(Release::V9)),
-            p("group", code(CONFIG_ID)),
+            p("group", formatted(CONFIG_ID)),
             p("max_relocate", integer().min(0)),
             p("max_restart", integer().min(0)),
             p("state", one_of(["started", "stopped", "enabled", "disabled", "ignored"])),
         ]
     };
-    let target = || [p("node", code(NODE).required())];
+    let target = || [p("node", formatted(NODE).required())];
     vec![
         table.get(RESOURCES).allow(read()).with([p("type", types())]),
         table
             .post(RESOURCES)
             .allow(write())
             .with(options())
-            .with([p("sid", code(HA_RESOURCE_OR_VMID).required()), p("type", types())]),
+            .with([p("sid", formatted(HA_RESOURCE_OR_VMID).required()), p("type", types())]),
         table.get(RESOURCE).allow(read()),
         table.put(RESOURCE).allow(write()).with(options()).with([delete(), p("digest", digest())]),
         table.delete(RESOURCE).allow(write()).with([p("purge", flag().since(Release::V9))]),
@@ -111,7 +114,7 @@ fn rules(table: Table) -> Vec<Endpoint> {
     vec![
         table.get(RULES).allow(read()).with([p("resource", text()), p("type", types())]),
         table.post(RULES).allow(write()).with(options()).with([
-            p("rule", code(CONFIG_ID).required()),
+            p("rule", formatted(CONFIG_ID).required()),
             p("resources", each(HA_RESOURCE).required()),
         ]),
         table.get(RULE).allow(read()),

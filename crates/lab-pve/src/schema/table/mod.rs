@@ -1,4 +1,4 @@
-//! The endpoints, by area.
+//! Tables of endpoints, by area.
 
 mod access;
 mod agent;
@@ -34,12 +34,12 @@ pub(super) fn endpoints(release: Release) -> Vec<Endpoint> {
     areas.into_iter().flatten().collect()
 }
 
-/// The hash of what a caller saw, to find out that somebody else changed it since.
+/// Digest of a config file, with which a client detects concurrent changes.
 fn digest() -> Property {
     text().longest(64)
 }
 
-/// VM configs have shorter ones.
+/// Digest of a VM config, which has a lower length limit.
 fn vm_digest() -> Property {
     text().longest(40)
 }

@@ -1,8 +1,8 @@
-//! Nodes and their tasks.
+//! Endpoints of hosts and their tasks.
 
-use super::super::code::{ANY, TASK_STATUS};
 use super::super::endpoint::{Endpoint, Permission, Table, all, any, vmid};
 use super::super::property::{Property, each, flag, integer, one_of, p, pattern, text};
+use super::super::value_format::{ANY, TASK_STATUS};
 use crate::Release;
 
 const TASK: &str = "/nodes/{node}/tasks/{upid}";
@@ -39,7 +39,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     endpoints
 }
 
-/// May let the node fetch something from anywhere.
+/// Permission to let a host fetch a URL.
 pub(super) fn access_network() -> Permission {
     Permission::Or(vec![
         all("/", &["Sys.Audit", "Sys.Modify"]),

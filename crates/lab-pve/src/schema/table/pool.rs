@@ -1,15 +1,15 @@
-//! Pools. Ids may have slashes, so there is a form with the id as a parameter, and the older one
-//! with the id in the path.
+//! Endpoints of pools. Pool ids may contain slashes, so Proxmox has calls with the id as a
+//! parameter, and older ones with the id in the path.
 
-use super::super::code::{POOL_ID, STORAGE_ID, VMID};
 use super::super::endpoint::{Endpoint, Table, all};
-use super::super::property::{code, each, flag, one_of, p, text};
+use super::super::property::{each, flag, formatted, one_of, p, text};
+use super::super::value_format::{POOL_ID, STORAGE_ID, VMID};
 
 const POOL: &str = "/pools/{poolid}";
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     let manage = |endpoint: Endpoint| endpoint.allow(all("/pool/{poolid}", &["Pool.Allocate"]));
-    let id = || [p("poolid", code(POOL_ID).required())];
+    let id = || [p("poolid", formatted(POOL_ID).required())];
     let kinds = || one_of(["qemu", "lxc", "storage"]);
     let change = || {
         [
@@ -23,7 +23,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     vec![
         table
             .get("/pools")
-            .with([p("poolid", code(POOL_ID)), p("type", kinds().requires("poolid"))]),
+            .with([p("poolid", formatted(POOL_ID)), p("type", kinds().requires("poolid"))]),
         manage(table.post("/pools")).with(id()).with([p("comment", text())]),
         manage(table.put("/pools")).with(id()).with(change()),
         manage(table.delete("/pools")).with(id()),

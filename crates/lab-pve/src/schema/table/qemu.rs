@@ -1,9 +1,11 @@
-//! VMs and their configs.
+//! Endpoints of VMs and their configs.
 
-use super::super::code::{CIDR, CONFIG_ID, DNS_NAME, NODE, POOL_ID, STORAGE_ID, STORAGE_PAIR};
 use super::super::endpoint::{Endpoint, Permission, Table, all, any, vmid};
 use super::super::property::{
-    Entry, Property, code, each, flag, integer, one_of, p, pattern, text,
+    Property, TableEntry, each, flag, formatted, integer, one_of, p, pattern, text,
+};
+use super::super::value_format::{
+    CIDR, CONFIG_ID, DNS_NAME, NODE, POOL_ID, STORAGE_ID, STORAGE_PAIR,
 };
 use super::super::vm::{UNUSED, drive_names, options};
 use super::vm_digest;
@@ -16,7 +18,7 @@ const CLOUD_INIT: &str = "/nodes/{node}/qemu/{vmid}/cloudinit";
 const MIGRATE: &str = "/nodes/{node}/qemu/{vmid}/migrate";
 const VM: &str = "/vms/{vmid}";
 
-/// One of them is enough to change something of a config; which, depends on the option.
+/// Privileges of which one is required to change a config. The option determines which.
 const CHANGE: &[&str] = &[
     "VM.Config.Disk",
     "VM.Config.CDROM",
@@ -29,22 +31,22 @@ const CHANGE: &[&str] = &[
 ];
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
-    let mut endpoints = whole(table);
+    let mut endpoints = vm_endpoints(table);
     endpoints.extend(config(table));
     endpoints.extend(disks(table));
     endpoints
 }
 
-fn bandwidth_limit() -> Entry {
+fn bandwidth_limit() -> TableEntry {
     p("bwlimit", integer().min(0))
 }
 
-fn skip_lock() -> Entry {
+fn skip_lock() -> TableEntry {
     p("skiplock", flag())
 }
 
 fn snapshot() -> Property {
-    code(CONFIG_ID).longest(40)
+    formatted(CONFIG_ID).longest(40)
 }
 
 fn disk() -> Property {
@@ -62,11 +64,11 @@ fn image_format() -> Property {
     one_of(["raw", "qcow2", "vmdk"])
 }
 
-/// What is done with a VM as a whole.
-fn whole(table: Table) -> Vec<Endpoint> {
+/// Endpoints that concern a VM as a whole.
+fn vm_endpoints(table: Table) -> Vec<Endpoint> {
     let migration = || {
         [
-            p("migration_network", code(CIDR)),
+            p("migration_network", formatted(CIDR)),
             p("migration_type", one_of(["secure", "insecure"])),
             p("targetstorage", each(STORAGE_PAIR)),
             p("with-conntrack-state", flag().since(Release::V9)),
@@ -80,11 +82,11 @@ fn whole(table: Table) -> Vec<Endpoint> {
             p("archive", text().longest(255)),
             p("force", flag().requires("archive")),
             p("ha-managed", flag().since(Release::V9)),
-            p("import-working-storage", code(STORAGE_ID)),
+            p("import-working-storage", formatted(STORAGE_ID)),
             p("live-restore", flag()),
-            p("pool", code(POOL_ID)),
+            p("pool", formatted(POOL_ID)),
             p("start", flag()),
-            p("storage", code(STORAGE_ID)),
+            p("storage", formatted(STORAGE_ID)),
             p("unique", flag().requires("archive")),
         ]),
         table.get(ONE).proxied(),
@@ -114,19 +116,19 @@ fn whole(table: Table) -> Vec<Endpoint> {
                 p("description", text()),
                 p("format", image_format()),
                 p("full", flag()),
-                p("name", code(DNS_NAME)),
-                p("pool", code(POOL_ID)),
+                p("name", formatted(DNS_NAME)),
+                p("pool", formatted(POOL_ID)),
                 p("snapname", snapshot()),
-                p("storage", code(STORAGE_ID)),
-                p("target", code(NODE)),
+                p("storage", formatted(STORAGE_ID)),
+                p("target", formatted(NODE)),
             ]),
         table
             .get(MIGRATE)
             .proxied()
             .allow(all(VM, &["VM.Migrate"]))
-            .with([p("target", code(NODE))]),
+            .with([p("target", formatted(NODE))]),
         table.post(MIGRATE).proxied().allow(all(VM, &["VM.Migrate"])).with(migration()).with([
-            p("target", code(NODE).required()),
+            p("target", formatted(NODE).required()),
             bandwidth_limit(),
             p("force", flag()),
             p("online", flag()),
@@ -177,7 +179,7 @@ fn config(table: Table) -> Vec<Endpoint> {
             .with(change())
             .with([
                 p("background_delay", integer().min(1).max(30)),
-                p("import-working-storage", code(STORAGE_ID)),
+                p("import-working-storage", formatted(STORAGE_ID)),
             ]),
         table.put(CONFIG).proxied().allow(any(VM, CHANGE)).with(options(table.0)).with(change()),
         table.get("/nodes/{node}/qemu/{vmid}/pending").proxied().allow(all(VM, &["VM.Audit"])),
@@ -206,7 +208,7 @@ fn disks(table: Table) -> Vec<Endpoint> {
             p("delete", flag()),
             p("digest", vm_digest()),
             p("format", image_format()),
-            p("storage", code(STORAGE_ID)),
+            p("storage", formatted(STORAGE_ID)),
             p("target-digest", vm_digest()),
             p("target-disk", disk_or_unused()),
             p("target-vmid", vmid()),

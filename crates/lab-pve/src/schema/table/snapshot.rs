@@ -1,8 +1,8 @@
-//! Snapshots of VMs.
+//! Endpoints of VM snapshots.
 
-use super::super::code::CONFIG_ID;
 use super::super::endpoint::{Endpoint, Table, all, any};
-use super::super::property::{code, flag, p, text};
+use super::super::property::{flag, formatted, p, text};
+use super::super::value_format::CONFIG_ID;
 
 const LIST: &str = "/nodes/{node}/qemu/{vmid}/snapshot";
 const ONE: &str = "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}";
@@ -13,7 +13,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     vec![
         table.get(LIST).proxied().allow(all(VM, &["VM.Audit"])),
         table.post(LIST).proxied().allow(all(VM, &["VM.Snapshot"])).with([
-            p("snapname", code(CONFIG_ID).longest(40).required()),
+            p("snapname", formatted(CONFIG_ID).longest(40).required()),
             p("description", text()),
             p("vmstate", flag()),
         ]),

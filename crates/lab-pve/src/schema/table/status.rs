@@ -1,15 +1,15 @@
-//! Starting and stopping VMs.
+//! Endpoints of VM status and power.
 
-use super::super::code::{CIDR, NODE, STORAGE_ID, STORAGE_PAIR};
 use super::super::endpoint::{Endpoint, Table, all};
 use super::super::formats::{FormatName, shared};
 use super::super::property::{
-    Entry, code, each, flag, integer, one_of, p, pattern, properties, text,
+    TableEntry, each, flag, formatted, integer, one_of, p, pattern, properties, text,
 };
+use super::super::value_format::{CIDR, NODE, STORAGE_ID, STORAGE_PAIR};
 use crate::Release;
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
-    let act = |path, entries: Vec<Entry>| {
+    let act = |path, entries: Vec<TableEntry>| {
         table.post(path).proxied().allow(all("/vms/{vmid}", &["VM.PowerMgmt"])).with(entries)
     };
     let skip_lock = || p("skiplock", flag());
@@ -27,8 +27,8 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
                 timeout(),
                 p("force-cpu", text()),
                 p("machine", properties(shared(table.0, FormatName::Machine))),
-                p("migratedfrom", code(NODE)),
-                p("migration_network", code(CIDR)),
+                p("migratedfrom", formatted(NODE)),
+                p("migration_network", formatted(CIDR)),
                 p("migration_type", one_of(["secure", "insecure"])),
                 p("nets-host-mtu", pattern(r"net\d+=\d+(,net\d+=\d+)*")),
                 p("stateuri", text().longest(128)),
@@ -42,7 +42,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
                 skip_lock(),
                 timeout(),
                 p("keepActive", flag()),
-                p("migratedfrom", code(NODE)),
+                p("migratedfrom", formatted(NODE)),
                 p("overrule-shutdown", flag()),
             ],
         ),
@@ -57,7 +57,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
             "/nodes/{node}/qemu/{vmid}/status/suspend",
             vec![
                 skip_lock(),
-                p("statestorage", code(STORAGE_ID).requires("todisk")),
+                p("statestorage", formatted(STORAGE_ID).requires("todisk")),
                 p("todisk", flag()),
             ],
         ),

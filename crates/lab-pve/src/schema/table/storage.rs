@@ -1,11 +1,17 @@
-//! The configuration of storages.
+//! Endpoints of storage configs.
 
-use super::super::code::{CONFIG_ID, CONTENT, FOLDER_OVERRIDE, NODE, STORAGE_ID, STORAGE_OPTIONS};
-use super::super::code::{STORAGE_PATH, STORAGE_PORTAL, STORAGE_SERVER, VOLUME_GROUP, VOLUME_ID};
 use super::super::endpoint::{Endpoint, Table, all};
 use super::super::formats::{FormatName, shared};
-use super::super::property::{Entry, Property, code, each, flag, integer, one_of, p, pattern};
+use super::super::property::{
+    Property, TableEntry, each, flag, formatted, integer, one_of, p, pattern,
+};
 use super::super::property::{properties, text};
+use super::super::value_format::{
+    CONFIG_ID, CONTENT, FOLDER_OVERRIDE, NODE, STORAGE_ID, STORAGE_OPTIONS,
+};
+use super::super::value_format::{
+    STORAGE_PATH, STORAGE_PORTAL, STORAGE_SERVER, VOLUME_GROUP, VOLUME_ID,
+};
 use super::digest;
 use crate::Release;
 
@@ -17,7 +23,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     vec![
         table.get(STORAGES).with([p("type", types(table.0))]),
         manage(table.post(STORAGES)).with(options(table.0)).with(fixed_options()).with([
-            p("storage", code(STORAGE_ID).required()),
+            p("storage", formatted(STORAGE_ID).required()),
             p("type", types(table.0).required()),
         ]),
         table.get(STORAGE).allow(all(STORAGE, &["Datastore.Allocate"])),
@@ -38,25 +44,25 @@ fn types(release: Release) -> Property {
     one_of(types.concat())
 }
 
-/// What cannot be changed once a storage is there.
-fn fixed_options() -> [Entry; 12] {
+/// Options that can be set only at creation.
+fn fixed_options() -> [TableEntry; 12] {
     [
         p("authsupported", text()),
-        p("base", code(VOLUME_ID)),
+        p("base", formatted(VOLUME_ID)),
         p("datastore", text()),
-        p("export", code(STORAGE_PATH)),
+        p("export", formatted(STORAGE_PATH)),
         p("iscsiprovider", text()),
-        p("path", code(STORAGE_PATH)),
-        p("portal", code(STORAGE_PORTAL)),
+        p("path", formatted(STORAGE_PATH)),
+        p("portal", formatted(STORAGE_PORTAL)),
         p("share", text()),
         p("target", text()),
-        p("thinpool", code(VOLUME_GROUP)),
-        p("vgname", code(VOLUME_GROUP)),
+        p("thinpool", formatted(VOLUME_GROUP)),
+        p("vgname", formatted(VOLUME_GROUP)),
         p("volume", text().until(Release::V8)),
     ]
 }
 
-fn options(release: Release) -> impl Iterator<Item = Entry> {
+fn options(release: Release) -> impl Iterator<Item = TableEntry> {
     let format = |name| properties(shared(release, name));
     let image_formats = one_of(["raw", "qcow2", "subvol", "vmdk"]);
     let everywhere = [
@@ -72,7 +78,7 @@ fn options(release: Release) -> impl Iterator<Item = Entry> {
         p("maxfiles", integer().min(0).until(Release::V8)),
         p("mkdir", flag()),
         p("nodes", each(NODE)),
-        p("options", code(STORAGE_OPTIONS)),
+        p("options", formatted(STORAGE_OPTIONS)),
         p("preallocation", one_of(["off", "metadata", "falloc", "full"])),
         p("prune-backups", format(FormatName::PruneBackups)),
         p("shared", flag()),
@@ -81,7 +87,7 @@ fn options(release: Release) -> impl Iterator<Item = Entry> {
     everywhere.into_iter().chain(block_options()).chain(network_options())
 }
 
-fn block_options() -> [Entry; 15] {
+fn block_options() -> [TableEntry; 15] {
     let steps = integer().one_of(["1", "2", "4", "8", "16", "32"]);
     [
         p("blocksize", text()),
@@ -90,7 +96,7 @@ fn block_options() -> [Entry; 15] {
         p("data-pool", text()),
         p("krbd", flag()),
         p("lio_tpg", text()),
-        p("mountpoint", code(STORAGE_PATH)),
+        p("mountpoint", formatted(STORAGE_PATH)),
         p("nocow", flag()),
         p("nowritecache", flag()),
         p("pool", text()),
@@ -102,13 +108,13 @@ fn block_options() -> [Entry; 15] {
     ]
 }
 
-fn network_options() -> [Entry; 19] {
+fn network_options() -> [TableEntry; 19] {
     let smb_versions = ["default", "2.0", "2.1", "3", "3.0", "3.11"];
     [
         p("domain", text().longest(256)),
         p("encryption-key", text()),
         p("fingerprint", pattern("([A-Fa-f0-9]{2}:){31}[A-Fa-f0-9]{2}")),
-        p("fs-name", code(CONFIG_ID)),
+        p("fs-name", formatted(CONFIG_ID)),
         p("fuse", flag()),
         p("keyring", text()),
         p("master-pubkey", text()),
@@ -116,13 +122,13 @@ fn network_options() -> [Entry; 19] {
         p("namespace", text()),
         p("password", text().longest(256)),
         p("port", integer().min(1).max(65535)),
-        p("server", code(STORAGE_SERVER)),
-        p("server2", code(STORAGE_SERVER).requires("server").until(Release::V8)),
+        p("server", formatted(STORAGE_SERVER)),
+        p("server2", formatted(STORAGE_SERVER).requires("server").until(Release::V8)),
         p("skip-cert-verification", flag()),
         p("smbversion", one_of(smb_versions)),
-        p("subdir", code(STORAGE_PATH)),
+        p("subdir", formatted(STORAGE_PATH)),
         p("transport", one_of(["tcp", "rdma", "unix"]).until(Release::V8)),
         p("username", text()),
-        p("zfs-base-path", code(STORAGE_PATH)),
+        p("zfs-base-path", formatted(STORAGE_PATH)),
     ]
 }

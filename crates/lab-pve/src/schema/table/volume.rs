@@ -1,8 +1,10 @@
-//! Storages as a node sees them, and what lies on them.
+//! Endpoints of storages on a host and their volumes.
 
-use super::super::code::{CONTENT, NODE, STORAGE_ID};
 use super::super::endpoint::{Endpoint, Permission, Table, all, any, vmid};
-use super::super::property::{Entry, code, each, flag, integer, one_of, p, pattern, text};
+use super::super::property::{
+    TableEntry, each, flag, formatted, integer, one_of, p, pattern, text,
+};
+use super::super::value_format::{CONTENT, NODE, STORAGE_ID};
 use super::node::access_network;
 
 const CONTENTS: &str = "/nodes/{node}/storage/{storage}/content";
@@ -11,15 +13,15 @@ const STORAGE: &str = "/storage/{storage}";
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     let look = || any(STORAGE, &["Datastore.Audit", "Datastore.AllocateSpace"]);
-    // The volume's own name says which storage it is on.
-    let storage = || p("storage", code(STORAGE_ID));
+    // The volume id contains the storage, so the parameter is optional.
+    let storage = || p("storage", formatted(STORAGE_ID));
     vec![
         table.get("/nodes/{node}/storage").proxied().with([
             p("content", each(CONTENT)),
             p("enabled", flag()),
             p("format", flag()),
-            p("storage", code(STORAGE_ID)),
-            p("target", code(NODE)),
+            p("storage", formatted(STORAGE_ID)),
+            p("target", formatted(NODE)),
         ]),
         table.get("/nodes/{node}/storage/{storage}").allow(look()),
         table.get("/nodes/{node}/storage/{storage}/status").proxied().allow(look()),
@@ -27,7 +29,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
             .get(CONTENTS)
             .proxied()
             .allow(look())
-            .with([p("content", code(CONTENT)), p("vmid", vmid())]),
+            .with([p("content", formatted(CONTENT)), p("vmid", vmid())]),
         table.post(CONTENTS).proxied().allow(all(STORAGE, &["Datastore.AllocateSpace"])).with([
             p("filename", text().required()),
             p("size", pattern(r"\d+[MG]?").required()),
@@ -40,7 +42,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
         table.post(VOLUME).proxied().allow(Permission::Root).with([
             storage(),
             p("target", text().required()),
-            p("target_node", code(NODE)),
+            p("target_node", formatted(NODE)),
         ]),
         table
             .post("/nodes/{node}/storage/{storage}/upload")
@@ -57,14 +59,14 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
             .with(new_file())
             .with([
                 p("url", pattern("https?://.*").required()),
-                // Any word passes; the task fails over those that it does not know.
+                // Proxmox accepts any word here, and the task fails for an unknown one.
                 p("compression", text()),
                 p("verify-certificates", flag()),
             ]),
     ]
 }
 
-fn new_file() -> [Entry; 4] {
+fn new_file() -> [TableEntry; 4] {
     let algorithms = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
     [
         p("content", one_of(["iso", "vztmpl", "import"]).checked(CONTENT).required()),

@@ -1,19 +1,20 @@
-//! Texts and laws that hold without looking at anything else.
+//! Tests of the schema that need no external data.
 
-mod law;
+mod error_text;
 mod property_string;
+mod random_text;
 mod route;
-mod text;
 
 use std::io::Write;
 use std::path::PathBuf;
 
-/// A folder of facts to compare with. CI always has it.
-#[expect(clippy::disallowed_methods, reason = "tests find their data by the environment")]
+/// Folder of recorded data, from an environment variable. In CI the variable must be set.
+#[expect(clippy::disallowed_methods, reason = "test data is located by an environment variable")]
 pub(super) fn folder(variable: &str) -> Option<PathBuf> {
     let folder = std::env::var(variable).ok().filter(|folder| !folder.is_empty());
     if folder.is_none() {
-        // Past the test harness, which keeps quiet about tests that pass.
+        // Written directly to stderr, because the test harness captures the output of passing
+        // tests.
         let text = format!("SKIPPED: {variable} is not set, nothing was compared\n");
         std::io::stderr().write_all(text.as_bytes()).unwrap();
         assert!(std::env::var("CI").as_deref() != Ok("true"), "CI sets {variable}");

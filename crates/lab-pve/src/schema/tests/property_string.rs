@@ -1,21 +1,21 @@
-//! Reading and writing property strings.
+//! Tests of parsing and printing property strings.
 
-use super::super::code::Startup;
-use super::super::{Format, FormatName, Kind, format, vm_option};
+use super::super::value_format::Startup;
+use super::super::{Format, FormatName, ValueKind, format, vm_option};
 use crate::Release::{V8, V9};
 
 fn of(name: FormatName) -> &'static Format {
     format(V9, name)
 }
 
-/// What comes out when a text is read and written.
+/// Parses a property string and prints it again.
 fn reprinted(name: FormatName, text: &str) -> String {
     let format = of(name);
     format.print(&format.parse(text).unwrap())
 }
 
 #[test]
-fn keys_are_sorted_behind_the_default_key() {
+fn printed_keys_are_sorted_after_the_default_key() {
     let cases = [
         (
             FormatName::Net,
@@ -63,7 +63,7 @@ fn fields_can_be_read_and_changed() {
 }
 
 #[test]
-fn a_bare_value_may_take_the_place_of_a_zero_only() {
+fn value_without_key_can_only_replace_zero() {
     let format = of(FormatName::Agent);
     assert_eq!(format.parse("enabled=0,1").unwrap().flag("enabled"), Some(true));
     assert!(format.parse("enabled=1,1").is_err());
@@ -71,19 +71,19 @@ fn a_bare_value_may_take_the_place_of_a_zero_only() {
 }
 
 #[test]
-fn without_an_option_complaints_name_the_key_alone() {
+fn errors_without_option_name_only_the_key() {
     let complaint = of(FormatName::Scsi).parse("local:8,bogus=1").unwrap_err().to_string();
     assert!(complaint.starts_with("format error\nbogus: property is not defined"), "{complaint}");
 }
 
 #[test]
-fn options_of_vms_are_known_by_name() {
+fn vm_options_are_found_by_name() {
     let kind = |key| vm_option(V9, key).map(|option| option.kind);
-    assert_eq!(kind("cores"), Some(Kind::Integer));
-    assert_eq!(kind("onboot"), Some(Kind::Flag));
-    assert_eq!(kind("cpulimit"), Some(Kind::Number));
-    assert_eq!(kind("memory"), Some(Kind::Text));
-    assert_eq!(kind("snaptime"), Some(Kind::Integer));
+    assert_eq!(kind("cores"), Some(ValueKind::Integer));
+    assert_eq!(kind("onboot"), Some(ValueKind::Flag));
+    assert_eq!(kind("cpulimit"), Some(ValueKind::Number));
+    assert_eq!(kind("memory"), Some(ValueKind::Text));
+    assert_eq!(kind("snaptime"), Some(ValueKind::Integer));
     for key in ["nosuch", "vmid", "pool", "start", "scsi31", "scsi00", "digest", "net", "unused256"]
     {
         assert_eq!(kind(key), None, "{key}");
@@ -100,7 +100,7 @@ fn options_of_vms_are_known_by_name() {
 }
 
 #[test]
-fn the_order_of_starting_is_read() {
+fn startup_order_is_parsed() {
     let startup = Startup::parse("order=2,down=60,up=30").unwrap();
     assert_eq!((startup.order, startup.up, startup.down), (Some(2), Some(30), Some(60)));
     assert_eq!(Startup::parse("3").unwrap().order, Some(3));

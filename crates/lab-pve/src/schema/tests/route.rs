@@ -1,4 +1,4 @@
-//! Finding endpoints.
+//! Tests of routing.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn every_endpoint_is_found_by_its_path() {
     for release in [V8, V9] {
         let mut seen = BTreeSet::new();
         for endpoint in endpoints(release) {
-            assert!(seen.insert(endpoint.id()), "{:?} is there twice", endpoint.id());
+            assert!(seen.insert(endpoint.id()), "{:?} is defined twice", endpoint.id());
             let (path, _) = found(release, endpoint.method, endpoint.path).unwrap();
             assert_eq!(path, endpoint.path);
             for name in placeholders(endpoint.path) {
@@ -29,13 +29,13 @@ fn every_endpoint_is_found_by_its_path() {
 }
 
 #[test]
-fn paths_have_parameters() {
+fn path_parameters_are_extracted() {
     assert_eq!(
         found(V9, Method::Get, "/nodes/pve1/qemu/100/config"),
         Some(("/nodes/{node}/qemu/{vmid}/config", vec!["node=pve1".into(), "vmid=100".into()]))
     );
     assert_eq!(found(V9, Method::Get, "//version/").unwrap().0, "/version");
-    // A slash more in a volume's name is part of it, also after unescaping.
+    // Further slashes belong to the volume name.
     let content = "/nodes/pve1/storage/local/content";
     let (path, parameters) =
         found(V9, Method::Delete, &format!("{content}/local:iso/x.iso")).unwrap();
@@ -48,7 +48,7 @@ fn paths_have_parameters() {
 }
 
 #[test]
-fn other_paths_are_not_there() {
+fn unknown_paths_are_not_found() {
     for (method, path) in [
         (Method::Get, "/"),
         (Method::Get, "/nodes/pve1/qemu/100/bogus"),
@@ -67,9 +67,9 @@ fn other_paths_are_not_there() {
 }
 
 #[test]
-fn some_calls_are_special() {
+fn ticket_and_upload_have_special_rules() {
     let (ticket, _) = find(V9, Method::Post, "/access/ticket").unwrap();
     assert!(!ticket.allow_token && !ticket.proxied && ticket.permission == Permission::World);
     let (upload, _) = find(V9, Method::Post, "/nodes/a/storage/local/upload").unwrap();
-    assert!(!upload.proxied, "uploads stay on the node that was asked");
+    assert!(!upload.proxied, "the host that receives an upload handles it");
 }

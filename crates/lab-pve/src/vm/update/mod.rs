@@ -1,7 +1,7 @@
-//! Changing the configuration of a VM that exists: PUT and POST on `config`.
+//! Changes of an existing VM config: `PUT` and `POST` on `config`.
 //!
-//! What can be seen to be wrong is refused before anything happens. Then every option is taken by
-//! itself, and written down as pending: a refusal in the middle leaves those before it behind.
+//! Invalid requests are rejected before any change. Then each option is processed separately and
+//! stored as pending, so an error in between leaves the preceding options changed.
 
 mod value;
 
@@ -9,34 +9,34 @@ use std::collections::BTreeSet;
 
 use value::check_tpm_version;
 
-use super::disks::{self, Maker, Worker};
+use super::disk_creation::{self, DiskCreator, Worker};
 use super::drive::{self, Drive};
 use super::identity::{self, is_net};
-use super::rights::Change;
-use super::{boot, config, hookscript, memory, pending, tags};
-use crate::Refusal;
+use super::option_permissions::ConfigChange;
+use super::{boot, config, hookscript, memory, pending_changes, tags};
+use crate::ApiError;
 use crate::call::Call;
-use crate::guest::Moment;
-use crate::lock::CALL_PATIENCE;
+use crate::guest::GuestEventKind;
+use crate::lock::CALL_LOCK_TIMEOUT;
 use crate::schema::{self, split_list};
 use crate::world::{Caller, Config, PendingDelete, World};
 
-/// What a call wants changed.
+/// Parsed request to change a config.
 #[derive(Debug)]
-pub(crate) struct Update {
+pub(crate) struct ConfigUpdate {
     caller: Caller,
     node: String,
     vmid: u32,
     set: Config,
     delete: Vec<String>,
     revert: BTreeSet<String>,
-    /// Volumes of drives that go are destroyed, not kept aside.
+    /// Destroy the volumes of removed drives instead of keeping them as `unusedN`.
     force: bool,
     digest: Option<String>,
     skip_lock: bool,
 }
 
-/// Parameters of the call that are no options of the VM.
+/// Parameters of the call that are not VM options.
 const OWN_PARAMETERS: &[&str] = &[
     "node",
     "vmid",
@@ -50,13 +50,13 @@ const OWN_PARAMETERS: &[&str] = &[
     "force",
 ];
 
-impl Update {
-    /// Reads the call, and refuses what can be refused without looking at the VM.
-    pub(crate) fn new(call: &Call, vmid: u32) -> Result<Self, Refusal> {
+impl ConfigUpdate {
+    /// Parses the call, and rejects requests that are invalid regardless of the VM.
+    pub(crate) fn new(call: &Call, vmid: u32) -> Result<Self, ApiError> {
         let params = &call.params;
         let skip_lock = params.flag("skiplock").unwrap_or_default();
         if skip_lock && !call.caller.is_root() {
-            return Err(Refusal::parameter("skiplock", "Only root may use this option."));
+            return Err(ApiError::parameter("skiplock", "Only root may use this option."));
         }
         let mut set: Config = params
             .iter()
@@ -74,9 +74,9 @@ impl Update {
         };
         let given = |name: &str| params.text(name).is_some_and(|text| !text.is_empty());
         if set.is_empty() && !given("delete") && !given("revert") {
-            return Err(Refusal::failed("no options specified"));
+            return Err(ApiError::failed("no options specified"));
         }
-        disks::resolve_cdrom(&mut set);
+        disk_creation::resolve_cdrom(&mut set);
         let (delete, revert) = (list("delete"), list("revert"));
         let (delete, revert) = check_lists(call, &set, delete, revert)?;
         Ok(Self {
@@ -92,11 +92,11 @@ impl Update {
         })
     }
 
-    /// The checks that come before the VM's lock is taken.
-    pub(crate) fn check(&mut self, call: &Call) -> Result<(), Refusal> {
+    /// Checks before the lock of the VM is acquired.
+    pub(crate) fn check(&mut self, call: &Call) -> Result<(), ApiError> {
         let mut chance = call.site.chance(&format!("vm/{}", self.vmid));
         let world = call.world();
-        disks::check_drives(&world, &mut self.set)?;
+        disk_creation::check_drives(&world, &mut self.set)?;
         for (key, value) in &mut self.set {
             if is_net(key) {
                 *value = identity::net(&world, &mut chance, value);
@@ -104,7 +104,7 @@ impl Update {
                 *value = identity::uuid(&mut chance);
             } else if key == "hookscript" {
                 hookscript::check(&world, &self.node, value)
-                    .map_err(|refusal| Refusal::parameter("hookscript", format!("{refusal}\n")))?;
+                    .map_err(|error| ApiError::parameter("hookscript", format!("{error}\n")))?;
             }
         }
         let change = self.change(&world);
@@ -112,16 +112,16 @@ impl Update {
         change.check_names(self.set.keys())?;
         change.check_storages(&self.set, None)?;
         change.check_bridges(&self.set)?;
-        self.look(&world).map(drop)
+        self.resolve(&world).map(drop)
     }
 
-    fn change<'w>(&'w self, world: &'w World) -> Change<'w> {
-        Change { world, caller: &self.caller, vmid: self.vmid, pool: None }
+    fn change<'w>(&'w self, world: &'w World) -> ConfigChange<'w> {
+        ConfigChange { world, caller: &self.caller, vmid: self.vmid, pool: None }
     }
 
-    /// Looks at the VM as it is: digest, lock, memory. Gives what is to be set and deleted once
-    /// reverts are taken for what they mean.
-    fn look(&self, world: &World) -> Result<(Config, Vec<String>), Refusal> {
+    /// Checks digest, lock and memory, and returns the options to set and to delete, with reverts
+    /// resolved.
+    fn resolve(&self, world: &World) -> Result<(Config, Vec<String>), ApiError> {
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_digest(vm, self.digest.as_deref())?;
         self.change(world).check_cpu_model(&self.set, Some(&vm.config))?;
@@ -145,12 +145,12 @@ impl Update {
         Ok((set, delete))
     }
 
-    /// Makes the changes. `worker` is the call itself or the task that it began.
-    pub(crate) async fn apply(&self, worker: &Worker) -> Result<(), Refusal> {
+    /// Applies the changes. `worker` is the call itself or its task.
+    pub(crate) async fn apply(&self, worker: &Worker) -> Result<(), ApiError> {
         let site = worker.site();
-        let lock = site.locks.vm(self.vmid, CALL_PATIENCE).await;
-        let _guard = lock.map_err(|timeout| Refusal::failed(timeout.to_string()))?;
-        let (set, delete) = self.look(&site.world())?;
+        let lock = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await;
+        let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
+        let (set, delete) = self.resolve(&site.world())?;
         worker.begin().await?;
         worker.log(format!("update VM {}: {}", self.vmid, self.shown()));
         let mut modified = BTreeSet::new();
@@ -162,25 +162,25 @@ impl Update {
             self.set_one(worker, key, value, &set, &delete, &mut order, &mut modified).await?;
         }
         let mut world = site.world();
-        pending::clean_up(world.vm_mut(&self.node, self.vmid)?);
+        pending_changes::clean_up(world.vm_mut(&self.node, self.vmid)?);
         let vm = world.vm(&self.node, self.vmid)?;
         if vm.pending.is_empty() && vm.pending_delete.is_empty() {
             return Ok(());
         }
         let done = if vm.is_running() {
             let is_modified = |key: &str| modified.contains(key);
-            let done = pending::hotplug(&mut world, self.vmid, &self.caller, &is_modified);
+            let done = pending_changes::hotplug(&mut world, self.vmid, &self.caller, &is_modified);
             if modified.iter().any(|key| is_net(key)) {
-                site.guests.tell(&self.node, self.vmid, Moment::Replugged);
+                site.guests.emit(&self.node, self.vmid, GuestEventKind::Replugged);
             }
             done
         } else {
-            pending::apply(&mut world, self.vmid, &self.caller)
+            pending_changes::apply(&mut world, self.vmid, &self.caller)
         };
-        done.map_err(Refusal::parameters)
+        done.map_err(ApiError::parameters)
     }
 
-    /// The parameters as a task's log shows them.
+    /// Parameters as the task log shows them.
     fn shown(&self) -> String {
         let mut parts: Vec<String> = self
             .set
@@ -203,7 +203,7 @@ impl Update {
         key: &String,
         order: &mut Vec<String>,
         modified: &mut BTreeSet<String>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let mut world = worker.site().world();
         let vm = world.vm(&self.node, self.vmid)?;
         let Some(value) = vm.config.get(key).or_else(|| vm.pending.get(key)).cloned() else {
@@ -213,7 +213,7 @@ impl Update {
         };
         modified.insert(key.clone());
         let was_pending = vm.pending.contains_key(key);
-        // Nothing below is written down if it is refused.
+        // The copy is stored only if all checks pass.
         let mut changed = vm.clone();
         changed.pending.remove(key);
         if order.contains(key) {
@@ -232,7 +232,7 @@ impl Update {
                 world.check(&self.caller, &format!("/vms/{}", self.vmid), &["VM.Config.Disk"])?;
             }
             if let Some(drive) = drive {
-                pending::destroy(&mut world, self.vmid, &self.caller, key, &drive)?;
+                pending_changes::destroy(&mut world, self.vmid, &self.caller, key, &drive)?;
             }
             world.vm_mut(&self.node, self.vmid)?.config.remove(key);
             return Ok(());
@@ -256,15 +256,15 @@ impl Update {
             let how = if self.force { PendingDelete::Destroy } else { PendingDelete::Detach };
             changed.pending_delete.insert(key.clone(), how);
         }
-        config::tidy_empty(&mut changed.pending);
+        config::normalize_empty(&mut changed.pending);
         *world.vm_mut(&self.node, self.vmid)? = changed;
         if was_pending && let Some(drive) = Drive::parse(key, &value) {
-            pending::keep_aside(&mut world, self.vmid, &drive);
+            pending_changes::keep_as_unused(&mut world, self.vmid, &drive);
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the state of one pass over the options")]
+    #[expect(clippy::too_many_arguments, reason = "state of one iteration over the options")]
     async fn set_one(
         &self,
         worker: &Worker,
@@ -274,7 +274,7 @@ impl Update {
         delete: &[String],
         order: &mut Vec<String>,
         modified: &mut BTreeSet<String>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         modified.insert(key.clone());
         if worker.site().world().vm(&self.node, self.vmid)?.pending.get(key) == Some(value) {
             return Ok(());
@@ -310,11 +310,11 @@ impl Update {
         }
         vm.pending.extend(add);
         vm.pending_delete.remove(key);
-        config::tidy_empty(&mut vm.pending);
+        config::normalize_empty(&mut vm.pending);
         Ok(())
     }
 
-    async fn set_drive(&self, worker: &Worker, key: &str, value: &str) -> Result<String, Refusal> {
+    async fn set_drive(&self, worker: &Worker, key: &str, value: &str) -> Result<String, ApiError> {
         let existing = {
             let mut world = worker.site().world();
             let vm = world.vm(&self.node, self.vmid)?;
@@ -330,11 +330,11 @@ impl Update {
             let mut existing = vm.config.clone();
             existing.extend(vm.pending.clone());
             if let Some(replaced) = replaced {
-                pending::keep_aside(&mut world, self.vmid, &replaced);
+                pending_changes::keep_as_unused(&mut world, self.vmid, &replaced);
             }
             existing
         };
-        let maker = Maker {
+        let maker = DiskCreator {
             worker,
             caller: &self.caller,
             node: &self.node,
@@ -352,15 +352,15 @@ fn check_lists(
     set: &Config,
     delete: Vec<String>,
     revert: Vec<String>,
-) -> Result<(Vec<String>, BTreeSet<String>), Refusal> {
+) -> Result<(Vec<String>, BTreeSet<String>), ApiError> {
     let exists = |key: &str| schema::vm_option(call.release, key).is_some();
     for key in &revert {
         if !exists(key) {
-            return Err(Refusal::parameter("revert", format!("unknown option '{key}'")));
+            return Err(ApiError::parameter("revert", format!("unknown option '{key}'")));
         }
         if set.contains_key(key) {
             let text = format!("you can't use '-{key}' and -revert {key}' at the same time");
-            return Err(Refusal::parameter("delete", text));
+            return Err(ApiError::parameter("delete", text));
         }
     }
     let revert: BTreeSet<String> = revert.into_iter().collect();
@@ -369,14 +369,14 @@ fn check_lists(
         let key = if key == "cdrom" { "ide2".to_owned() } else { key };
         if set.contains_key(&key) {
             let text = format!("you can't use '-{key}' and -delete {key}' at the same time");
-            return Err(Refusal::parameter("delete", text));
+            return Err(ApiError::parameter("delete", text));
         }
         if revert.contains(&key) {
             let text = format!("you can't use '-delete {key}' and -revert {key}' at the same time");
-            return Err(Refusal::parameter("revert", text));
+            return Err(ApiError::parameter("revert", text));
         }
         if !exists(&key) {
-            return Err(Refusal::parameter("delete", format!("unknown option '{key}'")));
+            return Err(ApiError::parameter("delete", format!("unknown option '{key}'")));
         }
         deleted.push(key);
     }

@@ -1,16 +1,21 @@
-//! One option's new value: who may set it, and how it is written down.
+//! New value of one option: permissions and stored form.
 
 use super::super::drive::Drive;
 use super::super::identity::is_net;
 use super::super::{boot, machine, tags};
-use super::Update;
-use crate::Refusal;
+use super::ConfigUpdate;
+use crate::ApiError;
 use crate::schema::{self, FormatName};
 use crate::world::{Config, World};
 
-impl Update {
-    /// Rights that depend on the value, and on the one that it replaces.
-    pub(super) fn check_value(&self, world: &World, key: &str, value: &str) -> Result<(), Refusal> {
+impl ConfigUpdate {
+    /// Checks permissions that depend on the new value and on the current one.
+    pub(super) fn check_value(
+        &self,
+        world: &World,
+        key: &str,
+        value: &str,
+    ) -> Result<(), ApiError> {
         let vm = world.vm(&self.node, self.vmid)?;
         let old = vm.config.get(key).map(String::as_str);
         let change = self.change(world);
@@ -35,7 +40,7 @@ impl Update {
         change.check_device(key, value)
     }
 
-    /// The option as it is written down, with those that change along with it.
+    /// Stored form of an option, with other options that change with it.
     pub(super) fn written(
         &self,
         world: &World,
@@ -43,12 +48,12 @@ impl Update {
         value: &str,
         set: &Config,
         delete: &[String],
-    ) -> Result<Config, Refusal> {
+    ) -> Result<Config, ApiError> {
         let vm = world.vm(&self.node, self.vmid)?;
         let mut written = Config::new();
         let mut text = value.to_owned();
         match key {
-            "tags" => text = tags::normal(world, value),
+            "tags" => text = tags::normalized(world, value),
             "machine" => {
                 let format = schema::format(world.release, FormatName::Machine);
                 machine::check_options(&format.parse(value).unwrap_or_default())?;
@@ -59,7 +64,7 @@ impl Update {
                     let exists =
                         [&vm.config, &vm.pending, set].iter().any(|c| c.contains_key(device));
                     if !exists || delete.contains(device) {
-                        return Err(Refusal::failed(format!(
+                        return Err(ApiError::failed(format!(
                             "invalid bootorder: device '{device}' does not exist'"
                         )));
                     }
@@ -85,15 +90,15 @@ impl Update {
     }
 }
 
-/// The state of a TPM is of one version for ever.
-pub(super) fn check_tpm_version(old: &str, new: &str) -> Result<(), Refusal> {
+/// Rejects a change of the TPM version, which is fixed at creation.
+pub(super) fn check_tpm_version(old: &str, new: &str) -> Result<(), ApiError> {
     let (Some(old), Some(new)) = (Drive::parse("tpmstate0", old), Drive::parse("tpmstate0", new))
     else {
         return Ok(());
     };
     let version = |drive: &Drive| drive.get("version").unwrap_or("v1.2").to_owned();
     if old.file() == new.file() && version(&old) != version(&new) {
-        return Err(Refusal::failed("cannot change TPM state version after creation"));
+        return Err(ApiError::failed("cannot change TPM state version after creation"));
     }
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! The checks that Kubernetes answers.
+//! Health checks that query Kubernetes.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Scene, Verdict};
+use super::{CheckContext, Verdict};
 use crate::resource::COMPONENTS;
 
-/// All objects of a kind, if there is anybody to ask.
-fn list(scene: &Scene<'_>, kind: &str) -> Result<Vec<Arc<Value>>, Verdict> {
+/// All Kubernetes objects of a kind; a failed verdict if the API server cannot be reached.
+fn list(context: &CheckContext<'_>, kind: &str) -> Result<Vec<Arc<Value>>, Verdict> {
     let unreachable = || Verdict::Failed("error getting objects: connection refused".to_owned());
-    let part = scene.node.etcd.ok_or_else(unreachable)?;
-    if !scene.talos.serves(part) {
+    let part = context.node.etcd.ok_or_else(unreachable)?;
+    if !context.talos.serves(part) {
         return Err(Verdict::Failed("etcdserver: request timed out".to_owned()));
     }
-    let cluster = scene.talos.etcds.get(&part.cluster).ok_or_else(unreachable)?;
+    let cluster = context.talos.etcds.get(&part.cluster).ok_or_else(unreachable)?;
     Ok(cluster.store.list(kind))
 }
 
@@ -26,9 +26,9 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// The names of all that are in the cluster, where they can be reached.
-fn names(scene: &Scene<'_>, addresses: &[std::net::IpAddr]) -> Vec<String> {
-    let nodes = scene.at(addresses).into_iter();
+/// Host names of the nodes at these addresses that can be reached.
+fn names(context: &CheckContext<'_>, addresses: &[std::net::IpAddr]) -> Vec<String> {
+    let nodes = context.at(addresses).into_iter();
     nodes.filter_map(|(_, node)| Some(node?.hostname().to_owned())).collect()
 }
 
@@ -38,13 +38,13 @@ fn is_true(object: &Value, condition: &str) -> bool {
     conditions.any(|c| c["type"] == condition && c["status"] == "True")
 }
 
-pub(super) fn nodes_report(scene: &Scene<'_>) -> Verdict {
-    let all: Vec<_> = scene.cluster.all().collect();
-    let nodes = match list(scene, "nodes") {
+pub(super) fn nodes_report(context: &CheckContext<'_>) -> Verdict {
+    let all: Vec<_> = context.cluster.all().collect();
+    let nodes = match list(context, "nodes") {
         Ok(nodes) => nodes,
         Err(verdict) => return verdict,
     };
-    let missing: Vec<String> = names(scene, &all)
+    let missing: Vec<String> = names(context, &all)
         .into_iter()
         .filter(|wanted| !nodes.iter().any(|node| name(node) == wanted))
         .collect();
@@ -54,46 +54,46 @@ pub(super) fn nodes_report(scene: &Scene<'_>) -> Verdict {
     failed(format!("can't find expected node with IPs of {missing:?}"))
 }
 
-fn no_cni(scene: &Scene<'_>) -> bool {
-    scene.node.config.as_ref().is_some_and(|config| config.facts.cni == "none")
+fn no_cni(context: &CheckContext<'_>) -> bool {
+    context.node.config.as_ref().is_some_and(|config| config.facts.cni == "none")
 }
 
-fn nodes(scene: &Scene<'_>, problem: &str, is_well: fn(&Value) -> bool) -> Verdict {
-    let nodes = match list(scene, "nodes") {
+fn nodes(context: &CheckContext<'_>, problem: &str, is_healthy: fn(&Value) -> bool) -> Verdict {
+    let nodes = match list(context, "nodes") {
         Ok(nodes) => nodes,
         Err(verdict) => return verdict,
     };
     let bad: Vec<&str> =
-        nodes.iter().filter(|node| !is_well(node)).map(|node| name(node)).collect();
+        nodes.iter().filter(|node| !is_healthy(node)).map(|node| name(node)).collect();
     if bad.is_empty() { Verdict::Passed } else { failed(format!("{problem}: {bad:?}")) }
 }
 
-pub(super) fn nodes_ready(scene: &Scene<'_>) -> Verdict {
-    if no_cni(scene) {
+pub(super) fn nodes_ready(context: &CheckContext<'_>) -> Verdict {
+    if no_cni(context) {
         return Verdict::Skipped;
     }
-    nodes(scene, "some nodes are not ready", |node| is_true(node, "Ready"))
+    nodes(context, "some nodes are not ready", |node| is_true(node, "Ready"))
 }
 
-pub(super) fn schedulable(scene: &Scene<'_>) -> Verdict {
-    nodes(scene, "some nodes are not schedulable", |node| node["spec"]["unschedulable"] != true)
+pub(super) fn schedulable(context: &CheckContext<'_>) -> Verdict {
+    nodes(context, "some nodes are not schedulable", |node| node["spec"]["unschedulable"] != true)
 }
 
-/// The pods of the control plane, each on each control plane.
+/// Passes if each of these pods of the control plane is ready on each control plane.
 fn control_plane_pods(
-    scene: &Scene<'_>,
+    context: &CheckContext<'_>,
     problem: &str,
-    is_well: impl Fn(&Value) -> bool,
+    is_healthy: impl Fn(&Value) -> bool,
 ) -> Verdict {
-    let pods = match list(scene, "pods") {
+    let pods = match list(context, "pods") {
         Ok(pods) => pods,
         Err(verdict) => return verdict,
     };
-    for host in names(scene, &scene.cluster.control_planes) {
+    for host in names(context, &context.cluster.control_planes) {
         for component in COMPONENTS {
             let wanted = format!("{component}-{host}");
             let pod = pods.iter().find(|pod| name(pod) == wanted);
-            if !pod.is_some_and(|pod| is_well(pod)) {
+            if !pod.is_some_and(|pod| is_healthy(pod)) {
                 return failed(format!("{problem}: kube-system/{wanted}"));
             }
         }
@@ -101,26 +101,26 @@ fn control_plane_pods(
     Verdict::Passed
 }
 
-pub(super) fn static_pods(scene: &Scene<'_>) -> Verdict {
-    control_plane_pods(scene, "missing static pods on node", |pod| {
+pub(super) fn static_pods(context: &CheckContext<'_>) -> Verdict {
+    control_plane_pods(context, "missing static pods on node", |pod| {
         pod["status"]["phase"] == "Running"
     })
 }
 
-pub(super) fn components(scene: &Scene<'_>) -> Verdict {
-    control_plane_pods(scene, "some pods are not ready", |pod| is_true(pod, "Ready"))
+pub(super) fn components(context: &CheckContext<'_>) -> Verdict {
+    control_plane_pods(context, "some pods are not ready", |pod| is_true(pod, "Ready"))
 }
 
-/// All pods with this label are ready; nothing to check where there is no such workload.
-fn workload(scene: &Scene<'_>, kind: &str, named: &str, label: &str) -> Verdict {
-    let workloads = match list(scene, kind) {
+/// Passes if all pods with this label are ready, or if the workload does not exist.
+fn workload(context: &CheckContext<'_>, kind: &str, named: &str, label: &str) -> Verdict {
+    let workloads = match list(context, kind) {
         Ok(workloads) => workloads,
         Err(verdict) => return verdict,
     };
     if !workloads.iter().any(|workload| name(workload) == named) {
         return Verdict::Skipped;
     }
-    let pods = match list(scene, "pods") {
+    let pods = match list(context, "pods") {
         Ok(pods) => pods,
         Err(verdict) => return verdict,
     };
@@ -138,13 +138,13 @@ fn workload(scene: &Scene<'_>, kind: &str, named: &str, label: &str) -> Verdict 
     }
 }
 
-pub(super) fn proxy(scene: &Scene<'_>) -> Verdict {
-    workload(scene, "daemonsets.apps", "kube-proxy", "kube-proxy")
+pub(super) fn proxy(context: &CheckContext<'_>) -> Verdict {
+    workload(context, "daemonsets.apps", "kube-proxy", "kube-proxy")
 }
 
-pub(super) fn dns(scene: &Scene<'_>) -> Verdict {
-    if no_cni(scene) {
+pub(super) fn dns(context: &CheckContext<'_>) -> Verdict {
+    if no_cni(context) {
         return Verdict::Skipped;
     }
-    workload(scene, "deployments.apps", "coredns", "kube-dns")
+    workload(context, "deployments.apps", "coredns", "kube-dns")
 }

@@ -5,12 +5,12 @@ use talmox_talos_api::proto::machine::ServiceStateEvent;
 use talmox_talos_config::generate::Role;
 use tonic::Code;
 
-use crate::bench::{Bench, new_bundle};
 use crate::etcd;
 use crate::service::ServiceState;
 use crate::talos_state::TalosState;
+use crate::test_bench::{Bench, new_bundle};
 
-/// Three control planes that found each other.
+/// Bench with three control planes that form one etcd cluster.
 pub(super) async fn three() -> Bench {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
@@ -28,7 +28,7 @@ fn member_of(bench: &Bench, vmid: u32) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_join_the_first_as_learners_and_become_voters() {
+async fn further_nodes_join_as_learners_and_become_voters() {
     let bench = three().await;
     let members = bench.simulation.look(|talos| etcd::members(talos, 12)).unwrap();
     assert_eq!(members.len(), 3);
@@ -42,62 +42,66 @@ async fn others_join_the_first_as_learners_and_become_voters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bootstrap_is_refused_where_it_must_be() {
+async fn bootstrap_is_rejected_when_the_node_is_not_ready_for_it() {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
-    let refused = |vmid, boot| etcd::bootstrap(&bench.simulation, vmid, boot, None).unwrap_err();
+    let rejected = |vmid, boot| etcd::bootstrap(&bench.simulation, vmid, boot, None).unwrap_err();
     bench.simulation.change_node(11, boot, |node| node.is_time_in_sync = false);
-    let early = refused(11, boot);
+    let early = rejected(11, boot);
     assert_eq!(
         (early.code(), early.message()),
         (Code::FailedPrecondition, "time is not in sync yet")
     );
     bench.simulation.change_node(11, boot, |node| node.is_time_in_sync = true);
     bench.simulation.enter(11, boot, "cri", ServiceState::Starting, "");
-    let early = refused(11, boot);
+    let early = rejected(11, boot);
     assert_eq!(early.message(), "bootstrap is not available yet");
     bench.simulation.enter(11, boot, "cri", ServiceState::Running, "");
-    // It runs, and nobody has looked yet how it is.
-    assert_eq!(refused(11, boot).message(), "bootstrap is not available yet");
+    // It runs, but its health has not been checked yet.
+    assert_eq!(rejected(11, boot).message(), "bootstrap is not available yet");
     bench.simulation.set_health(11, boot, "cri", true, "");
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
     bench.until_healthy(11, "etcd").await;
-    let twice = refused(11, boot);
+    let twice = rejected(11, boot);
     assert_eq!(
         (twice.code(), twice.message()),
         (Code::AlreadyExists, "etcd data directory is not empty")
     );
     let worker = bench.start_worker(21);
-    let elsewhere = refused(21, worker);
+    let elsewhere = rejected(21, worker);
     let text = "bootstrap can only be performed on a control plane node";
     assert_eq!((elsewhere.code(), elsewhere.message()), (Code::FailedPrecondition, text));
     let newer = crate::version::Version::parse("v1.13.6").unwrap();
     bench.simulation.change_node(21, worker, |node| node.version = newer);
-    assert_eq!(refused(21, worker).code(), Code::Unimplemented);
+    assert_eq!(rejected(21, worker).code(), Code::Unimplemented);
     bench.kill(11);
     let again = bench.start_control_plane(11);
-    assert_eq!(refused(11, again).code(), Code::AlreadyExists);
+    assert_eq!(rejected(11, again).code(), Code::AlreadyExists);
 }
 
-/// Seen on 1.12.0: Bootstrap again 1.8 s after the first was accepted, and the console had
+/// Observed on 1.12.0: Bootstrap was accepted again 1.8 s after the first request, and the console showed
 /// `service[etcd](Finished): Bootstrap requested` twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bootstrap_is_accepted_again_until_etcd_runs() {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
-    bench.until("an etcd that waits", |talos| has_pulled(talos, 11).then_some(())).await;
+    bench.until("etcd to wait for a cluster", |talos| has_pulled(talos, 11).then_some(())).await;
     let slow = |by| bench.simulation.change_node(11, boot, |node| node.faults.slowness = by);
     slow(Duration::from_hours(1));
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
-    bench.until("the first request", |talos| (requests(talos, 11) == 1).then_some(())).await;
+    bench
+        .until("the first bootstrap request", |talos| (requests(talos, 11) == 1).then_some(()))
+        .await;
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
-    bench.until("the second request", |talos| (requests(talos, 11) == 2).then_some(())).await;
+    bench
+        .until("the second bootstrap request", |talos| (requests(talos, 11) == 2).then_some(()))
+        .await;
     slow(Duration::ZERO);
     bench.until_healthy(11, "etcd").await;
     assert_eq!(bench.simulation.look(|talos| (requests(talos, 11), talos.etcds.len())), (2, 1));
 }
 
-/// The request is in memory only, and there is no data before etcd runs.
+/// The request exists only in memory, and there is no data before etcd runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reboot_loses_a_bootstrap_whose_etcd_has_not_started() {
     let bench = Bench::new();
@@ -111,13 +115,13 @@ async fn a_reboot_loses_a_bootstrap_whose_etcd_has_not_started() {
     assert_eq!(bench.simulation.look(|talos| talos.etcds.len()), 1);
 }
 
-/// Whether the node has done what comes before it waits for a cluster.
+/// Whether the node has prepared its etcd service and waits for a cluster.
 fn has_pulled(talos: &TalosState, vmid: u32) -> bool {
     let etcd = talos.nodes.get(&vmid).and_then(|node| node.services.get("etcd"));
     etcd.is_some_and(|etcd| etcd.state == ServiceState::Preparing)
 }
 
-/// How often this boot of the node has reported an accepted bootstrap.
+/// Number of accepted bootstraps that this boot of the node has reported.
 fn requests(talos: &TalosState, vmid: u32) -> usize {
     let (past, _) = talos.nodes[&vmid].events.subscribe();
     let data = past.into_iter().filter_map(|(_, event)| event.data);
@@ -142,7 +146,7 @@ async fn a_second_bootstrap_makes_a_second_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
+async fn a_lost_leader_is_replaced_unless_quorum_is_lost() {
     let bench = three().await;
     let term = bench.simulation.look(|talos| etcd::status(talos, 12)).unwrap().raft_term;
     bench.kill(11);
@@ -170,9 +174,9 @@ async fn another_leads_when_the_leader_dies_and_nobody_when_two_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_behind_a_partition_is_alone() {
+async fn a_partitioned_member_loses_the_leader() {
     let bench = three().await;
-    bench.simulation.change(|talos| talos.part(vec![vec!["node-11".to_owned()]]));
+    bench.simulation.change(|talos| talos.add_partition(vec![vec!["node-11".to_owned()]]));
     bench
         .until("a majority without the old leader", |talos| {
             let one = etcd::status(talos, 11).ok()?;
@@ -185,7 +189,7 @@ async fn a_member_behind_a_partition_is_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_removed_does_not_come_back() {
+async fn a_removed_member_cannot_rejoin_with_its_old_data() {
     let bench = three().await;
     let gone = member_of(&bench, 13);
     etcd::remove(&bench.simulation, 11, gone).unwrap();
@@ -196,10 +200,10 @@ async fn who_was_removed_does_not_come_back() {
         let service = talos.nodes.get(&13)?.services.get("etcd")?;
         (service.state == ServiceState::Failed).then_some(())
     };
-    bench.until("etcd fails", failed).await;
+    bench.until("etcd to fail", failed).await;
     bench.kill(13);
     bench.start_control_plane(13);
-    bench.until("etcd fails again", failed).await;
+    bench.until("etcd to fail", failed).await;
     assert!(bench.last_message(13, "etcd").contains("permanently removed"));
     bench.kill(13);
     bench.wipe(13);
@@ -215,7 +219,7 @@ async fn a_wiped_node_waits_until_its_old_member_is_removed() {
     bench.wipe(13);
     bench.start_control_plane(13);
     bench
-        .until("a node that learned of its former member", |talos| {
+        .until("the node to find its former member", |talos| {
             let last = talos.nodes.get(&13)?.services.get("etcd")?.events.back()?;
             last.message.contains("has already been bootstrapped").then_some(())
         })
@@ -225,7 +229,7 @@ async fn a_wiped_node_waits_until_its_old_member_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leaving_and_forfeiting() {
+async fn a_member_forfeits_leadership_and_leaves() {
     let bench = three().await;
     let next = etcd::forfeit(&bench.simulation, 11).unwrap();
     assert!(matches!(next.as_deref(), Some("node-12" | "node-13")), "{next:?}");
@@ -234,17 +238,17 @@ async fn leaving_and_forfeiting() {
     etcd::leave(&bench.simulation, 11, boot).unwrap();
     assert_eq!(bench.simulation.look(|talos| etcd::members(talos, 12)).unwrap().len(), 2);
     bench
-        .until("the service ends", |talos| {
+        .until("the service to finish", |talos| {
             let service = talos.nodes.get(&11)?.services.get("etcd")?;
             (service.state == ServiceState::Finished).then_some(())
         })
         .await;
-    // Of two members none may go while the other is away.
+    // With two members, neither may leave while the other one is down.
     bench.kill(12);
     let has_lost = |talos: &crate::talos_state::TalosState| {
         etcd::status(talos, 13).ok().filter(|status| status.leader == 0).map(drop)
     };
-    bench.until("the other is missed", has_lost).await;
+    bench.until("the loss of the other member", has_lost).await;
     let own = member_of(&bench, 13);
     let alone = etcd::remove(&bench.simulation, 13, own).unwrap_err();
     let text =
@@ -253,7 +257,7 @@ async fn leaving_and_forfeiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_member_stays() {
+async fn the_last_member_cannot_leave() {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
     let early = bench.simulation.look(|talos| etcd::status(talos, 11)).unwrap_err();
@@ -274,7 +278,7 @@ async fn the_last_member_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_is_taken_in_once_there_is_a_place_for_it() {
+async fn a_snapshot_is_rejected_before_cri_is_healthy() {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
     bench.simulation.change_node(11, boot, |node| node.services.clear());
@@ -284,7 +288,7 @@ async fn a_snapshot_is_taken_in_once_there_is_a_place_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_authority_is_not_believed() {
+async fn a_node_with_another_etcd_ca_cannot_join() {
     let bench = Bench::new();
     let boot = bench.start_control_plane(11);
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
@@ -295,7 +299,7 @@ async fn another_authority_is_not_believed() {
     });
     bench.start(12, config);
     bench
-        .until("etcd says why", |talos| {
+        .until("etcd to report the reason", |talos| {
             let last = talos.nodes.get(&12)?.services.get("etcd")?.events.back()?;
             last.message.contains("signed by unknown authority").then_some(())
         })

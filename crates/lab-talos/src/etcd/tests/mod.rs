@@ -1,4 +1,4 @@
-//! Clusters of a few nodes, from their first member to their last.
+//! Tests with etcd clusters of a few nodes.
 
 mod member;
 mod recovery;

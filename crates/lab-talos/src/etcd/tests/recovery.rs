@@ -3,14 +3,14 @@ use serde_json::json;
 use tonic::Code;
 
 use super::member::three;
-use crate::etcd::{self, Recover};
+use crate::etcd::{self, RecoverOptions};
 
 fn map(name: &str) -> serde_json::Value {
     json!({"metadata": {"name": name, "namespace": "default"}, "data": {"a": "b"}})
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_brings_a_lost_cluster_back() {
+async fn a_lost_cluster_is_recovered_from_a_snapshot() {
     let bench = three().await;
     let store = bench.store_of(11);
     store.create("configmaps", map("before")).unwrap();
@@ -25,7 +25,7 @@ async fn a_snapshot_brings_a_lost_cluster_back() {
         bench.start_control_plane(vmid);
     }
     let boot = bench.simulation.look(|talos| talos.nodes[&12].boot);
-    let strict = Some(Recover { skip_hash_check: false });
+    let strict = Some(RecoverOptions { skip_hash_check: false });
     let missing = etcd::bootstrap(&bench.simulation, 12, boot, strict).unwrap_err();
     assert_eq!(missing.code(), Code::FailedPrecondition);
     let mut broken = bytes.clone();
@@ -46,7 +46,7 @@ async fn a_snapshot_brings_a_lost_cluster_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_are_kept_while_a_lab_does_not_run() {
+async fn clusters_are_saved_and_restored() {
     let bench = three().await;
     bench.store_of(11).create("configmaps", map("kept")).unwrap();
     bench.simulation.change(|talos| talos.raise_alarm(talos.nodes[&13].etcd.unwrap()));
@@ -65,7 +65,7 @@ async fn clusters_are_kept_while_a_lab_does_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alarms_and_small_files() {
+async fn alarms_are_raised_and_disarmed_and_files_defragmented() {
     let bench = three().await;
     assert!(bench.simulation.look(|talos| etcd::alarms(talos, 11)).unwrap().is_empty());
     let full = bench.simulation.change(|talos| {
@@ -78,7 +78,7 @@ async fn alarms_and_small_files() {
         alarms.into_iter().map(|alarm| alarm.member_id).collect()
     });
     assert_eq!(raised, [full]);
-    // All tell of it, and of nobody else's.
+    // Every member reports this alarm, and no other.
     for vmid in [11, 13] {
         let status = bench.simulation.look(|talos| etcd::status(talos, vmid)).unwrap();
         assert_eq!(status.errors, [format!("memberID:{full} alarm:NOSPACE ")]);
@@ -88,8 +88,8 @@ async fn alarms_and_small_files() {
     for number in 0..50 {
         bench.store_of(11).create("configmaps", map(&format!("filler-{number}"))).unwrap();
     }
-    // What is in use changes all the time, and what is not only grows until somebody tidies up: who
-    // did has less of it than the others, whenever both are looked at.
+    // The used size changes all the time, and the unused size grows until defragmentation: the defragmented member
+    // always has less of it than the others.
     let waste = |vmid| {
         let status = bench.simulation.look(|talos| etcd::status(talos, vmid)).unwrap();
         status.db_size - status.db_size_in_use

@@ -1,12 +1,12 @@
-//! The official extensions: which there are for a Talos version, and what they are called.
+//! Official system extensions of each Talos version.
 //!
-//! Names, the minors that have them, and the versions of those that matter are as they were
-//! published; refs of the others and all digests are made up, the same every time.
+//! Names, minor releases and the versions of the most used extensions are the published ones; refs of the others and
+//! all digests are generated from the name, so they are the same in every lab.
 
 use semver::Version;
 use serde::Serialize;
 
-/// As the factory lists it.
+/// Extension as the factory lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Extension {
     pub(crate) name: String,
@@ -17,12 +17,12 @@ pub(crate) struct Extension {
     description: String,
 }
 
-/// What stands behind the colon of a ref.
+/// Kind of tag in the image reference of an extension.
 #[derive(Clone, Copy, Debug)]
-enum Tag {
-    /// The version of Talos that it was built for.
+enum TagKind {
+    /// Talos version that the extension was built for.
     Talos,
-    /// The day of the firmware, and Talos's version.
+    /// Date of the firmware, followed by the Talos version.
     Firmware,
     IntelUcode,
     Crun,
@@ -45,7 +45,7 @@ enum Tag {
 
 const FIRST_MINOR: u64 = 8;
 
-/// One version for each minor from 1.8 on.
+/// One version for each minor release from 1.8 on.
 type Versions = [&'static str; 7];
 
 const FIRMWARE: Versions =
@@ -86,99 +86,99 @@ const NVIDIA_PRODUCTION: Versions =
 const TOOLKIT: Versions =
     ["v1.16.1", "v1.17.3", "v1.17.8", "v1.17.8", "v1.18.2", "v1.19.1", "v1.19.1"];
 
-/// Names without `siderolabs/`, the first and the last minor that have them.
-const EXTENSIONS: &[(&str, u64, u64, Tag)] = &[
-    ("amazon-ena", 10, 14, Tag::Talos),
-    ("amd-ucode", 8, 14, Tag::Firmware),
-    ("amdgpu", 9, 14, Tag::Firmware),
-    ("amdgpu-firmware", 8, 8, Tag::Firmware),
-    ("binfmt-misc", 8, 14, Tag::Talos),
-    ("bird2", 12, 14, Tag::Talos),
-    ("bnx2-bnx2x", 8, 14, Tag::Firmware),
-    ("btrfs", 8, 14, Tag::Talos),
-    ("chelsio-drivers", 8, 14, Tag::Talos),
-    ("chelsio-firmware", 8, 14, Tag::Firmware),
-    ("cloudflared", 9, 14, Tag::Talos),
-    ("crun", 8, 14, Tag::Crun),
-    ("ctr", 10, 14, Tag::Talos),
-    ("drbd", 8, 14, Tag::Drbd),
-    ("dvb-cx23885", 9, 14, Tag::Talos),
-    ("dvb-m88ds3103", 11, 14, Tag::Talos),
-    ("ecr-credential-provider", 8, 14, Tag::Talos),
-    ("fuse3", 8, 14, Tag::Talos),
-    ("gasket-driver", 8, 14, Tag::Talos),
-    ("glibc", 9, 14, Tag::Talos),
-    ("gpio-pinctrl", 12, 14, Tag::Talos),
-    ("gvisor", 8, 14, Tag::Gvisor),
-    ("gvisor-debug", 8, 14, Tag::Talos),
-    ("hailort", 11, 14, Tag::Talos),
-    ("harbor-credential-provider", 14, 14, Tag::Talos),
-    ("hello-world-service", 8, 14, Tag::Talos),
-    ("hyperv-guest-agent", 14, 14, Tag::Talos),
-    ("i915", 9, 14, Tag::Firmware),
-    ("i915-ucode", 8, 8, Tag::Firmware),
-    ("intel-ice-firmware", 8, 14, Tag::Firmware),
-    ("intel-npu", 13, 14, Tag::Talos),
-    ("intel-ucode", 8, 14, Tag::IntelUcode),
-    ("iscsi-tools", 8, 14, Tag::Iscsi),
-    ("joydev", 13, 14, Tag::Talos),
-    ("kata-containers", 8, 14, Tag::Kata),
-    ("kata-containers-snp", 14, 14, Tag::Talos),
-    ("lldpd", 9, 14, Tag::Talos),
-    ("mdadm", 8, 14, Tag::Talos),
-    ("mei", 8, 14, Tag::Talos),
-    ("mellanox-mstflint", 12, 14, Tag::Talos),
-    ("metal-agent", 9, 14, Tag::Talos),
-    ("multipath-tools", 12, 14, Tag::Talos),
-    ("nebula", 10, 14, Tag::Talos),
-    ("netbird", 12, 14, Tag::Talos),
-    ("newt", 11, 14, Tag::Talos),
-    ("nfs-utils", 12, 14, Tag::Talos),
-    ("nfsd", 10, 14, Tag::Talos),
-    ("nfsrahead", 11, 14, Tag::Talos),
-    ("nonfree-kmod-nvidia-lts", 8, 14, Tag::NvidiaLts),
-    ("nonfree-kmod-nvidia-production", 8, 14, Tag::NvidiaProduction),
-    ("nut-client", 8, 14, Tag::Talos),
-    ("nvidia-container-toolkit-lts", 8, 14, Tag::ToolkitLts),
-    ("nvidia-container-toolkit-production", 8, 14, Tag::ToolkitProduction),
-    ("nvidia-fabricmanager-lts", 8, 14, Tag::FabricLts),
-    ("nvidia-fabricmanager-production", 8, 14, Tag::FabricProduction),
-    ("nvidia-gdrdrv-device", 12, 14, Tag::Talos),
-    ("nvidia-open-gpu-kernel-modules-lts", 8, 14, Tag::NvidiaLts),
-    ("nvidia-open-gpu-kernel-modules-production", 8, 14, Tag::NvidiaProduction),
-    ("nvme-cli", 10, 14, Tag::Talos),
-    ("panfrost", 10, 14, Tag::Talos),
-    ("px-fuse", 13, 14, Tag::Talos),
-    ("qemu-guest-agent", 8, 14, Tag::Qemu),
-    ("qlogic-firmware", 8, 14, Tag::Firmware),
-    ("realtek-firmware", 8, 14, Tag::Firmware),
-    ("revpi-firmware", 10, 14, Tag::Talos),
-    ("rockchip-rknn", 13, 14, Tag::Talos),
-    ("soci-snapshotter", 12, 14, Tag::Talos),
-    ("spin", 8, 14, Tag::Spin),
-    ("stargz-snapshotter", 8, 14, Tag::Talos),
-    ("tailscale", 8, 14, Tag::Tailscale),
-    ("tenstorrent", 11, 14, Tag::Talos),
-    ("thunderbolt", 8, 14, Tag::Talos),
-    ("trident-iscsi-tools", 12, 14, Tag::Talos),
-    ("uhid", 13, 14, Tag::Talos),
-    ("uinput", 8, 14, Tag::Talos),
-    ("usb-audio-drivers", 12, 14, Tag::Talos),
-    ("usb-modem-drivers", 8, 14, Tag::Talos),
-    ("util-linux-tools", 8, 14, Tag::UtilLinux),
-    ("v4l-uvc-drivers", 8, 14, Tag::Talos),
-    ("vc4", 10, 14, Tag::Talos),
-    ("vmtoolsd-guest-agent", 8, 14, Tag::Talos),
-    ("wasmedge", 8, 14, Tag::Talos),
-    ("xdma-driver", 10, 14, Tag::Talos),
-    ("xe", 12, 14, Tag::Firmware),
-    ("xen-guest-agent", 8, 14, Tag::Talos),
-    ("youki", 10, 14, Tag::Talos),
-    ("zerotier", 10, 14, Tag::Talos),
-    ("zfs", 8, 14, Tag::Zfs),
+/// Names without `siderolabs/`, with the first and the last minor release that have them.
+const EXTENSIONS: &[(&str, u64, u64, TagKind)] = &[
+    ("amazon-ena", 10, 14, TagKind::Talos),
+    ("amd-ucode", 8, 14, TagKind::Firmware),
+    ("amdgpu", 9, 14, TagKind::Firmware),
+    ("amdgpu-firmware", 8, 8, TagKind::Firmware),
+    ("binfmt-misc", 8, 14, TagKind::Talos),
+    ("bird2", 12, 14, TagKind::Talos),
+    ("bnx2-bnx2x", 8, 14, TagKind::Firmware),
+    ("btrfs", 8, 14, TagKind::Talos),
+    ("chelsio-drivers", 8, 14, TagKind::Talos),
+    ("chelsio-firmware", 8, 14, TagKind::Firmware),
+    ("cloudflared", 9, 14, TagKind::Talos),
+    ("crun", 8, 14, TagKind::Crun),
+    ("ctr", 10, 14, TagKind::Talos),
+    ("drbd", 8, 14, TagKind::Drbd),
+    ("dvb-cx23885", 9, 14, TagKind::Talos),
+    ("dvb-m88ds3103", 11, 14, TagKind::Talos),
+    ("ecr-credential-provider", 8, 14, TagKind::Talos),
+    ("fuse3", 8, 14, TagKind::Talos),
+    ("gasket-driver", 8, 14, TagKind::Talos),
+    ("glibc", 9, 14, TagKind::Talos),
+    ("gpio-pinctrl", 12, 14, TagKind::Talos),
+    ("gvisor", 8, 14, TagKind::Gvisor),
+    ("gvisor-debug", 8, 14, TagKind::Talos),
+    ("hailort", 11, 14, TagKind::Talos),
+    ("harbor-credential-provider", 14, 14, TagKind::Talos),
+    ("hello-world-service", 8, 14, TagKind::Talos),
+    ("hyperv-guest-agent", 14, 14, TagKind::Talos),
+    ("i915", 9, 14, TagKind::Firmware),
+    ("i915-ucode", 8, 8, TagKind::Firmware),
+    ("intel-ice-firmware", 8, 14, TagKind::Firmware),
+    ("intel-npu", 13, 14, TagKind::Talos),
+    ("intel-ucode", 8, 14, TagKind::IntelUcode),
+    ("iscsi-tools", 8, 14, TagKind::Iscsi),
+    ("joydev", 13, 14, TagKind::Talos),
+    ("kata-containers", 8, 14, TagKind::Kata),
+    ("kata-containers-snp", 14, 14, TagKind::Talos),
+    ("lldpd", 9, 14, TagKind::Talos),
+    ("mdadm", 8, 14, TagKind::Talos),
+    ("mei", 8, 14, TagKind::Talos),
+    ("mellanox-mstflint", 12, 14, TagKind::Talos),
+    ("metal-agent", 9, 14, TagKind::Talos),
+    ("multipath-tools", 12, 14, TagKind::Talos),
+    ("nebula", 10, 14, TagKind::Talos),
+    ("netbird", 12, 14, TagKind::Talos),
+    ("newt", 11, 14, TagKind::Talos),
+    ("nfs-utils", 12, 14, TagKind::Talos),
+    ("nfsd", 10, 14, TagKind::Talos),
+    ("nfsrahead", 11, 14, TagKind::Talos),
+    ("nonfree-kmod-nvidia-lts", 8, 14, TagKind::NvidiaLts),
+    ("nonfree-kmod-nvidia-production", 8, 14, TagKind::NvidiaProduction),
+    ("nut-client", 8, 14, TagKind::Talos),
+    ("nvidia-container-toolkit-lts", 8, 14, TagKind::ToolkitLts),
+    ("nvidia-container-toolkit-production", 8, 14, TagKind::ToolkitProduction),
+    ("nvidia-fabricmanager-lts", 8, 14, TagKind::FabricLts),
+    ("nvidia-fabricmanager-production", 8, 14, TagKind::FabricProduction),
+    ("nvidia-gdrdrv-device", 12, 14, TagKind::Talos),
+    ("nvidia-open-gpu-kernel-modules-lts", 8, 14, TagKind::NvidiaLts),
+    ("nvidia-open-gpu-kernel-modules-production", 8, 14, TagKind::NvidiaProduction),
+    ("nvme-cli", 10, 14, TagKind::Talos),
+    ("panfrost", 10, 14, TagKind::Talos),
+    ("px-fuse", 13, 14, TagKind::Talos),
+    ("qemu-guest-agent", 8, 14, TagKind::Qemu),
+    ("qlogic-firmware", 8, 14, TagKind::Firmware),
+    ("realtek-firmware", 8, 14, TagKind::Firmware),
+    ("revpi-firmware", 10, 14, TagKind::Talos),
+    ("rockchip-rknn", 13, 14, TagKind::Talos),
+    ("soci-snapshotter", 12, 14, TagKind::Talos),
+    ("spin", 8, 14, TagKind::Spin),
+    ("stargz-snapshotter", 8, 14, TagKind::Talos),
+    ("tailscale", 8, 14, TagKind::Tailscale),
+    ("tenstorrent", 11, 14, TagKind::Talos),
+    ("thunderbolt", 8, 14, TagKind::Talos),
+    ("trident-iscsi-tools", 12, 14, TagKind::Talos),
+    ("uhid", 13, 14, TagKind::Talos),
+    ("uinput", 8, 14, TagKind::Talos),
+    ("usb-audio-drivers", 12, 14, TagKind::Talos),
+    ("usb-modem-drivers", 8, 14, TagKind::Talos),
+    ("util-linux-tools", 8, 14, TagKind::UtilLinux),
+    ("v4l-uvc-drivers", 8, 14, TagKind::Talos),
+    ("vc4", 10, 14, TagKind::Talos),
+    ("vmtoolsd-guest-agent", 8, 14, TagKind::Talos),
+    ("wasmedge", 8, 14, TagKind::Talos),
+    ("xdma-driver", 10, 14, TagKind::Talos),
+    ("xe", 12, 14, TagKind::Firmware),
+    ("xen-guest-agent", 8, 14, TagKind::Talos),
+    ("youki", 10, 14, TagKind::Talos),
+    ("zerotier", 10, 14, TagKind::Talos),
+    ("zfs", 8, 14, TagKind::Zfs),
 ];
 
-/// Old names that the factory still understands where the new one is there.
+/// Old names that the factory accepts if the extension exists under its new name.
 const ALIASES: [(&str, &str); 11] = [
     ("v4l-uvc", "v4l-uvc-drivers"),
     ("usb-modem", "usb-modem-drivers"),
@@ -193,7 +193,7 @@ const ALIASES: [(&str, &str); 11] = [
     ("amdgpu-firmware", "amdgpu"),
 ];
 
-impl Tag {
+impl TagKind {
     fn text(self, talos: &Version) -> String {
         let minor = usize::try_from(talos.minor.saturating_sub(FIRST_MINOR)).unwrap_or_default();
         let of = |versions: Versions| versions.get(minor).copied().unwrap_or_default();
@@ -223,7 +223,7 @@ impl Tag {
     }
 }
 
-/// All extensions for a Talos version, by name.
+/// All extensions of a Talos version, sorted by name.
 pub(crate) fn extensions(talos: &Version) -> Vec<Extension> {
     let there =
         EXTENSIONS.iter().filter(|(_, first, last, _)| (first..=last).contains(&&talos.minor));
@@ -241,7 +241,7 @@ pub(crate) fn extensions(talos: &Version) -> Vec<Extension> {
         .collect()
 }
 
-/// Whether there is such an extension for a Talos version, by this name or its new one.
+/// Whether a Talos version has an extension of this name, or of the new name for it.
 pub(crate) fn is_extension(talos: &Version, name: &str) -> bool {
     let Some(name) = name.strip_prefix("siderolabs/") else { return false };
     let is_there = |name: &str| {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn minors_have_their_own() {
+    fn extensions_differ_by_minor_release() {
         assert_eq!(
             reference("1.13.6", "siderolabs/qemu-guest-agent").as_deref(),
             Some("ghcr.io/siderolabs/qemu-guest-agent:11.0.2")
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn old_names_are_understood() {
+    fn old_extension_names_are_accepted() {
         let is = |talos, name| is_extension(&version(talos), name);
         assert!(is("1.13.6", "siderolabs/i915-ucode"));
         assert!(is("1.8.4", "siderolabs/i915-ucode"));
         assert!(!is("1.8.4", "siderolabs/i915"));
         assert!(is("1.9.0", "siderolabs/nvidia-container-toolkit"));
-        // The new name that the factory knows for it is one that nobody publishes.
+        // The factory maps it to a new name that is not published.
         assert!(!is("1.9.0", "siderolabs/nvidia-fabricmanager"));
         assert!(!is("1.9.0", "qemu-guest-agent"));
         assert!(!is("1.9.0", "siderolabs/nonsense"));

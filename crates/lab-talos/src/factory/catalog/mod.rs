@@ -1,4 +1,4 @@
-//! What the factory can make images of: Talos versions, extensions, overlays.
+//! Catalog of the image factory: Talos versions, extensions and overlays.
 
 mod extension;
 mod overlay;
@@ -9,10 +9,10 @@ use semver::Version;
 pub(super) use extension::{extensions, is_extension};
 pub(super) use overlay::overlays;
 
-/// Minors and their last patch.
+/// Minor releases and their last patch release.
 const RELEASES: [(u64, u64); 6] = [(8, 4), (9, 6), (10, 9), (11, 6), (12, 11), (13, 9)];
-/// Pre-releases are listed of the newest minor only.
-const COMING: [&str; 6] = [
+/// Pre-releases, which are listed for the newest minor release only.
+const PRE_RELEASES: [&str; 6] = [
     "1.14.0-alpha.0",
     "1.14.0-alpha.1",
     "1.14.0-alpha.2",
@@ -21,15 +21,15 @@ const COMING: [&str; 6] = [
     "1.14.0-rc.1",
 ];
 
-/// All versions, the oldest first.
+/// All Talos versions, the oldest first.
 pub(super) fn versions() -> Vec<Version> {
     let released = RELEASES
         .into_iter()
         .flat_map(|(minor, last)| (0..=last).map(move |patch| Version::new(1, minor, patch)));
-    released.chain(COMING.iter().filter_map(|text| Version::parse(text).ok())).collect()
+    released.chain(PRE_RELEASES.iter().filter_map(|text| Version::parse(text).ok())).collect()
 }
 
-/// `sha256:…`, made of the text alone.
+/// Digest in the form `sha256:…`, derived from the text alone.
 fn digest(text: &str) -> String {
     let sum = hash::digest(&SHA256, text.as_bytes());
     let hex: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

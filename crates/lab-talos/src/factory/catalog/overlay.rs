@@ -1,9 +1,9 @@
-//! Overlays for single-board computers. Nothing in the lab boots with one.
+//! Overlays for single-board computers. No VM of the lab uses them.
 
 use semver::Version;
 use serde::Serialize;
 
-/// As the factory lists it.
+/// Overlay as the factory lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Overlay {
     pub(crate) name: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Overlay {
     digest: String,
 }
 
-/// A name, and the image that has it.
+/// Overlay names and the images that contain them.
 const OVERLAYS: [(&str, &str); 11] = [
     ("rpi_generic", "sbc-raspberrypi"),
     ("revpi_generic", "sbc-raspberrypi"),

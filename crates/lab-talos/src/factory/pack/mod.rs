@@ -1,5 +1,5 @@
-//! Images as they are packed for the way. Only gzip makes them smaller; the others are true to their
-//! formats and leave it at that.
+//! Compression formats of images. Only gzip compresses; the others are valid in their formats but store the bytes
+//! uncompressed.
 
 mod xz;
 mod zstd;
@@ -41,14 +41,14 @@ mod tests {
 
     use super::*;
 
-    /// What a program makes of these bytes; none where there is no such program, said loudly.
+    /// Output of an external decompressor; none, with a message, if the program is not installed.
     fn unpack(program: &str, packed: &[u8]) -> Option<Vec<u8>> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(packed).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
         let command = Command::new(program).args(["-d", "-c"]).stdin(Stdio::from(file)).output();
         let Ok(output) = command else {
-            let line = format!("SKIPPED: there is no `{program}` here\n");
+            let line = format!("SKIPPED: `{program}` is not installed\n");
             std::io::stderr().write_all(line.as_bytes()).unwrap();
             return None;
         };
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_unpack_it() {
+    fn external_programs_decompress_the_images() {
         let text: Vec<u8> = (0..300_001_u32).flat_map(u32::to_le_bytes).collect();
         let mut holed = vec![0; 1_000_000];
         holed[500_000] = 7;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_cost_little_and_frames_tell_their_length() {
+    fn zeros_are_compressed_and_frames_contain_their_length() {
         let packed = Packing::Zst.pack(vec![0; 16 << 20]);
         assert!(packed.len() < 1024, "{}", packed.len());
         assert_eq!(packed[..4], [0x28, 0xb5, 0x2f, 0xfd]);

@@ -1,11 +1,11 @@
-//! XZ streams without compression: one block of LZMA2 chunks as they are.
+//! XZ streams without compression: one block of uncompressed LZMA2 chunks.
 
 use flate2::Crc;
 
-/// Checks are CRC32.
+/// Stream flags: the integrity check is CRC32.
 const FLAGS: [u8; 2] = [0, 1];
 const LZMA2: u8 = 0x21;
-/// A dictionary of 1 MiB.
+/// Dictionary size of 1 MiB.
 const DICTIONARY: u8 = 0x10;
 const CHUNK: usize = 64 << 10;
 const FIRST: u8 = 1;
@@ -16,7 +16,7 @@ pub(super) fn pack(bytes: &[u8]) -> Vec<u8> {
     out.extend(FLAGS);
     out.extend(crc(&FLAGS));
     let block = out.len();
-    // Its length in words less one, one filter, that filter with one byte of properties.
+    // Header size in words minus one, one filter, and that filter with one byte of properties.
     let header = [2, 0, LZMA2, 1, DICTIONARY, 0, 0, 0];
     out.extend(header);
     out.extend(crc(&header));
@@ -48,7 +48,7 @@ fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+/// Variable-length integer: seven bits per byte, the lowest first; the highest bit is set if more bytes follow.
 fn number(mut number: usize) -> Vec<u8> {
     let mut out = vec![];
     loop {

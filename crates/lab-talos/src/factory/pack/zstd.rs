@@ -1,9 +1,9 @@
-//! Zstandard frames without compression, but for zeros.
+//! Zstandard frames in which only blocks of zeros are compressed.
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A window is to be announced, and the length of the content, in eight bytes.
+/// Frame header descriptor: a window descriptor and a content size of eight bytes follow.
 const DESCRIPTOR: u8 = 0b1100_0000;
-/// Of 128 KiB, the largest block that there is.
+/// Window of 128 KiB, the maximum block size.
 const WINDOW: u8 = 7 << 3;
 const BLOCK: usize = 128 << 10;
 

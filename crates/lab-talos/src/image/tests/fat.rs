@@ -1,18 +1,18 @@
-//! File systems that are made by hand, since few machines have the programs for it.
+//! FAT file systems built by hand, because few machines have the tools to create them.
 
 use super::*;
 
 const SECTOR: usize = 512;
 
-/// The parts of an entry with a long name, in the order that they are written.
+/// Directory entries of a file with a long name, in on-disk order.
 fn entry(name: &str, first: u16, length: usize) -> Vec<u8> {
     let mut units: Vec<u16> = name.encode_utf16().collect();
     units.push(0);
     units.resize(units.len().div_ceil(13) * 13, 0xffff);
     let mut out = vec![];
-    let pieces: Vec<&[u16]> = units.chunks(13).collect();
-    for (number, piece) in pieces.iter().enumerate().rev() {
-        let last = if number + 1 == pieces.len() { 0x40 } else { 0 };
+    let parts: Vec<&[u16]> = units.chunks(13).collect();
+    for (number, piece) in parts.iter().enumerate().rev() {
+        let last = if number + 1 == parts.len() { 0x40 } else { 0 };
         let bytes: Vec<u8> = piece.iter().flat_map(|unit| unit.to_le_bytes()).collect();
         out.push(u8::try_from(number + 1).unwrap() | last);
         out.extend(&bytes[..10]);
@@ -29,8 +29,8 @@ fn entry(name: &str, first: u16, length: usize) -> Vec<u8> {
     out
 }
 
-/// A FAT12 or FAT16 with clusters of one sector and one file of two clusters, the second of which
-/// comes before the first.
+/// FAT12 or FAT16 image with clusters of one sector and one file of two clusters, the second of which precedes the
+/// first.
 pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     let is_12 = sectors < 4085;
     let fat_sectors: u16 = if is_12 { 12 } else { 64 };
@@ -51,7 +51,7 @@ pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     image.resize(usize::from(sectors) * SECTOR, 0);
     let fat = SECTOR;
     if is_12 {
-        // Cluster 3 leads to 2, and 2 is the end.
+        // Cluster 3 continues in cluster 2, which is the last one.
         image[fat..fat + 6].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff, 0x2f, 0x00]);
     } else {
         image[fat..fat + 8].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0x00]);
@@ -73,7 +73,7 @@ pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn chains_and_long_names_are_followed() {
+fn cluster_chains_and_long_names_are_read() {
     let scratch = Scratch::new();
     let content: Vec<u8> = (0..700).map(|number| u8::try_from(number % 251).unwrap()).collect();
     for sectors in [2880, 9000] {

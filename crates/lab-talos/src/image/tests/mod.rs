@@ -1,4 +1,4 @@
-//! Images that are made here, and volumes that other programs made.
+//! Tests with images built by the lab and volumes built by other programs.
 
 mod fat;
 mod volume;
@@ -31,10 +31,10 @@ impl Scratch {
     }
 }
 
-/// Whether a program did its work; none where there is no such program, which is said loudly.
+/// Whether an external program succeeded; none, with a message, if it is not installed.
 fn run(program: &str, args: &[&str]) -> Option<()> {
     let Ok(output) = Command::new(program).args(args).output() else {
-        let line = format!("SKIPPED: there is no `{program}` here\n");
+        let line = format!("SKIPPED: `{program}` is not installed\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
         return None;
     };
@@ -57,7 +57,7 @@ fn talos(version: &str, medium: Medium) -> System {
 }
 
 #[test]
-fn systems_are_found_again_in_every_format() {
+fn systems_are_found_in_every_image_format() {
     let scratch = Scratch::new();
     let system = talos("v1.13.6", Medium::Disk);
     let full = system.disk(Arch::Amd64, Scale::Full);
@@ -90,7 +90,7 @@ fn systems_are_found_again_in_every_format() {
 }
 
 #[test]
-fn nothing_boots_from_what_is_no_system() {
+fn images_without_a_system_are_not_bootable() {
     let scratch = Scratch::new();
     let foreign = talos("v1.13.6", Medium::Disk).disk(Arch::Arm64, Scale::Small).to_raw();
     let cut = &talos("v1.13.6", Medium::Disk).disk(Arch::Amd64, Scale::Small).to_raw()[..1 << 20];
@@ -102,11 +102,11 @@ fn nothing_boots_from_what_is_no_system() {
 }
 
 #[test]
-fn clusters_may_be_compressed() {
+fn compressed_clusters_are_read() {
     let scratch = Scratch::new();
     let system = talos("v1.13.6", Medium::Disk);
     let mut image = system.disk(Arch::Amd64, Scale::Small).to_qcow2(13);
-    // The note's cluster is at 1 MiB: the 129th, in the first lower table, whose cluster is the fifth.
+    // The descriptor is at 1 MiB: in the 129th cluster, in the first L2 table, which is in the fifth cluster.
     let entry = 4 * 8192 + 128 * 8;
     let place = u64::from_be_bytes(image[entry..entry + 8].try_into().unwrap()) & ((1 << 56) - 1);
     let place = usize::try_from(place).unwrap();
@@ -114,7 +114,7 @@ fn clusters_may_be_compressed() {
     encoder.write_all(&image[place..place + 8192]).unwrap();
     let packed = encoder.finish().unwrap();
     image[place..place + 8192].fill(0);
-    // It begins in the middle of a sector, at the end of the file.
+    // The compressed cluster starts in the middle of a sector, at the end of the file.
     image.resize(image.len() + 100, 0);
     let at = image.len();
     let sectors = (at % 512 + packed.len()).div_ceil(512) - 1;
@@ -127,18 +127,18 @@ fn clusters_may_be_compressed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_damage_is_too_strange(hits in prop::collection::vec((any::<u16>(), any::<u8>()), 1..24)) {
+    fn damaged_images_are_read_without_a_panic(hits in prop::collection::vec((any::<u16>(), any::<u8>()), 1..24)) {
         let scratch = Scratch::new();
         let cd = cidata::volume(&[("user-data", b"x")]).unwrap().as_bytes().to_vec();
         let qcow2 = talos("v1.13.6", Medium::Disk).disk(Arch::Amd64, Scale::Full).to_qcow2(13);
         for mut image in [cd, qcow2, fat::image(2880, &[7; 700])] {
             for (at, byte) in &hits {
-                // Most of what matters is in the first 64 KiB of each.
+                // The first 64 KiB hold most of the metadata of each format.
                 let at = usize::from(*at) % image.len();
                 image[at] = *byte;
             }
             let file = scratch.file("a", &image);
-            // Whatever comes of it, it comes to an end.
+            // The readers must terminate, whatever they return.
             System::read(&file);
             cidata_files(&file);
         }
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn disks_are_as_large_as_the_releases_have_them() {
+fn disk_sizes_equal_those_of_the_releases() {
     let size = |version: &str, arch| talos(version, Medium::Disk).disk(arch, Scale::Full).size;
     assert_eq!(size("v1.9.6", Arch::Amd64), 1_306_525_696);
     assert_eq!(size("v1.10.9", Arch::Amd64), 2_356_150_272);
@@ -155,7 +155,7 @@ fn disks_are_as_large_as_the_releases_have_them() {
 }
 
 #[test]
-fn other_programs_accept_the_disks() {
+fn external_programs_accept_the_disks() {
     let scratch = Scratch::new();
     let system = talos("v1.13.6", Medium::Disk);
     let raw = scratch.file("a.raw", &system.disk(Arch::Amd64, Scale::Small).to_raw());

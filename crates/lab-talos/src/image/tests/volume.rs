@@ -10,16 +10,16 @@ fn expected() -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn our_own_volumes_are_read() {
+fn volumes_written_by_talmox_are_read() {
     let scratch = Scratch::new();
     let image = cidata::volume(&FILES).unwrap();
     let file = scratch.file("a.iso", image.as_bytes());
     assert_eq!(cidata_files(&file), Some(expected()));
-    // As a drive on a storage that has only qcow2, and as one with more room than needed.
+    // Stored as qcow2, and on a disk that is larger than the volume.
     let mut bytes = image.as_bytes().to_vec();
     bytes.resize(4 << 20, 0);
     assert_eq!(cidata_files(&scratch.file("b.raw", &bytes)), Some(expected()));
-    let disk = sparse::Sparse { size: 4 << 20, pieces: vec![(0, image.as_bytes().to_vec())] };
+    let disk = sparse::SparseDisk { size: 4 << 20, ranges: vec![(0, image.as_bytes().to_vec())] };
     assert_eq!(cidata_files(&scratch.file("c.qcow2", &disk.to_qcow2(16))), Some(expected()));
     let other = cidata::labelled("config-2", &FILES).unwrap();
     assert_eq!(cidata_files(&scratch.file("d.iso", other.as_bytes())), None);
@@ -33,7 +33,7 @@ fn volumes_of_other_programs_are_read() {
     for (name, content) in FILES {
         std::fs::write(folder.join(name), content).unwrap();
     }
-    // Joliet and Rock Ridge, each of them alone, and nothing but names that are allowed to be long.
+    // Joliet and Rock Ridge together, each of them alone, and plain ISO names of any length.
     for flags in [&["-J", "-r"][..], &["-J"], &["-r"], &["-U"]] {
         for label in ["cidata", "CIDATA"] {
             let iso = scratch.path("a.iso");

@@ -1,4 +1,4 @@
-//! The manifests that a cluster begins with: Talos's own, and those of the config.
+//! Bootstrap manifests: those of Talos and those of the config.
 
 mod addon;
 mod rbac;
@@ -14,17 +14,17 @@ use talmox_lab_environment::fetch::Method;
 use talmox_lab_kube::object::{name, text};
 use talmox_lab_kube::{KubeStore, read_yaml};
 
-use crate::config::{Applied, Facts};
+use crate::config::{AppliedConfig, Facts};
 use crate::simulation::Simulation;
 use crate::version::Version;
 
-/// Between two attempts with what could not be made yet.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Interval between attempts to create objects that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 30;
-/// The most that is read of a manifest from elsewhere.
-const MOST: u64 = 8 << 20;
+/// Maximum size of a downloaded manifest.
+const MAX_SIZE: u64 = 8 << 20;
 
-/// Talos's own and the inline ones, in the order of their names.
+/// Manifests of Talos and inline manifests, sorted by name.
 pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Value>)> {
     let mut all = rbac::manifests(facts, version);
     if facts.cni == "flannel" {
@@ -38,19 +38,19 @@ pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Va
         all.push(("11-core-dns-svc".to_owned(), vec![addon::core_dns_service(facts)]));
     }
     for (name, contents) in &facts.inline_manifests {
-        // What is no YAML was refused when the config was applied.
+        // Invalid YAML was rejected when the config was applied.
         all.push((format!("99-{name}"), read_yaml(contents).unwrap_or_default()));
     }
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
     all
 }
 
-/// Makes what is not there yet. What is there stays as it is, whoever changed it.
+/// Creates missing objects. Existing objects are not changed.
 pub(super) async fn apply(
     simulation: &Arc<Simulation>,
     vmid: u32,
     boot: u64,
-    config: &Applied,
+    config: &AppliedConfig,
     store: &KubeStore,
 ) {
     let version = simulation.look(|talos| talos.nodes.get(&vmid).map(|node| node.version.clone()));
@@ -74,7 +74,7 @@ pub(super) async fn apply(
                 false
             }
             Ok(false) => false,
-            // Its kind or its namespace may come with another manifest.
+            // Its kind or namespace may be created by another manifest.
             Err(failure) => {
                 if attempt == 0 {
                     log(format!("error applying {}: {}", name(object), failure.message));
@@ -85,11 +85,11 @@ pub(super) async fn apply(
         if waiting.is_empty() {
             return;
         }
-        simulation.clock().sleep(AGAIN).await;
+        simulation.clock().sleep(RETRY_INTERVAL).await;
     }
 }
 
-/// Gets a manifest from loopback, or from where the lab was told that it is.
+/// Downloads a manifest from loopback, or from the URL that the lab maps it to.
 async fn fetch(simulation: &Arc<Simulation>, url: &str) -> Result<Vec<Value>, String> {
     let outside = simulation.environment.outside.clone();
     let url = url.to_owned();
@@ -100,7 +100,7 @@ async fn fetch(simulation: &Arc<Simulation>, url: &str) -> Result<Vec<Value>, St
             return Err(format!("{} {}", answer.status, answer.reason));
         }
         let mut contents = String::new();
-        let mut body = (&mut answer.body).take(MOST);
+        let mut body = (&mut answer.body).take(MAX_SIZE);
         body.read_to_string(&mut contents).map_err(|error| error.to_string())?;
         read_yaml(&contents)
     };

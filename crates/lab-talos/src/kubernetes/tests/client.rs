@@ -1,4 +1,4 @@
-//! A client with an administrator's certificate, which believes the cluster's authority only.
+//! Test client with an administrator's certificate, which trusts only the CA of the cluster.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use talmox_clock::Clock;
 use talmox_lab_kube::collect;
 use talmox_talos_config::pki::{LeafRequest, Name, Usage};
@@ -18,14 +17,14 @@ use talmox_talos_config::time::UnixTime;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::bench::Bench;
+use crate::test_bench::Bench;
 
-/// The status and the body of an answer; none where nobody answers whom the client believes.
+/// Status and body of an answer; none if no trusted server answers.
 pub(super) async fn get(bench: &Bench, address: IpAddr, path: &str) -> Option<(u16, String)> {
     send(bench, address, "GET", path, "").await
 }
 
-/// The same, for a request of any kind.
+/// Status and body of the answer to a request with any method.
 pub(super) async fn send(
     bench: &Bench,
     address: IpAddr,
@@ -48,16 +47,13 @@ pub(super) async fn send(
     };
     let (certificate, key) = authority.issue(&admin, &mut SystemRandomness::new()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.to_pkcs8_pem().expose().as_bytes()).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.certificate.as_der().to_vec())).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+    let roots = talmox_net::authorities::from_der(authority.certificate.as_der()).unwrap();
+    let config = talmox_net::tls::client()
         .unwrap()
         .with_root_certificates(roots)
         .with_client_auth_cert(vec![CertificateDer::from(certificate.as_der().to_vec())], key)
         .unwrap();
-    let reach = bench.simulation.wire.reach();
+    let reach = bench.simulation.loopback_network.reach();
     let at = reach.get(&address.to_string()).map(|loopback| format!("{loopback}:6443"));
     let at = at.or_else(|| reach.get(&format!("{address}:6443")).cloned())?;
     let socket = TcpStream::connect(at).await.ok()?;

@@ -3,10 +3,10 @@ use talmox_lab_kube::object::{annotation, has_condition, label, list, text};
 use talmox_talos_config::generate::Role;
 
 use super::{apply, control_planes};
-use crate::bench::new_bundle;
+use crate::test_bench::new_bundle;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_comes_up_by_itself() {
+async fn a_bootstrapped_cluster_becomes_ready() {
     let bench = control_planes(3, |_| {}).await;
     bench.start_worker(21);
     let store = bench.store_of(11);
@@ -38,7 +38,7 @@ async fn a_cluster_comes_up_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_network_nodes_are_not_ready() {
+async fn nodes_are_not_ready_without_a_cni() {
     let bench = control_planes(1, |facts| {
         facts.cni = "none".to_owned();
         facts.has_proxy = false;
@@ -48,7 +48,7 @@ async fn without_a_network_nodes_are_not_ready() {
     })
     .await;
     let store = bench.store_of(11);
-    // The namespace comes after what is in it: it is tried again.
+    // The namespace is created after its object, which is retried.
     bench.until_object(&store, ("configmaps", "x", "inline"), |_| true).await;
     let pod = ("pods", "kube-system", "kube-apiserver-node-11");
     bench.until_object(&store, pod, |pod| has_condition(pod, "Ready")).await;
@@ -56,7 +56,7 @@ async fn without_a_network_nodes_are_not_ready() {
     assert!(!has_condition(&node, "Ready"));
     assert!(store.get("daemonsets.apps", "kube-system", "kube-flannel").is_none());
     assert!(store.get("daemonsets.apps", "kube-system", "kube-proxy").is_none());
-    // Who only reads the settings brings none.
+    // A read-only mount does not install a CNI config.
     store.create("daemonsets.apps", host_daemon("reader", true)).unwrap();
     let is_ready = |set: &Value| set["status"]["numberReady"] == 1;
     bench.until_object(&store, ("daemonsets.apps", "kube-system", "reader"), is_ready).await;
@@ -65,7 +65,7 @@ async fn without_a_network_nodes_are_not_ready() {
     bench.until_object(&store, ("nodes", "", "node-11"), |node| has_condition(node, "Ready")).await;
 }
 
-/// Has where the settings of networks are, in a container that runs before all others.
+/// DaemonSet that mounts the CNI config folder of the host in an init container.
 fn host_daemon(name: &str, is_reader: bool) -> Value {
     let mount = json!({"name": "settings", "mountPath": "/host", "readOnly": is_reader});
     json!({
@@ -87,7 +87,7 @@ fn host_daemon(name: &str, is_reader: bool) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_the_wrong_secrets_never_joins() {
+async fn nodes_with_wrong_secrets_do_not_join() {
     let bench = control_planes(1, |_| {}).await;
     let other = new_bundle();
     let wrong_token = bench.config(&bench.bundle, Role::Worker, |facts| {
@@ -112,7 +112,7 @@ async fn who_has_the_wrong_secrets_never_joins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_node_is_missed_and_stays_known() {
+async fn a_stopped_node_becomes_unreachable_and_ready_again_after_a_restart() {
     let bench = control_planes(1, |_| {}).await;
     bench.start_worker(21);
     let store = bench.store_of(11);
@@ -126,7 +126,7 @@ async fn a_silent_node_is_missed_and_stays_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_bore_the_name_of_another_leaves_it_as_it_was() {
+async fn a_node_that_used_the_name_of_another_returns_it_unchanged() {
     let bench = control_planes(1, |_| {}).await;
     let boot = bench.start_worker(22);
     bench.start_worker(21);
@@ -147,27 +147,27 @@ async fn a_machine_that_bore_the_name_of_another_leaves_it_as_it_was() {
     rename("node-22");
     bench.until_object(&store, other, |node| has_condition(node, "Ready")).await;
     bench.until_object(&store, owner, is_at("10.0.0.21")).await;
-    // Whoever fell silent before this one is missed by the time that this one is.
+    // If node-21 had stopped its heartbeats before node-22, it would be not ready by the time node-22 is.
     bench.kill(22);
     bench.until_object(&store, other, |node| !has_condition(node, "Ready")).await;
     assert!(has_condition(&store.get("nodes", "", "node-21").unwrap(), "Ready"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_behind_a_partition_is_missed_until_it_heals() {
+async fn a_partitioned_node_is_not_ready_until_the_partition_ends() {
     let bench = control_planes(1, |_| {}).await;
     bench.start_worker(21);
     let store = bench.store_of(11);
     let worker = ("nodes", "", "node-21");
     bench.until_object(&store, worker, |node| has_condition(node, "Ready")).await;
-    bench.simulation.change(|talos| talos.part(vec![vec!["10.0.0.21".to_owned()]]));
+    bench.simulation.change(|talos| talos.add_partition(vec![vec!["10.0.0.21".to_owned()]]));
     bench.until_object(&store, worker, |node| !has_condition(node, "Ready")).await;
-    // A node that comes while it is there does not join.
-    bench.simulation.change(|talos| talos.part(vec![vec!["22".to_owned()]]));
+    // A node that starts during the partition does not join.
+    bench.simulation.change(|talos| talos.add_partition(vec![vec!["22".to_owned()]]));
     bench.start_worker(22);
     bench.until_healthy(22, "kubelet").await;
     bench
-        .until("the kubelet says why", |talos| {
+        .until("the kubelet to log the reason", |talos| {
             let kubelet = talos.nodes.get(&22)?.services.get("kubelet")?;
             let last = kubelet.log.back()?;
             let healthy = "Health check successful";
@@ -183,7 +183,7 @@ async fn a_node_behind_a_partition_is_missed_until_it_heals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_images_are_rolled_out() {
+async fn changed_images_are_rolled_out() {
     let bench = control_planes(1, |_| {}).await;
     let store = bench.store_of(11);
     bench.until_object(&store, ("nodes", "", "node-11"), |n| has_condition(n, "Ready")).await;
@@ -213,7 +213,7 @@ async fn other_images_are_rolled_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_admitted_as_the_config_says() {
+async fn pods_are_admitted_by_the_configured_policy() {
     let bench = control_planes(1, |_| {}).await;
     let store = bench.store_of(11);
     let server = ("pods", "kube-system", "kube-apiserver-node-11");
@@ -222,17 +222,17 @@ async fn pods_are_admitted_as_the_config_says() {
         "metadata": {"name": "tool", "namespace": "default"},
         "spec": {"hostPID": true, "containers": [{"name": "tool", "image": "tool:1"}]},
     });
-    let refused = store.create("pods", pod.clone()).unwrap_err();
+    let rejected = store.create("pods", pod.clone()).unwrap_err();
     let cause = "violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
-    assert_eq!(refused.message, format!("pods \"tool\" is forbidden: {cause}"));
+    assert_eq!(rejected.message, format!("pods \"tool\" is forbidden: {cause}"));
     let lax = bench.config(&bench.bundle, Role::ControlPlane, |facts| {
         facts.admission_control.clear();
     });
     apply(&bench, 11, lax);
-    // The API server starts anew.
+    // The API server restarts.
     let is_newer = |pod: &Value| {
         annotation(pod, "talos.dev/config-version") == Some("2") && has_condition(pod, "Ready")
     };
     bench.until_object(&store, server, is_newer).await;
-    bench.until("a laxer API server", |_| store.create("pods", pod.clone()).ok()).await;
+    bench.until("the restarted API server", |_| store.create("pods", pod.clone()).ok()).await;
 }

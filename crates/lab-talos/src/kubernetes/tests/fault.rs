@@ -8,15 +8,15 @@ use talmox_lab_kube::object::condition;
 
 use super::client::{get, send};
 use super::control_planes;
-use crate::bench::Bench;
 use crate::etcd;
+use crate::test_bench::Bench;
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 11));
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 12));
 const FULL: &str = "etcdserver: mvcc: database space exceeded";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Acts once, on the first request to a path, of all nodes or of one.
+/// Fault that acts once, on the first request to a path, on all nodes or on one.
 fn fault(path: &str, node: Option<&str>, action: Action) -> Fault {
     let kube = Some(PathPattern::parse(path).unwrap());
     Fault::new(When { kube, node: node.map(str::to_owned), ..When::default() }, action)
@@ -36,10 +36,10 @@ async fn is_there(bench: &Bench, name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_refused_by_node_path_and_count() {
+async fn requests_are_rejected_by_node_path_and_count() {
     let bench = control_planes(2, |_| {}).await;
-    let refuse = Action::Refuse { status: 503, message: "not now".to_owned() };
-    add(&bench, Fault { nth: 2, ..fault("/api/v1/nodes/**", Some("node-11"), refuse) });
+    let reject = Action::Refuse { status: 503, message: "not now".to_owned() };
+    add(&bench, Fault { nth: 2, ..fault("/api/v1/nodes/**", Some("node-11"), reject) });
     assert_eq!(get(&bench, SECOND, "/api/v1/nodes").await.unwrap().0, 200);
     assert_eq!(get(&bench, FIRST, "/api/v1/pods").await.unwrap().0, 200);
     assert_eq!(get(&bench, FIRST, "/api/v1/nodes").await.unwrap().0, 200);
@@ -50,7 +50,7 @@ async fn requests_are_refused_by_node_path_and_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_break_before_or_after_the_deed() {
+async fn connections_break_before_or_after_the_change() {
     let bench = control_planes(1, |_| {}).await;
     let mut posted = fault(MAPS, None, Action::CutBefore);
     posted.when.method = Some("POST".to_owned());
@@ -63,23 +63,23 @@ async fn connections_break_before_or_after_the_deed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_come_late_or_never() {
+async fn answers_are_delayed_or_missing() {
     let bench = control_planes(1, |_| {}).await;
     add(&bench, fault("/version", None, Action::Delay(Duration::from_mins(1))));
     let before = bench.simulation.now();
     assert_eq!(get(&bench, FIRST, "/version").await.unwrap().0, 200);
     assert!(bench.simulation.now().saturating_sub(before) >= Duration::from_mins(1));
     add(&bench, fault("/version", Some("11"), Action::Hang));
-    let patience = Duration::from_millis(500);
-    let never = Clock::real().timeout(patience, get(&bench, FIRST, "/version")).await;
+    let timeout = Duration::from_millis(500);
+    let never = Clock::real().timeout(timeout, get(&bench, FIRST, "/version")).await;
     assert!(never.is_err());
     assert_eq!(get(&bench, FIRST, "/version").await.unwrap().0, 200);
 }
 
-/// Its kubelet says in its log that it is not heard.
-async fn until_unheard(bench: &Bench, vmid: u32) {
+/// Waits until the kubelet logs that it cannot register.
+async fn until_registration_fails(bench: &Bench, vmid: u32) {
     bench
-        .until("a kubelet that says why", |talos| {
+        .until("the kubelet to log the reason", |talos| {
             let mut log = talos.nodes.get(&vmid)?.services.get("kubelet")?.log.iter();
             log.any(|line| line.contains(FULL)).then_some(())
         })
@@ -87,8 +87,8 @@ async fn until_unheard(bench: &Bench, vmid: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_written_while_a_disk_is_full() {
-    // Slow enough for all to stand still before anybody is missed.
+async fn writes_fail_while_a_disk_is_full() {
+    // Slow enough for all to stop before a node becomes not ready.
     let bench = Bench::at_speed(20.0);
     let boot = bench.start_control_plane(11);
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
@@ -98,16 +98,16 @@ async fn nothing_is_written_while_a_disk_is_full() {
     bench.until_object(&store, ("nodes", "", "node-11"), is_ready).await;
 
     bench.simulation.change(|talos| talos.raise_alarm(talos.nodes[&11].etcd.unwrap()));
-    let refused = async {
+    let rejected = async {
         while !create(&bench, "late").await.is_some_and(|(_, body)| body.contains(FULL)) {}
     };
-    Clock::real().timeout(Duration::from_secs(30), refused).await.unwrap();
-    until_unheard(&bench, 11).await;
+    Clock::real().timeout(Duration::from_secs(30), rejected).await.unwrap();
+    until_registration_fails(&bench, 11).await;
     bench.start_worker(21);
-    until_unheard(&bench, 21).await;
+    until_registration_fails(&bench, 21).await;
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-11";
     let renewed = get(&bench, FIRST, lease).await.unwrap();
-    // Whoever could write would miss the node by then.
+    // With writes, the node would be marked not ready by then.
     bench.simulation.clock().sleep(Duration::from_mins(1)).await;
     assert_eq!(get(&bench, FIRST, lease).await.unwrap(), renewed);
     assert!(is_ready(&store.get("nodes", "", "node-11").unwrap()));

@@ -1,19 +1,19 @@
-//! Kubernetes on a few nodes: how it comes up, what it shows, and what breaks it.
+//! Tests of Kubernetes on a few nodes.
 
 mod client;
 mod cluster;
 mod fault;
 mod server;
-mod shared_address;
+mod virtual_ip;
 
 use talmox_talos_config::generate::Role;
 
-use crate::bench::Bench;
-use crate::config::{Applied, Facts};
+use crate::config::{AppliedConfig, Facts};
 use crate::etcd;
+use crate::test_bench::Bench;
 use std::sync::Arc;
 
-/// As many control planes, numbered from 11, with a cluster that has begun.
+/// Bench with this many control planes, numbered from 11, and a bootstrapped cluster.
 async fn control_planes(count: u32, change: impl Fn(&mut Facts)) -> Bench {
     let bench = Bench::new();
     let boot = bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, &change));
@@ -33,8 +33,8 @@ async fn control_planes(count: u32, change: impl Fn(&mut Facts)) -> Bench {
     bench
 }
 
-/// Another config for a node that runs.
-fn apply(bench: &Bench, vmid: u32, config: Arc<Applied>) {
+/// Applies another config to a running node.
+fn apply(bench: &Bench, vmid: u32, config: Arc<AppliedConfig>) {
     let boot = bench.simulation.look(|talos| talos.nodes[&vmid].boot);
     bench.simulation.change_node(vmid, boot, |node| node.config = Some(config));
 }

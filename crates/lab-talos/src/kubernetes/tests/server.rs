@@ -7,14 +7,14 @@ use talmox_talos_config::generate::Role;
 
 use super::client::get;
 use super::{apply, control_planes};
-use crate::bench::{Bench, VIP};
 use crate::config::LinkFacts;
 use crate::etcd;
 use crate::talos_state::TalosState;
+use crate::test_bench::{Bench, VIP};
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 11));
 
-/// Asks until the answer has this status and this in its body.
+/// Repeats a request until the answer has this status and contains this text.
 async fn until_answer(bench: &Bench, address: IpAddr, path: &str, status: u16, body: &str) {
     let mut last = None;
     for _ in 0..1000 {
@@ -28,7 +28,7 @@ async fn until_answer(bench: &Bench, address: IpAddr, path: &str, status: u16, b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_control_plane_answers_with_the_certificate_of_the_cluster() {
+async fn each_control_plane_presents_a_certificate_of_the_cluster_ca() {
     let bench = control_planes(2, |_| {}).await;
     for address in [FIRST, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 12))] {
         until_answer(&bench, address, "/version", 200, "v1.34.1").await;
@@ -39,7 +39,7 @@ async fn each_control_plane_answers_with_the_certificate_of_the_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_does_not_start_anew_when_its_addresses_are_first_answered_on() {
+async fn an_api_server_does_not_restart_when_its_addresses_get_listeners() {
     let elsewhere = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 100));
     let bench = Bench::new();
     let config = bench.config(&bench.bundle, Role::ControlPlane, |facts| {
@@ -56,16 +56,16 @@ async fn an_api_server_does_not_start_anew_when_its_addresses_are_first_answered
         simulation.until(|talos| serves(talos).is_none().then_some(())).await;
     });
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
-    // In both networks, whose loopback addresses are made for the first time here.
+    // Both networks get their loopback addresses for the first time here.
     until_answer(&bench, FIRST, "/version", 200, "v1.34.1").await;
     until_answer(&bench, elsewhere, "/version", 200, "v1.34.1").await;
     until_answer(&bench, FIRST, "/api/v1/nodes", 200, "node-11").await;
-    assert!(!watching.is_finished(), "it was gone for a moment");
+    assert!(!watching.is_finished(), "the API server restarted");
     watching.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_quorum_nothing_is_read() {
+async fn reads_fail_without_quorum() {
     let bench = control_planes(3, |_| {}).await;
     bench.kill(12);
     bench.kill(13);
@@ -76,7 +76,7 @@ async fn without_a_quorum_nothing_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_image_is_another_version() {
+async fn a_changed_image_changes_the_version() {
     let bench = control_planes(1, |_| {}).await;
     until_answer(&bench, FIRST, "/version", 200, "v1.34.1").await;
     let newer = bench.config(&bench.bundle, Role::ControlPlane, |facts| {

@@ -22,10 +22,10 @@ fn aliases_of(name: &str) -> Vec<String> {
     all.iter().map(|alias| alias.as_str().unwrap().to_owned()).collect()
 }
 
-/// 160 definitions were counted on a real 1.12.0 node, and 167 on 1.13.6; the others are those that the
-/// releases register.
+/// Counts from real nodes: 160 definitions on 1.12.0, and 167 on 1.13.6. The others are counted in the source code of
+/// the releases.
 #[test]
-fn every_release_has_its_number_of_definitions() {
+fn releases_have_the_expected_number_of_definitions() {
     for (release, count) in [
         ("v1.8.4", 135),
         ("v1.9.6", 139),
@@ -39,15 +39,15 @@ fn every_release_has_its_number_of_definitions() {
         assert_eq!(names.len(), count, "{release}");
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), count, "{release}: a name twice");
+        assert_eq!(names.len(), count, "{release}: a name is defined twice");
     }
     assert_eq!(DEFINITIONS.len(), TABLE.lines().count(), "a line of the table is malformed");
 }
 
-/// A typo in the name of a source would leave its kind empty on all nodes.
+/// A typo in the name of a source would leave its type empty on all nodes.
 #[test]
 fn every_source_has_a_definition() {
-    for source in SOURCES.iter().copied().flatten() {
+    for source in ALL_SOURCES.iter().copied().flatten() {
         let is_defined = DEFINITIONS.iter().any(|known| known.name == source.name);
         assert!(is_defined, "{}", source.name);
     }
@@ -64,7 +64,7 @@ fn namespaces_of_all_definitions_exist() {
 }
 
 #[test]
-fn names_that_people_type_are_found() {
+fn types_are_found_by_their_aliases() {
     assert_eq!(
         aliases_of("MachineStatuses.runtime.talos.dev"),
         [
@@ -83,7 +83,7 @@ fn names_that_people_type_are_found() {
         assert!(modules.contains(&alias.to_owned()), "{alias}");
     }
     assert!(aliases_of("Members.cluster.talos.dev").contains(&"member".to_owned()));
-    // Two kinds have this name since 1.10: the older one has only its own alias.
+    // Two types have this name since 1.10: the older one has only its own alias.
     assert_eq!(aliases_of("MountStatuses.runtime.talos.dev"), ["mounts"]);
     assert!(aliases_of("MountStatuses.block.talos.dev").contains(&"mountstatus".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what the client must make of it.
+//! Faults of the matrix, and the result that the client must report for each.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use talmox_pve::PveError;
 use super::operation::Operation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum FaultKind {
     Refused,
     Forbidden,
     Late,
@@ -23,7 +23,7 @@ pub(super) enum Trouble {
     TokenRevoked,
 }
 
-/// The kinds of outcome that callers tell apart.
+/// Classes of results that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Done,
@@ -47,8 +47,8 @@ impl Class {
 
 pub(super) const BROKEN: &str = "the machine is on fire";
 
-impl Trouble {
-    /// What strikes the next call with this method, or the next task.
+impl FaultKind {
+    /// Fault of the next call with this method, or of the next task.
     pub(super) fn fault(self, operation: &Operation) -> Fault {
         let method = Some(operation.step.method().to_owned());
         let call = When { method, ..When::default() };
@@ -77,14 +77,14 @@ impl Trouble {
         Fault::new(when, action)
     }
 
-    /// What the client must say, by rule.
+    /// Class of the result that the client must report.
     pub(super) fn class(self, operation: &Operation) -> Class {
         let step = &operation.step;
         match self {
             Self::Refused | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
                 Class::Rejected
             }
-            // Asked again, it is answered.
+            // The client retries reads, so they succeed.
             Self::CutBefore | Self::CutAfter if step.is_read() => Class::Done,
             Self::Late | Self::CutBefore | Self::CutAfter | Self::TimedOut => Class::MaybeApplied,
             Self::StorageFull if operation.room.is_none() => Class::Done,
@@ -97,7 +97,7 @@ impl Trouble {
         }
     }
 
-    /// What can be read from the error beside its class.
+    /// Checks the details of the error that the client reported.
     pub(super) fn check(self, error: &PveError) {
         let locked = matches!(self, Self::LockLost | Self::LockLostInTask);
         assert_eq!(error.is_locked(), locked, "{error:?}");
@@ -112,7 +112,7 @@ impl Trouble {
             assert_eq!(*last, format!("TASK ERROR: {}", failure.exit));
         }
         let said = format!("{error} {error:?}");
-        let is_told = matches!(self, Self::Refused | Self::Forbidden | Self::TaskFails);
-        assert_eq!(said.contains(BROKEN), is_told, "{said}");
+        let is_reported = matches!(self, Self::Refused | Self::Forbidden | Self::TaskFails);
+        assert_eq!(said.contains(BROKEN), is_reported, "{said}");
     }
 }

@@ -1,42 +1,42 @@
-//! Every operation under every fault: the client says what happened by rule, and whoever looks before
-//! trying again gets what an undisturbed run gets, once.
+//! Every operation under every fault: the client must report the result by rule, and a caller that
+//! reads the state before a retry must reach the state of an undisturbed run exactly once.
 
 mod fault;
 mod operation;
-mod picture;
 mod reading;
+mod state_lines;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault::{Class, Trouble};
+use fault::{Class, FaultKind};
 use operation::{IMAGE, Operation};
-use picture::picture;
+use state_lines::state_lines;
 use talmox_lab::Settings;
 use talmox_pve::Client;
 use talmox_pve::api::qemu;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::rig::{PATIENCE, RELEASES, Rig, WORKER, vm, yard};
+use crate::rig::{RELEASES, Rig, TIMEOUT, WORKER, test_scenario, vm};
 use crate::server;
 
-/// How often an operation is tried before it counts as impossible.
+/// Maximum number of attempts of an operation.
 const TRIES: u32 = 100;
 
 struct Cell {
     rig: Rig,
-    /// Looks, undisturbed.
+    /// Client that reads the state, without faults.
     admin: Client,
-    /// Acts, and may lose its token.
+    /// Client that runs the operation, and may lose its token.
     worker: Client,
 }
 
 impl Cell {
     async fn new(release: &str, operation: &Operation, files: SocketAddr) -> Self {
         let reach = BTreeMap::from([("factory.example:80".to_owned(), files)]);
-        let rig = Rig::start(Settings { reach, ..yard(release) });
+        let rig = Rig::start(Settings { reach, ..test_scenario(release) });
         let (admin, worker) = (rig.admin(), rig.token(WORKER));
         let cell = Self { rig, admin, worker };
         cell.prepare(operation).await;
@@ -49,23 +49,23 @@ impl Cell {
         }
     }
 
-    /// Waits for the host that went down, and starts what ran on it.
+    /// Waits for the host that went down, and starts the VMs that ran on it.
     async fn bring_back(&self, operation: &Operation) {
         let lost = vm(102);
         while let Err(error) = self.admin.send(&qemu::current(&lost)).await {
             assert!(error.is_node_scoped(), "{error:?}");
             self.pause().await;
         }
-        self.admin.run(&qemu::start(&lost), PATIENCE).await.unwrap();
+        self.admin.run(&qemu::start(&lost), TIMEOUT).await.unwrap();
         if operation.step.is_proxied() {
             self.prepare(operation).await;
         }
     }
 
-    /// What there is once everything that runs has ended.
+    /// State of the lab after all running tasks have ended.
     async fn look(&self) -> Vec<String> {
         self.rig.settle(&self.admin, &["pve1", "pve2"]).await;
-        picture(&self.admin).await
+        state_lines(&self.admin).await
     }
 
     async fn pause(&self) {
@@ -73,65 +73,66 @@ impl Cell {
     }
 }
 
-/// What there is before and after an operation that nothing disturbs.
+/// State before and after an undisturbed operation.
 #[derive(Clone)]
-struct Course {
+struct ReferenceRun {
     before: Vec<String>,
     after: Vec<String>,
 }
 
-/// Courses, by release and operation: they are the same for all faults.
-static COURSES: Mutex<BTreeMap<String, Arc<OnceCell<Course>>>> = Mutex::const_new(BTreeMap::new());
+/// States by release and operation, which are the same for all faults.
+static REFERENCE_RUNS: Mutex<BTreeMap<String, Arc<OnceCell<ReferenceRun>>>> =
+    Mutex::const_new(BTreeMap::new());
 
-async fn course(release: &str, operation: &Operation, files: SocketAddr) -> Course {
+async fn reference_run(release: &str, operation: &Operation, files: SocketAddr) -> ReferenceRun {
     let name = format!("{release} {}", operation.name);
-    let cell = Arc::clone(COURSES.lock().await.entry(name).or_default());
+    let cell = Arc::clone(REFERENCE_RUNS.lock().await.entry(name).or_default());
     let run = async || {
         let cell = Cell::new(release, operation, files).await;
         let before = cell.look().await;
         operation.step.take(&cell.worker).await.unwrap();
-        Course { before, after: cell.look().await }
+        ReferenceRun { before, after: cell.look().await }
     };
     cell.get_or_init(run).await.clone()
 }
 
-/// One operation under one fault.
-async fn strike(
+/// Runs one operation under one fault.
+async fn run_under_fault(
     release: &str,
-    trouble: Trouble,
+    fault_kind: FaultKind,
     operation: &Operation,
     files: SocketAddr,
 ) -> Result<(), String> {
-    let Course { before, after } = course(release, operation, files).await;
+    let ReferenceRun { before, after } = reference_run(release, operation, files).await;
     let cell = Cell::new(release, operation, files).await;
-    cell.rig.lab.faults().add(trouble.fault(operation));
+    cell.rig.lab.faults().add(fault_kind.fault(operation));
     let mut result = operation.step.take(&cell.worker).await;
-    let (expected, class) = (trouble.class(operation), Class::of(&result));
+    let (expected, class) = (fault_kind.class(operation), Class::of(&result));
     if class != expected {
         return Err(format!("expected {expected:?}, got {result:?}"));
     }
-    if trouble == Trouble::HostDown {
+    if fault_kind == FaultKind::HostDown {
         cell.bring_back(operation).await;
     }
     for _ in 0..TRIES {
         let Err(error) = &result else { break };
-        trouble.check(error);
+        fault_kind.check(error);
         let found = cell.look().await;
         if class == Class::MaybeApplied && found == after {
             break;
         }
-        if let (Trouble::TaskFails, Some(mark)) = (trouble, operation.stuck) {
-            return stuck(&cell, operation, mark, &before, &found).await;
+        if let (FaultKind::TaskFails, Some(mark)) = (fault_kind, operation.stuck_at) {
+            return check_stuck(&cell, operation, mark, &before, &found).await;
         }
         if found != before {
             return Err(format!("half done: {}", difference(&before, &found)));
         }
-        // What was refused is reported. Here the cause goes away, and somebody tries again.
+        // The rejection is reported. Then the cause is removed, and the caller retries.
         cell.pause().await;
-        let by = if trouble == Trouble::TokenRevoked { &cell.admin } else { &cell.worker };
+        let by = if fault_kind == FaultKind::TokenRevoked { &cell.admin } else { &cell.worker };
         result = operation.step.take(by).await;
-        if trouble == Trouble::StorageFull {
-            // No cause goes away by itself here, and trying harder does not help.
+        if fault_kind == FaultKind::StorageFull {
+            // The cause is not removed, so retries do not help.
             let is_same = Class::of(&result) == class && cell.look().await == before;
             return if is_same { Ok(()) } else { Err(format!("at last {result:?}")) };
         }
@@ -143,8 +144,9 @@ async fn strike(
     Err(format!("not as undisturbed: {}", difference(&after, &found)))
 }
 
-/// A task that failed half way left its mark. Trying again is refused and makes nothing worse.
-async fn stuck(
+/// Checks that a failed task left its mark in the VM config, and that retries are rejected without
+/// further changes.
+async fn check_stuck(
     cell: &Cell,
     operation: &Operation,
     mark: &str,
@@ -156,50 +158,50 @@ async fn stuck(
         return Err(format!("half done without `{mark}`: {line}"));
     }
     let again = operation.step.take(&cell.worker).await;
-    let is_refused = matches!(Class::of(&again), Class::Rejected | Class::TaskFailed);
+    let is_rejected = matches!(Class::of(&again), Class::Rejected | Class::TaskFailed);
     let same = cell.look().await == found;
-    if more.count() > 0 && is_refused && same {
+    if more.count() > 0 && is_rejected && same {
         return Ok(());
     }
     Err(format!("not stuck at `{mark}`: {again:?}"))
 }
 
-/// What the one has and the other has not.
+/// Lines of one list that are missing in the other.
 fn difference(wanted: &[String], found: &[String]) -> String {
     let missing = wanted.iter().filter(|line| !found.contains(line)).map(|line| format!("-{line}"));
     let more = found.iter().filter(|line| !wanted.contains(line)).map(|line| format!("+{line}"));
     missing.chain(more).collect::<Vec<_>>().join("\n    ")
 }
 
-async fn row(trouble: Trouble) {
+async fn row(fault_kind: FaultKind) {
     let files = server::files(IMAGE);
     let mut wrong = vec![];
     for release in RELEASES {
         let changes = operation::common().into_iter().chain(operation::own(release));
         let reads = reading::common().into_iter().chain(reading::own(release));
         for operation in changes.chain(reads) {
-            if let Err(text) = strike(release, trouble, &operation, files).await {
+            if let Err(text) = run_under_fault(release, fault_kind, &operation, files).await {
                 wrong.push(format!("{release} {}: {text}", operation.name));
             }
         }
     }
-    assert!(wrong.is_empty(), "{trouble:?}\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{fault_kind:?}\n{}", wrong.join("\n"));
 }
 
-/// One test for every fault, so that they run side by side.
+/// Defines one test for every fault, so that they run concurrently.
 macro_rules! rows {
-    ($($name:ident: $trouble:ident,)*) => {
+    ($($name:ident: $fault_kind:ident,)*) => {
         $(
             #[tokio::test]
             async fn $name() {
-                row(Trouble::$trouble).await;
+                row(FaultKind::$fault_kind).await;
             }
         )*
     };
 }
 
 rows! {
-    refused: Refused,
+    rejected: Refused,
     forbidden: Forbidden,
     late: Late,
     cut_before: CutBefore,

@@ -1,4 +1,4 @@
-//! Everything that the client can change, each as one step in the yard.
+//! All changing operations of the client, each as one step on the test scenario.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use talmox_pve::property::{Drive, Net, Smbios, Tags};
 use talmox_pve::{PveError, Request};
 
 use super::reading::Reading;
-use crate::rig::{PATIENCE, id, vm, vmid};
+use crate::rig::{TIMEOUT, id, vm, vmid};
 
-/// A step: what is sent, and how its end is known.
+/// Request of a step, by the way in which its end is detected.
 pub(super) enum Step {
     Task(Request<Upid>),
     Call(Request<()>),
@@ -25,27 +25,27 @@ pub(super) enum Step {
 pub(super) struct Operation {
     pub(super) name: &'static str,
     pub(super) step: Step,
-    /// What must be done before it in the yard.
+    /// Step that must be done before the operation.
     pub(super) before: Option<Step>,
-    /// The storage that it needs room on.
+    /// Storage that the operation needs space on.
     pub(super) room: Option<&'static str>,
-    /// What stays behind in the VM's config when its task fails half way, as on a real host.
-    pub(super) stuck: Option<&'static str>,
+    /// Mark that stays in the VM config when its task fails halfway, as on a real host.
+    pub(super) stuck_at: Option<&'static str>,
 }
 
-/// The bytes of an uploaded image: no more than a name, and no less than qemu-img would take.
+/// Content of an uploaded image, the minimum that qemu-img accepts.
 pub(super) const IMAGE: &[u8] = &[7; 64 * 1024];
 
 impl Step {
     pub(super) async fn take(&self, client: &Client) -> Result<(), PveError> {
         match self {
-            Self::Task(request) => client.run(request, PATIENCE).await.map(|_| ()),
+            Self::Task(request) => client.run(request, TIMEOUT).await.map(|_| ()),
             Self::Call(request) => client.send(request).await,
             Self::Volume(request) => client.send(request).await.map(|_| ()),
             Self::File(upload) => {
                 let file = FileSource::new(IMAGE, IMAGE.len() as u64);
                 let running = client.upload(upload, file).await?;
-                client.finish(running, PATIENCE).await.map(|_| ())
+                client.finish(running, TIMEOUT).await.map(|_| ())
             }
             Self::Read(reading) => reading.ask(client).await,
         }
@@ -69,7 +69,7 @@ impl Step {
         matches!(self, Self::Read(_))
     }
 
-    /// Whether it is for one host, and another passes it on.
+    /// Whether the request is for one host, and another host forwards it.
     pub(super) fn is_proxied(&self) -> bool {
         match self {
             Self::Task(request) => request.path().starts_with("/nodes/"),
@@ -82,7 +82,7 @@ impl Step {
 }
 
 pub(super) fn operation(name: &'static str, step: Step) -> Operation {
-    Operation { name, step, before: None, room: None, stuck: None }
+    Operation { name, step, before: None, room: None, stuck_at: None }
 }
 
 fn task(name: &'static str, request: Request<Upid>) -> Operation {
@@ -99,7 +99,7 @@ impl Operation {
     }
 
     fn leaves(self, mark: &'static str) -> Self {
-        Self { stuck: Some(mark), ..self }
+        Self { stuck_at: Some(mark), ..self }
     }
 
     fn after(self, step: Step) -> Self {
@@ -107,12 +107,12 @@ impl Operation {
     }
 }
 
-/// What every release has.
+/// Changing operations that exist in every release.
 pub(super) fn common() -> Vec<Operation> {
     [machines(), disks(), power(), cluster()].into_iter().flatten().collect()
 }
 
-/// What only this release has.
+/// Changing operations that exist only in this release.
 pub(super) fn own(release: &str) -> Vec<Operation> {
     if release == "8.4" { groups() } else { rules() }
 }
@@ -217,7 +217,7 @@ fn power() -> Vec<Operation> {
     ]
 }
 
-/// Where the operations get a file from, if somebody serves it there.
+/// URL that the operations download a file from, if a server is started for it.
 pub(super) const URL: &str = "http://factory.example/talos.raw";
 
 fn cluster() -> Vec<Operation> {

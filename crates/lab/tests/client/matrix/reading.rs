@@ -1,5 +1,5 @@
-//! Everything that the client can ask, each as one step in the yard. It changes nothing, and so it is asked
-//! again by itself when a connection breaks.
+//! All reading operations of the client, each as one step on the test scenario. The client retries
+//! them when a connection breaks, because they change nothing.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use crate::rig::{id, vm, vmid};
 
 type Asked = Pin<Box<dyn Future<Output = Result<(), PveError>>>>;
 
-/// A question, whatever its answer is made of.
+/// Reading request, independent of the type of its answer.
 pub(super) struct Reading {
     pub(super) path: String,
     ask: Box<dyn Fn(Client) -> Asked>,
@@ -32,7 +32,7 @@ fn read<T: 'static>(name: &'static str, request: Request<T>) -> Operation {
     operation(name, Step::Read(Reading { path, ask: Box::new(ask) }))
 }
 
-/// What every release has.
+/// Reading operations that exist in every release.
 pub(super) fn common() -> Vec<Operation> {
     let (host, local) = (id("pve2"), id("local"));
     let (idle, running) = (vm(101), vm(102));
@@ -68,7 +68,7 @@ pub(super) fn common() -> Vec<Operation> {
     ]
 }
 
-/// What only this release has.
+/// Reading operations that exist only in this release.
 pub(super) fn own(release: &str) -> Vec<Operation> {
     vec![if release == "8.4" {
         read("HA groups", ha::groups())

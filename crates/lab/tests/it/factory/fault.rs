@@ -1,7 +1,7 @@
 use talmox_lab::FaultScript as _;
 use talmox_lab::pve::{Action, Fault, PathPattern, When};
 
-use super::{EMPTY, FACTORY, connect, get, post, send, told};
+use super::{EMPTY, FACTORY, connect, get, post, send, status_and_text};
 use crate::support::{TestLab, scenario};
 
 fn on(path: &str) -> When {
@@ -9,7 +9,7 @@ fn on(path: &str) -> When {
 }
 
 #[test]
-fn downloads_break_off() {
+fn downloads_are_truncated() {
     use std::io::{Read as _, Write as _};
 
     let lab = TestLab::start(scenario(
@@ -20,7 +20,7 @@ fn downloads_break_off() {
     let mut stream = connect(&lab, FACTORY);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
     let mut all = vec![];
-    // The end comes without a word, and may be an error.
+    // The connection closes without further data, which may be an error.
     stream.read_to_end(&mut all).ok();
     let at = all.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
     let whole = get(&lab, &path).body;
@@ -31,7 +31,7 @@ fn downloads_break_off() {
 }
 
 #[test]
-fn a_host_whose_download_breaks_off_says_so_and_keeps_nothing() {
+fn a_truncated_download_fails_and_leaves_no_file() {
     let lab = TestLab::start(scenario("faults: [{factory: \"/image/**\", truncate: {}}]"));
     post(&lab, "{}");
     let url = format!("https://factory.talos.dev/image/{EMPTY}/v1.13.6/nocloud-amd64.qcow2");
@@ -47,12 +47,12 @@ fn a_host_whose_download_breaks_off_says_so_and_keeps_nothing() {
 }
 
 #[test]
-fn requests_are_refused_and_cut_and_calls_are_not() {
+fn factory_faults_do_not_affect_proxmox_calls() {
     let lab = TestLab::new();
     let faults = lab.lab().faults();
     let refuse = Action::Refuse { status: 503, message: "too busy".to_owned() };
     faults.add(Fault { times: None, ..Fault::new(on("/versions"), refuse) });
-    assert_eq!(told(&get(&lab, "/versions")), (503, "too busy".into()));
+    assert_eq!(status_and_text(&get(&lab, "/versions")), (503, "too busy".into()));
     assert_eq!(lab.get("/version").status, 200);
     assert_eq!(post(&lab, "{}").status, 201);
     faults.clear();
@@ -64,7 +64,7 @@ fn requests_are_refused_and_cut_and_calls_are_not() {
     assert!(send(&lab, FACTORY, "GET /versions", "").is_err());
     let id = post(&lab, yaml).json()["id"].as_str().unwrap().to_owned();
     assert_eq!(get(&lab, &format!("/schematics/{id}")).status, 200);
-    // A rule for calls is none for the factory.
+    // A rule for Proxmox calls does not apply to the Image Factory.
     let all = Action::Refuse { status: 500, message: "never".to_owned() };
     faults.add(Fault { times: None, ..Fault::new(When::default(), all) });
     assert_eq!(get(&lab, "/versions").status, 200);
@@ -73,13 +73,13 @@ fn requests_are_refused_and_cut_and_calls_are_not() {
 }
 
 #[test]
-fn a_factory_that_hangs_takes_requests_and_never_answers() {
+fn a_hanging_factory_accepts_requests_and_never_answers() {
     use std::io::{ErrorKind, Read as _, Write as _};
 
     let lab = TestLab::start(scenario("faults: [{factory: /versions, hang: true}]"));
     let mut stream = connect(&lab, FACTORY);
     write!(stream, "GET /versions HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
-    // Only this one: the rule has met its request, so the next is answered.
+    // The rule has matched this request, so the next one is answered.
     while !lab.lab().faults().idle().is_empty() {
         std::thread::yield_now();
     }
@@ -87,19 +87,19 @@ fn a_factory_that_hangs_takes_requests_and_never_answers() {
     stream.sock.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
     let silence = stream.read(&mut [0; 64]).unwrap_err().kind();
     assert!(matches!(silence, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence:?}");
-    // A lab that stops hangs up, whatever it owes.
+    // A lab that stops closes the connection.
     lab.stop();
     stream.sock.set_read_timeout(Some(std::time::Duration::from_mins(1))).unwrap();
     assert!(!matches!(stream.read(&mut [0; 64]), Ok(1..)));
 }
 
 #[test]
-fn faults_that_make_no_sense_are_not_taken() {
-    let refused = |text: &str| Fault::parse("f", text).unwrap_err().to_string();
-    let text = refused("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");
-    assert!(text.contains("about one thing, not `task` and `factory`"), "{text}");
-    let text = refused("faults: [{factory: /versions, host: pve, delay: 1s}]");
+fn invalid_factory_faults_are_rejected() {
+    let rejected = |text: &str| Fault::parse("f", text).unwrap_err().to_string();
+    let text = rejected("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");
+    assert!(text.contains("one kind of event, not `task` and `factory`"), "{text}");
+    let text = rejected("faults: [{factory: /versions, host: pve, delay: 1s}]");
     assert!(text.contains("a fault of the factory has no `host`"), "{text}");
-    let text = refused("faults: [{path: /version, truncate: {percent: 1}}]");
-    assert!(text.contains("`truncate` does not happen to Proxmox's calls"), "{text}");
+    let text = rejected("faults: [{path: /version, truncate: {percent: 1}}]");
+    assert!(text.contains("`truncate` cannot be applied to Proxmox's calls"), "{text}");
 }

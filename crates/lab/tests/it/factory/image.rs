@@ -1,11 +1,11 @@
 use talmox_lab::Settings;
 use talmox_lab::pve::Profile;
 
-use super::{AGENT, AGENT_YAML, EMPTY, FACTORY, get, post, send, told};
+use super::{AGENT, AGENT_YAML, EMPTY, FACTORY, get, post, send, status_and_text};
 use crate::support::{TestLab, settings};
 
 #[test]
-fn files_are_what_their_names_say() {
+fn factory_files_match_their_names() {
     let lab = TestLab::new();
     post(&lab, AGENT_YAML);
     let cases: [(&str, &str, usize, &[u8]); 7] = [
@@ -41,7 +41,7 @@ fn files_are_what_their_names_say() {
 }
 
 #[test]
-fn parts_of_a_file_can_be_had() {
+fn range_requests_are_supported() {
     let lab = TestLab::new();
     post(&lab, AGENT_YAML);
     let path = format!("/image/{AGENT}/v1.12.7/nocloud-amd64.qcow2");
@@ -51,19 +51,19 @@ fn parts_of_a_file_can_be_had() {
     };
     let answer = part("100-199");
     assert_eq!((answer.status, &answer.body[..]), (206, &whole[100..200]));
-    let told = format!("bytes 100-199/{}", whole.len());
-    assert_eq!(answer.header("Content-Range"), Some(told.as_str()));
+    let range = format!("bytes 100-199/{}", whole.len());
+    assert_eq!(answer.header("Content-Range"), Some(range.as_str()));
     assert_eq!(part("-10").body, whole[whole.len() - 10..]);
     assert_eq!(part("99999999-").status, 416);
     lab.stop();
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_as_the_factory_does() {
+fn invalid_images_are_rejected_like_by_the_factory() {
     let lab = TestLab::new();
     let file = "nocloud-amd64.qcow2";
     let answer = |id: &str, version: &str, file: &str| {
-        told(&get(&lab, &format!("/image/{id}/{version}/{file}")))
+        status_and_text(&get(&lab, &format!("/image/{id}/{version}/{file}")))
     };
     assert_eq!(
         answer(EMPTY, "v1.13.6", file),
@@ -107,7 +107,7 @@ fn what_cannot_be_made_is_refused_as_the_factory_does() {
 }
 
 #[test]
-fn what_is_beside_the_images() {
+fn factory_metadata_files_are_served() {
     let lab = TestLab::new();
     let id = post(&lab, "customization: {extraKernelArgs: [quiet]}").json()["id"].clone();
     let id = id.as_str().unwrap();

@@ -1,4 +1,4 @@
-//! The Image Factory, as its clients see it.
+//! Tests of the Image Factory.
 
 mod fault;
 mod image;
@@ -15,13 +15,13 @@ use rustls::{ClientConnection, StreamOwned};
 use crate::support::{Answer, TestLab, Tls};
 
 pub(crate) const FACTORY: &str = "factory.talos.dev";
-/// Of no extensions at all, and of the guest agent alone.
+/// Id of the schematic without extensions, and of the one with only the guest agent.
 const EMPTY: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const AGENT: &str = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";
 const AGENT_YAML: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            \
                           - siderolabs/qemu-guest-agent\n";
 
-/// A connection to the host that goes by this name.
+/// Opens a connection with this host name.
 fn connect(lab: &TestLab, host: &'static str) -> Tls {
     let address: SocketAddr = lab.lab().ready().reach[&format!("{host}:443")].parse().unwrap();
     let socket = TcpStream::connect(address).unwrap();
@@ -54,7 +54,7 @@ pub(crate) fn post(lab: &TestLab, body: &str) -> Answer {
     send(lab, FACTORY, "POST /schematics", body).unwrap()
 }
 
-/// A status and its one line of text.
-fn told(answer: &Answer) -> (u16, String) {
+/// Status code and text of a response.
+fn status_and_text(answer: &Answer) -> (u16, String) {
     (answer.status, answer.text().trim_end().to_owned())
 }

@@ -1,14 +1,14 @@
 use serde_json::{Value as Json, json};
 use talmox_lab::Settings;
 
-use super::{AGENT, AGENT_YAML, EMPTY, get, post, told};
+use super::{AGENT, AGENT_YAML, EMPTY, get, post, status_and_text};
 use crate::support::{TestLab, settings};
 
 #[test]
-fn a_schematic_has_one_id_however_it_is_written() {
+fn the_schematic_id_does_not_depend_on_formatting() {
     let lab = TestLab::new();
     assert_eq!(
-        told(&get(&lab, &format!("/schematics/{AGENT}"))),
+        status_and_text(&get(&lab, &format!("/schematics/{AGENT}"))),
         (404, "schematic not found".into())
     );
     let as_json = json!({ "customization": { "systemExtensions": {
@@ -27,7 +27,7 @@ fn a_schematic_has_one_id_however_it_is_written() {
 }
 
 #[test]
-fn what_is_no_schematic_is_refused() {
+fn invalid_schematics_are_rejected() {
     let lab = TestLab::new();
     for body in
         ["", "customisation: {}", "customization: {extensions: []}", "- a", "owner: me", "{"]
@@ -42,7 +42,7 @@ fn what_is_no_schematic_is_refused() {
 }
 
 #[test]
-fn lists_are_those_of_the_version() {
+fn factory_lists_match_the_version() {
     let lab = TestLab::new();
     let versions = get(&lab, "/versions").json();
     let versions = versions.as_array().unwrap();
@@ -62,18 +62,18 @@ fn lists_are_those_of_the_version() {
     let pi = overlays.as_array().unwrap().iter().find(|overlay| is_pi(overlay)).unwrap();
     assert_eq!(pi["image"], "siderolabs/sbc-raspberrypi");
     assert_eq!(
-        told(&get(&lab, "/version/v1.99.0/extensions/official")),
+        status_and_text(&get(&lab, "/version/v1.99.0/extensions/official")),
         (404, "version 1.99.0 is not available".into())
     );
     assert_eq!(
-        told(&get(&lab, "/version/latest/extensions/official")),
+        status_and_text(&get(&lab, "/version/latest/extensions/official")),
         (500, "internal server error".into())
     );
     lab.stop();
 }
 
 #[test]
-fn schematics_are_kept_with_the_lab() {
+fn schematics_are_saved_with_the_lab() {
     let folder = tempfile::tempdir().unwrap();
     let kept = || Settings { state: Some(folder.path().into()), ..settings() };
     let first = TestLab::start(kept());
@@ -85,7 +85,7 @@ fn schematics_are_kept_with_the_lab() {
 }
 
 #[test]
-fn the_lab_tells_where_the_factory_is() {
+fn the_lab_reports_the_address_of_the_factory() {
     let factory_names = vec!["factory.home.example".to_owned()];
     let lab = TestLab::start(Settings { factory_names, ..settings() });
     let ready = serde_json::to_value(lab.lab().ready()).unwrap();

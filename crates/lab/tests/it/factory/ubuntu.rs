@@ -6,7 +6,7 @@ use crate::support::TestLab;
 const HOST: &str = "cloud-images.ubuntu.com";
 
 #[test]
-fn cloud_images_and_their_sums() {
+fn ubuntu_images_and_checksums_are_served() {
     let lab = TestLab::new();
     let get_from = |path: &str| send(&lab, HOST, &format!("GET {path}"), "").unwrap();
     for (folder, file) in [

@@ -1,10 +1,10 @@
-//! What nodes answer, in maintenance and configured, and whom.
+//! Tests of the Talos API in maintenance mode and after the configuration.
 
 use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind, Service};
 use talmox_talos_api::{Code, TalosError};
 use talmox_talos_config::client::Role;
 
-use super::world::{SCHEMATIC_ID, World, until};
+use super::test_bed::{SCHEMATIC_ID, TestBed, until};
 
 fn code(error: TalosError) -> (Code, String) {
     match error {
@@ -23,13 +23,13 @@ async fn text(
 }
 
 #[test]
-fn maintenance_tells_who_it_is_and_little_more() {
+fn maintenance_mode_serves_only_basic_information() {
     for (version, is_unified) in [("v1.12.7", false), ("v1.13.6", true)] {
-        let world = World::new(version);
-        world.start(11);
-        world.lab.wait(async {
-            let client = world.maintenance(11);
-            let machine = until("maintenance", || async {
+        let bed = TestBed::new(version);
+        bed.start(11);
+        bed.lab.wait(async {
+            let client = bed.maintenance(11);
+            let machine = until("maintenance mode", || async {
                 text(&client, ResourceKind::SYSTEM_INFORMATION, "systeminformation", "uuid").await
             });
             assert_eq!(machine.await, "01234567-89ab-4def-8123-45678900000b");
@@ -48,24 +48,24 @@ fn maintenance_tells_who_it_is_and_little_more() {
                 (client.bootstrap().await.unwrap_err(), client.version().await);
             if is_unified {
                 assert_eq!(wanted.unwrap().tag, version);
-                let refused = (Code::PermissionDenied, "not authorized".to_owned());
-                assert_eq!(code(bootstrap), refused);
+                let rejected = (Code::PermissionDenied, "not authorized".to_owned());
+                assert_eq!(code(bootstrap), rejected);
             } else {
-                let refused = "API is not implemented in maintenance mode".to_owned();
-                assert_eq!(code(wanted.unwrap_err()), (Code::Unimplemented, refused.clone()));
-                assert_eq!(code(bootstrap), (Code::Unimplemented, refused));
+                let rejected = "API is not implemented in maintenance mode".to_owned();
+                assert_eq!(code(wanted.unwrap_err()), (Code::Unimplemented, rejected.clone()));
+                assert_eq!(code(bootstrap), (Code::Unimplemented, rejected));
             }
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }
 
 #[test]
-fn a_cluster_of_one_is_made_and_seen() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.lab.wait(async {
-        let client = world.bootstrap(11).await;
+fn a_single_node_cluster_is_bootstrapped() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
         let again = client.bootstrap().await.unwrap_err();
         assert_eq!(code(again).0, Code::AlreadyExists);
 
@@ -91,14 +91,14 @@ fn a_cluster_of_one_is_made_and_seen() {
         let members = client.list(ResourceKind::MEMBER).await.unwrap();
         assert_eq!(members[0].text("machineType").unwrap(), "controlplane");
         let config = client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
-        assert_eq!(config.config_text(), world.config(11, true));
+        assert_eq!(config.config_text(), bed.config(11, true));
 
         let log = client.logs(&LogSource::Service("etcd".to_owned()), Some(5), false).await;
         assert!(!log.unwrap().all().await.unwrap().is_empty());
         let dmesg = client.dmesg(false).await.unwrap().all().await.unwrap();
         let dmesg = String::from_utf8(dmesg).unwrap();
         assert!(dmesg.contains("service[etcd](Running)"));
-        // Every line has the time that it is from.
+        // Every line has its own time.
         let times = dmesg.lines().map(|line| line.split(['[', ']']).nth(1).unwrap());
         let times: Vec<&str> = times.collect();
         assert!(times.is_sorted() && times.first() < times.last(), "{times:?}");
@@ -120,48 +120,48 @@ fn a_cluster_of_one_is_made_and_seen() {
         );
         assert_eq!(said.last().unwrap(), "waiting for all k8s nodes to report schedulable: OK");
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn roles_open_what_they_should() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.lab.wait(async {
-        let admin = world.bootstrap(11).await;
-        let reader = world.client_as(11, &[Role::Reader]);
+fn roles_allow_their_methods() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.lab.wait(async {
+        let admin = bed.bootstrap(11).await;
+        let reader = bed.client_as(11, &[Role::Reader]);
         assert_eq!(reader.version().await.unwrap().tag, "v1.13.6");
         assert_eq!(reader.etcd_members().await.unwrap().len(), 1);
-        let refused = (Code::PermissionDenied, "not authorized".to_owned());
-        assert_eq!(code(reader.kubeconfig().await.unwrap_err()), refused);
-        assert_eq!(code(reader.boot_id().await.unwrap_err()), refused);
+        let rejected = (Code::PermissionDenied, "not authorized".to_owned());
+        assert_eq!(code(reader.kubeconfig().await.unwrap_err()), rejected);
+        assert_eq!(code(reader.boot_id().await.unwrap_err()), rejected);
         let config = reader.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap_err();
-        assert_eq!(code(config), refused);
-        let backup = world.client_as(11, &[Role::EtcdBackup]);
+        assert_eq!(code(config), rejected);
+        let backup = bed.client_as(11, &[Role::EtcdBackup]);
         let snapshot = backup.etcd_snapshot().await.unwrap().all().await.unwrap();
         talmox_talos_api::client::check_snapshot(&snapshot).unwrap();
-        // The file itself has whole pages, and no sum at its end.
+        // The file consists of whole pages, without a checksum at its end.
         let mut copied = vec![];
         admin.etcd_database(&mut copied).await.unwrap();
         assert_eq!((copied.len() % 4096, &copied[16..20]), (0, &snapshot[16..20]));
-        assert_eq!(code(backup.services().await.unwrap_err()), refused);
+        assert_eq!(code(backup.services().await.unwrap_err()), rejected);
 
         let made =
             admin.client_configuration(&[Role::Reader], std::time::Duration::from_hours(24 * 365));
         let made = made.await.unwrap();
         assert!(made.talosconfig.expose().starts_with("context: reader@home\n"));
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn watches_tell_what_changes() {
+fn watches_report_changes() {
     use talmox_talos_api::client::Change;
 
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.lab.wait(async {
-        let client = world.bootstrap(11).await;
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
         let mut watch = client.watch(ResourceKind::NODENAME, None).await.unwrap();
         let Some(Change::Created(name)) = watch.next().await.unwrap() else { panic!("no name") };
         assert_eq!(
@@ -169,7 +169,7 @@ fn watches_tell_what_changes() {
             ("node-11", "1")
         );
         assert_eq!(watch.next().await.unwrap(), Some(Change::Bootstrapped));
-        let config = world.config(11, true).expose().replace("node-11", "renamed");
+        let config = bed.config(11, true).expose().replace("node-11", "renamed");
         let config = talmox_talos_config::secret::SecretText::new(config);
         let apply = Apply { config: &config, mode: ApplyMode::NoReboot, dry_run: false };
         client.apply(&apply).await.unwrap();
@@ -181,5 +181,5 @@ fn watches_tell_what_changes() {
         let mut missing = client.watch(ResourceKind::NODENAME, Some("other")).await.unwrap();
         assert!(matches!(missing.next().await.unwrap(), Some(Change::Destroyed(_))));
     });
-    world.lab.stop();
+    bed.lab.stop();
 }

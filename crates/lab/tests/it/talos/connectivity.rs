@@ -1,81 +1,79 @@
-//! Machines that stand still, and cables that are out.
+//! Tests of suspended machines and of disconnected network cables.
 
 use std::time::Duration;
 
 use talmox_talos_api::Verdict;
 use talmox_talos_api::probe::Whose;
 
-use super::world::{World, until};
+use super::test_bed::{TestBed, until};
 
-async fn until_silent(world: &World, number: u8) {
-    until("silence", || async {
-        matches!(world.probe(number).await, Verdict::Nothing(_) | Verdict::Mute(_)).then_some(())
+async fn until_unreachable(bed: &TestBed, number: u8) {
+    until("the machine to be unreachable", || async {
+        matches!(bed.probe(number).await, Verdict::Nothing(_) | Verdict::Mute(_)).then_some(())
     })
     .await;
 }
 
-async fn until_heard(world: &World, number: u8) {
-    until("an answer", || async {
-        matches!(world.probe(number).await, Verdict::Ours).then_some(())
-    })
-    .await;
+async fn until_reachable(bed: &TestBed, number: u8) {
+    until("an answer", || async { matches!(bed.probe(number).await, Verdict::Ours).then_some(()) })
+        .await;
 }
 
 #[test]
-fn a_machine_that_stands_still_says_nothing_and_goes_on_where_it_was() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    let before = world.lab.wait(async {
-        let client = world.bootstrap(11).await;
+fn a_suspended_machine_is_silent_and_resumes() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    let before = bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
         client.boot_id().await.unwrap()
     });
-    world.power(11, "suspend");
-    world.lab.wait(until_silent(&world, 11));
-    world.power(11, "resume");
-    world.lab.wait(async {
-        until_heard(&world, 11).await;
-        let client = world.client(11);
+    bed.power(11, "suspend");
+    bed.lab.wait(until_unreachable(&bed, 11));
+    bed.power(11, "resume");
+    bed.lab.wait(async {
+        until_reachable(&bed, 11).await;
+        let client = bed.client(11);
         assert_eq!(client.boot_id().await.unwrap(), before);
-        world.ready(&client).await;
+        bed.ready(&client).await;
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn a_machine_that_slept_through_its_certificate_makes_another_one() {
-    let world = World::in_a_hurry("v1.13.6");
-    world.start(11);
-    let before = world.lab.wait(async {
-        // In such a hurry, it makes one every few seconds, and hangs up.
-        let client = world.configure(11, true).await;
-        until("its boot", || async { client.boot_id().await.ok() }).await
+fn a_machine_renews_a_certificate_that_expired_while_suspended() {
+    let bed = TestBed::with_fast_days("v1.13.6");
+    bed.start(11);
+    let before = bed.lab.wait(async {
+        // At this speed the node renews its certificate every few seconds and closes connections.
+        let client = bed.configure(11, true).await;
+        until("the boot to finish", || async { client.boot_id().await.ok() }).await
     });
-    let brief = world.brief_credentials();
-    world.power(11, "suspend");
-    let day = world.lab.lab().clock().deadline(Duration::from_hours(25));
-    world.lab.wait(until("the next day", || async { day.has_passed().then_some(()) }));
-    world.power(11, "resume");
-    world.lab.wait(async {
-        until_heard(&world, 11).await;
-        let client = world.client(11);
-        let after = until("its boot", || async { client.boot_id().await.ok() }).await;
+    let brief = bed.brief_credentials();
+    bed.power(11, "suspend");
+    let day = bed.lab.lab().clock().deadline(Duration::from_hours(25));
+    bed.lab.wait(until("the next day of lab time", || async { day.has_passed().then_some(()) }));
+    bed.power(11, "resume");
+    bed.lab.wait(async {
+        until_reachable(&bed, 11).await;
+        let client = bed.client(11);
+        let after = until("the boot to finish", || async { client.boot_id().await.ok() }).await;
         assert_eq!(after, before);
-        // Nobody makes another one for who calls.
-        until("a certificate of ours that is over", || async {
-            let verdict = world.probe_as(11, &brief).await;
+        // The certificate of the client is not renewed.
+        until("the client certificate to expire", || async {
+            let verdict = bed.probe_as(11, &brief).await;
             matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }).then_some(())
         })
         .await;
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn nobody_is_heard_whose_cable_is_out() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    let before = world.lab.wait(async {
-        let client = world.bootstrap(11).await;
+fn a_disconnected_machine_is_unreachable() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    let before = bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
         client.boot_id().await.unwrap()
     });
     let card = "virtio%3DBC:24:11:00:00:0B,bridge%3Dvmbr0";
@@ -85,37 +83,37 @@ fn nobody_is_heard_whose_cable_is_out() {
         "delete=net0".to_owned(),
     ];
     for change in away {
-        world.set(11, &change);
-        world.lab.wait(until_silent(&world, 11));
-        world.set(11, &format!("net0={card}"));
-        world.lab.wait(until_heard(&world, 11));
+        bed.set(11, &change);
+        bed.lab.wait(until_unreachable(&bed, 11));
+        bed.set(11, &format!("net0={card}"));
+        bed.lab.wait(until_reachable(&bed, 11));
     }
-    world.lab.wait(async {
-        let client = world.client(11);
+    bed.lab.wait(async {
+        let client = bed.client(11);
         assert_eq!(client.boot_id().await.unwrap(), before);
-        world.ready(&client).await;
+        bed.ready(&client).await;
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn the_others_go_on_without_a_member_that_stands_still() {
-    let world = World::new("v1.13.6");
+fn etcd_continues_without_a_suspended_member() {
+    let bed = TestBed::new("v1.13.6");
     for number in [11, 12, 13] {
-        world.start(number);
+        bed.start(number);
     }
-    let first = world.lab.wait(async {
-        let first = world.bootstrap(11).await;
+    let first = bed.lab.wait(async {
+        let first = bed.bootstrap(11).await;
         for number in [12, 13] {
-            let other = world.configure(number, true).await;
-            world.ready(&other).await;
+            let other = bed.configure(number, true).await;
+            bed.ready(&other).await;
         }
         first
     });
-    world.power(11, "suspend");
-    world.lab.wait(async {
-        // One of the two leads now, and etcd answers.
-        let second = world.client(12);
+    bed.power(11, "suspend");
+    bed.lab.wait(async {
+        // One of the two is the leader now, and etcd answers.
+        let second = bed.client(12);
         until("another leader", || async {
             second.etcd_alarms().await.ok()?;
             let members = second.etcd_members().await.ok()?;
@@ -125,10 +123,10 @@ fn the_others_go_on_without_a_member_that_stands_still() {
         })
         .await;
     });
-    world.power(11, "resume");
-    world.lab.wait(async {
-        until("a member again", || async { first.etcd_alarms().await.ok() }).await;
-        world.ready(&first).await;
+    bed.power(11, "resume");
+    bed.lab.wait(async {
+        until("the member to join again", || async { first.etcd_alarms().await.ok() }).await;
+        bed.ready(&first).await;
     });
-    world.lab.stop();
+    bed.lab.stop();
 }

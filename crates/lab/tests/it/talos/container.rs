@@ -1,12 +1,12 @@
-//! What `talosctl containers` shows.
+//! Tests of `talosctl containers`.
 
 use prost::Message;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Request, Status};
 
-use super::raw::Raw;
-use super::world::World;
+use super::raw_client::Raw;
+use super::test_bed::TestBed;
 
 #[derive(Clone, PartialEq, Message)]
 struct ContainersRequest {
@@ -98,14 +98,14 @@ async fn containers(raw: &Raw, space: &str, driver: i32) -> Result<Vec<Container
     Ok(answer.into_inner().messages.remove(0).containers)
 }
 
-/// Containers of the system, and those of pods as both drivers show them.
+/// Lists containers of the system, and those of pods with both drivers.
 #[test]
 fn containers_of_the_system_and_of_pods_are_listed() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.lab.wait(async {
-        world.bootstrap(11).await;
-        let raw = world.raw(11).await;
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.lab.wait(async {
+        bed.bootstrap(11).await;
+        let raw = bed.raw(11).await;
         let system = containers(&raw, "system", CONTAINERD).await.unwrap();
         let ids: Vec<&str> = system.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(ids, ["apid", "ext-qemu-guest-agent", "trustd"]);
@@ -114,7 +114,7 @@ fn containers_of_the_system_and_of_pods_are_listed() {
 
         let pod = "kube-system/kube-apiserver-node-11";
         let server = format!("{pod}:kube-apiserver");
-        let pods = super::world::until("a static pod", || async {
+        let pods = super::test_bed::until("a static pod", || async {
             let pods = containers(&raw, "k8s.io", CONTAINERD).await.unwrap();
             pods.iter().any(|one| one.id == server).then_some(pods)
         })
@@ -126,7 +126,7 @@ fn containers_of_the_system_and_of_pods_are_listed() {
         assert!(pods.iter().any(|one| one.id == pod), "what holds the pod together");
         let pods = containers(&raw, "k8s.io", CRI).await.unwrap();
         let found = pods.iter().find(|one| one.id.starts_with(&server)).unwrap();
-        // With twelve digits of its own id.
+        // The id is followed by twelve digits of the container id.
         assert_eq!(found.id.len(), server.len() + 1 + 12, "{found:?}");
         assert_eq!(found.status, "CONTAINER_RUNNING");
         let sandbox = pods.iter().find(|one| one.id == pod).unwrap();
@@ -142,5 +142,5 @@ fn containers_of_the_system_and_of_pods_are_listed() {
         );
         assert!(containers(&raw, "other", CONTAINERD).await.unwrap().is_empty());
     });
-    world.lab.stop();
+    bed.lab.stop();
 }

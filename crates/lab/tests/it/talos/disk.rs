@@ -1,4 +1,4 @@
-//! Letters of disks change from boot to boot; ids, paths and what is on the disks do not.
+//! Tests of disks: device letters change between boots; ids, paths and contents do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use talmox_talos_api::Client;
 use talmox_talos_api::client::{Resource, ResourceKind};
 use talmox_talos_config::secret::SecretText;
 
-use super::world::{World, until};
+use super::test_bed::{TestBed, until};
 
 const DISKS: ResourceKind<'_> = ResourceKind::new("runtime", "Disks.block.talos.dev");
 const LINKS: ResourceKind<'_> = ResourceKind::new("runtime", "BlockSymlinks.block.talos.dev");
 const DEVICES: ResourceKind<'_> = ResourceKind::new("runtime", "BlockDevices.block.talos.dev");
 
 const BY_ID: &str = "/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-";
-/// Two of the same size, and one like the volume with a config.
-const FURTHER: [(&str, &str); 3] =
+/// Further disks: two of the same size, and one like a config volume.
+const EXTRA_DISKS: [(&str, &str); 3] =
     [("scsi1", "local-lvm:5"), ("scsi2", "local-lvm:5"), ("scsi30", "local-lvm:1")];
 
 fn yaml(resource: &Resource) -> String {
     resource.yaml().expose().to_owned()
 }
 
-/// The device of each slot, by the link that names the slot.
+/// Device of each slot, by the link that names the slot.
 fn letters(disks: &[Resource]) -> BTreeMap<String, String> {
     let mut letters = BTreeMap::new();
     for disk in disks {
@@ -44,29 +44,29 @@ async fn disks(client: &Client) -> Vec<Resource> {
 }
 
 #[test]
-fn letters_differ_between_boots_and_links_stay() {
-    let world = World::new("v1.13.6");
-    world.start_with(11, &FURTHER);
+fn device_letters_change_between_boots_and_links_do_not() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start_with(11, &EXTRA_DISKS);
     let mut seen = BTreeSet::new();
     let slots = ["scsi0", "scsi1", "scsi2", "scsi30"];
     for _ in 0..6 {
-        let client = world.maintenance(11);
-        let found = world.lab.wait(disks(&client));
+        let client = bed.maintenance(11);
+        let found = bed.lab.wait(disks(&client));
         let letters = letters(&found);
         assert_eq!(letters.keys().map(String::as_str).collect::<Vec<_>>(), slots);
         let devices: BTreeSet<&str> = letters.values().map(String::as_str).collect();
         assert_eq!(devices, ["/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd"].into());
         seen.insert(letters);
-        world.stop(11);
-        world.power(11, "start");
+        bed.stop(11);
+        bed.power(11, "start");
     }
     assert!(seen.len() > 1, "{seen:#?}");
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn disks_look_as_those_of_proxmox_do() {
-    let world = World::new("v1.13.6");
+fn disks_match_those_of_proxmox() {
+    let bed = TestBed::new("v1.13.6");
     let further = [
         ("scsi1", "local-lvm:12,ssd=1"),
         ("virtio1", "local-lvm:5,serial=drive-virtio1"),
@@ -74,9 +74,9 @@ fn disks_look_as_those_of_proxmox_do() {
         ("sata1", "local-lvm:5,serial=drive-sata1"),
         ("machine", "q35"),
     ];
-    world.start_with(11, &further);
-    world.lab.wait(async {
-        let client = world.maintenance(11);
+    bed.start_with(11, &further);
+    bed.lab.wait(async {
+        let client = bed.maintenance(11);
         let found = disks(&client).await;
         let at = |link: &str| {
             let disk = found.iter().find(|disk| yaml(disk).contains(link));
@@ -125,20 +125,20 @@ fn disks_look_as_those_of_proxmox_do() {
         let meta = links.iter().find(|links| yaml(links).contains("by-partlabel/META")).unwrap();
         assert!(yaml(meta).contains("drive-scsi0-part"), "{}", yaml(meta));
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn releases_before_links_list_none() {
-    let world = World::new("v1.9.5");
-    world.start_with(11, &FURTHER);
-    world.lab.wait(async {
-        let client = world.maintenance(11);
+fn releases_without_block_symlinks_list_none() {
+    let bed = TestBed::new("v1.9.5");
+    bed.start_with(11, &EXTRA_DISKS);
+    bed.lab.wait(async {
+        let client = bed.maintenance(11);
         let found = disks(&client).await;
         assert!(found.iter().all(|disk| !yaml(disk).contains("symlinks")));
         assert!(client.list(LINKS).await.is_err());
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 fn volume(name: &str, wanted: &str) -> String {
@@ -147,7 +147,7 @@ fn volume(name: &str, wanted: &str) -> String {
     )
 }
 
-/// The slot that each of these volumes is on.
+/// SCSI slot of each of these volumes.
 async fn slots(client: &Client, ids: &[&str]) -> Vec<String> {
     let volumes = until("volumes", || async {
         let volumes = client.list(ResourceKind::VOLUME_STATUS).await.ok()?;
@@ -164,48 +164,48 @@ async fn slots(client: &Client, ids: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_volume_stays_on_the_disk_that_it_was_created_on() {
-    let world = World::new("v1.13.6");
-    world.start_with(11, &FURTHER);
+fn a_volume_stays_on_its_disk() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start_with(11, &EXTRA_DISKS);
     let wanted = |slot: &str| format!("\"{BY_ID}{slot}\" in disk.symlinks");
     let documents = [
         volume("named", &wanted("scsi2")),
-        // A letter decides once, and never again.
+        // The device letter counts only when the volume is created.
         volume("lettered", "disk.dev_path == \"/dev/sdc\""),
     ];
     let ids = ["u-named", "u-lettered"];
-    let first = world.lab.wait(async {
-        let config = format!("{}{}", world.config(11, true).expose(), documents.concat());
-        let client = world.configure_with(11, &SecretText::new(config)).await;
+    let first = bed.lab.wait(async {
+        let config = format!("{}{}", bed.config(11, true).expose(), documents.concat());
+        let client = bed.configure_with(11, &SecretText::new(config)).await;
         slots(&client, &ids).await
     });
     assert_eq!(first[0], "scsi2");
     for _ in 0..4 {
-        world.stop(11);
-        world.power(11, "start");
-        let later = world.lab.wait(async {
-            let client = world.client(11);
-            until("a configured node", || async { client.version().await.ok() }).await;
+        bed.stop(11);
+        bed.power(11, "start");
+        let later = bed.lab.wait(async {
+            let client = bed.client(11);
+            until("the node to be configured", || async { client.version().await.ok() }).await;
             slots(&client, &ids).await
         });
         assert_eq!(later, first);
     }
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn user_disks_are_found_by_links_and_waited_for() {
-    let world = World::new("v1.9.5");
-    world.start_with(11, &FURTHER);
-    world.start_with(12, &FURTHER);
+fn user_disks_are_found_by_link_and_block_the_boot_if_missing() {
+    let bed = TestBed::new("v1.9.5");
+    bed.start_with(11, &EXTRA_DISKS);
+    bed.start_with(12, &EXTRA_DISKS);
     let patch = |device: &str| {
         format!(
             "machine:\n  disks:\n    - device: {device}\n      partitions: [{{mountpoint: /var/mnt/data}}]\n"
         )
     };
-    world.lab.wait(async {
+    bed.lab.wait(async {
         let device = format!("{BY_ID}scsi2");
-        let client = world.configure_with(11, &world.patched(11, true, &patch(&device))).await;
+        let client = bed.configure_with(11, &bed.patched(11, true, &patch(&device))).await;
         let id = format!("{device}-1");
         let volume = until("the volume", || async {
             client.get(ResourceKind::VOLUME_STATUS, &id).await.ok()?
@@ -216,11 +216,11 @@ fn user_disks_are_found_by_links_and_waited_for() {
         let disk = found.iter().find(|disk| disk.text("dev_path").unwrap() == parent).unwrap();
         assert!(disk.text("bus_path").unwrap().ends_with("/2:0:0:2"), "{}", yaml(disk));
 
-        // Talos starts nothing before it has found all of them.
-        world.apply(12, &world.patched(12, false, &patch("/dev/disk/by-id/nothing"))).await;
+        // Talos starts no service before it has found all disks.
+        bed.apply(12, &bed.patched(12, false, &patch("/dev/disk/by-id/nothing"))).await;
         until("bootstrap", || async { client.bootstrap().await.ok() }).await;
-        world.ready(&client).await;
-        assert!(world.client(12).version().await.is_err());
+        bed.ready(&client).await;
+        assert!(bed.client(12).version().await.is_err());
     });
-    world.lab.stop();
+    bed.lab.stop();
 }

@@ -1,4 +1,5 @@
-//! What etcd calls answer, as seen on real nodes (v1.12.0 and v1.13.6): while etcd does not run, and afterwards.
+//! Tests of the etcd calls, compared with observations on real nodes (v1.12.0 and v1.13.6), before
+//! and after etcd runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +14,19 @@ use talmox_talos_api::proto::machine::{
 use talmox_talos_api::{Client, Code, TalosError};
 use tonic::{Request, Status};
 
-use super::raw::Raw;
-use super::world::{World, until};
+use super::raw_client::Raw;
+use super::test_bed::{TestBed, until};
 
-type Machine = MachineServiceClient<Raw>;
+type MachineClient = MachineServiceClient<Raw>;
 
-/// How long the callers of these tests wait, in real time.
+/// Deadline of the etcd calls in real time.
 const DEADLINE: Duration = Duration::from_millis(400);
 
-async fn machine(world: &World, number: u8) -> Machine {
-    MachineServiceClient::with_origin(world.raw(number).await, "https://node".parse().unwrap())
+async fn machine(bed: &TestBed, number: u8) -> MachineClient {
+    MachineServiceClient::with_origin(bed.raw(number).await, "https://node".parse().unwrap())
 }
 
-/// A request whose caller waits for so long and no longer.
+/// Request with a short deadline.
 fn brief<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
@@ -36,40 +37,40 @@ async fn service(client: &Client, id: &str) -> Option<Service> {
     client.services().await.ok()?.into_iter().find(|service| service.id == id)
 }
 
-/// "`EtcdMemberList`, `EtcdStatus`, `EtcdAlarmList` on a node whose etcd is not running hang until the caller's deadline";
-/// "ServiceList and service resources answer at once"; "`Bootstrap` itself is accepted at once in that state; reading the
-/// database file answers NotFound".
+/// "`EtcdMemberList`, `EtcdStatus`, `EtcdAlarmList` on a node whose etcd is not running hang until
+/// the caller's deadline"; "ServiceList and service resources answer at once"; "`Bootstrap` itself
+/// is accepted at once in that state; reading the database file answers NotFound".
 #[test]
-fn calls_stay_open_while_etcd_does_not_run() {
-    let world = World::new("v1.12.7");
-    world.start(11);
-    world.lab.wait(async {
-        let client = world.configure(11, true).await;
-        let waiting = until("an etcd that waits", || async {
+fn etcd_calls_wait_while_etcd_does_not_run() {
+    let bed = TestBed::new("v1.12.7");
+    bed.start(11);
+    bed.lab.wait(async {
+        let client = bed.configure(11, true).await;
+        let waiting = until("etcd to wait", || async {
             service(&client, "etcd").await.filter(|etcd| etcd.state == "Preparing")
         });
         assert_eq!(waiting.await.message, "Running pre state");
 
-        let mut node = machine(&world, 11).await;
+        let mut node = machine(&bed, 11).await;
         let local = EtcdMemberListRequest { query_local: true };
         let mut late: BTreeMap<&str, (Status, Duration)> = BTreeMap::new();
         let clock = Clock::real();
-        macro_rules! refused {
+        macro_rules! rejected {
             ($name:ident, $message:expr) => {
                 let before = clock.moment();
                 let status = node.$name(brief($message)).await.unwrap_err();
                 late.insert(stringify!($name), (status, clock.moment().since(before)));
             };
         }
-        refused!(etcd_member_list, local);
-        refused!(etcd_member_list, EtcdMemberListRequest { query_local: false });
-        refused!(etcd_status, ());
-        refused!(etcd_alarm_list, ());
-        refused!(etcd_alarm_disarm, ());
-        refused!(etcd_defragment, ());
-        refused!(etcd_forfeit_leadership, EtcdForfeitLeadershipRequest {});
-        refused!(etcd_remove_member_by_id, EtcdRemoveMemberByIdRequest { member_id: 1 });
-        refused!(etcd_snapshot, EtcdSnapshotRequest {});
+        rejected!(etcd_member_list, local);
+        rejected!(etcd_member_list, EtcdMemberListRequest { query_local: false });
+        rejected!(etcd_status, ());
+        rejected!(etcd_alarm_list, ());
+        rejected!(etcd_alarm_disarm, ());
+        rejected!(etcd_defragment, ());
+        rejected!(etcd_forfeit_leadership, EtcdForfeitLeadershipRequest {});
+        rejected!(etcd_remove_member_by_id, EtcdRemoveMemberByIdRequest { member_id: 1 });
+        rejected!(etcd_snapshot, EtcdSnapshotRequest {});
         for (name, (status, took)) in late {
             assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{name}: {status}");
             assert!(took >= DEADLINE, "{name} was answered after {took:?}");
@@ -79,32 +80,33 @@ fn calls_stay_open_while_etcd_does_not_run() {
             other => panic!("{other:?}"),
         }
 
-        // Without a deadline the call stays open, and is answered when etcd runs.
-        let mut patient = machine(&world, 11).await;
+        // Without a deadline the call waits until etcd runs.
+        let mut patient = machine(&bed, 11).await;
         let open = tokio::spawn(async move { patient.etcd_member_list(local).await });
         Clock::real().sleep(DEADLINE).await;
         assert!(!open.is_finished());
         until("bootstrap", || async { client.bootstrap().await.ok() }).await;
         let answered = open.await.unwrap().unwrap().into_inner().messages.remove(0);
         assert_eq!(answered.legacy_members, ["node-11"]);
-        world.ready(&client).await;
+        bed.ready(&client).await;
         // "After Bootstrap, EtcdMemberList and EtcdStatus answer at once".
         assert!(node.etcd_status(brief(())).await.is_ok());
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
-/// machined asks for members through all control planes it has found, unless the caller wants the local one alone.
+/// machined queries members through all known control-plane nodes, unless the caller asks for the
+/// local one only.
 #[test]
-fn another_control_plane_is_asked_where_the_own_etcd_does_not_run() {
-    let world = World::new("v1.13.6");
-    world.fault("{node: node-12, slow: 1000h}");
-    world.start(11);
-    world.start(12);
-    world.lab.wait(async {
-        world.bootstrap(11).await;
-        world.configure(12, true).await;
-        let mut second = machine(&world, 12).await;
+fn etcd_members_are_queried_through_other_control_planes() {
+    let bed = TestBed::new("v1.13.6");
+    bed.fault("{node: node-12, slow: 1000h}");
+    bed.start(11);
+    bed.start(12);
+    bed.lab.wait(async {
+        bed.bootstrap(11).await;
+        bed.configure(12, true).await;
+        let mut second = machine(&bed, 12).await;
         let all = EtcdMemberListRequest { query_local: false };
         let members = second.etcd_member_list(all).await.unwrap().into_inner();
         assert_eq!(members.messages[0].legacy_members, ["node-11"]);
@@ -112,36 +114,36 @@ fn another_control_plane_is_asked_where_the_own_etcd_does_not_run() {
         let late = second.etcd_member_list(local).await.unwrap_err();
         assert_eq!(late.code(), tonic::Code::DeadlineExceeded, "{late}");
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 /// 1.13.6 "answers Bootstrap with `bootstrap is not available yet` until its time is in sync"; 1.12.0 with "time is not in
 /// sync yet".
 #[test]
-fn bootstrap_waits_for_the_time() {
+fn bootstrap_is_rejected_before_time_sync() {
     for (version, reason) in
         [("v1.12.7", "time is not in sync yet"), ("v1.13.6", "bootstrap is not available yet")]
     {
-        let world = World::new(version);
-        world.start_alone(11);
-        world.lab.wait(async {
-            let client = world.configure(11, true).await;
-            until("a container runtime", || async {
+        let bed = TestBed::new(version);
+        bed.start_alone(11);
+        bed.lab.wait(async {
+            let client = bed.configure(11, true).await;
+            until("the container runtime", || async {
                 service(&client, "cri").await.filter(Service::is_fine)
             })
             .await;
-            let mut node = machine(&world, 11).await;
+            let mut node = machine(&bed, 11).await;
             let status = node.bootstrap(bootstrap()).await.unwrap_err();
             let expected = (tonic::Code::FailedPrecondition, reason);
             assert_eq!((status.code(), status.message()), expected, "{version}");
-            // Neither etcd nor the kubelet starts before.
+            // Neither etcd nor the kubelet starts before the time is synchronized.
             for id in ["etcd", "kubelet", "trustd"] {
                 let waiting = service(&client, id).await.unwrap();
                 assert_eq!(waiting.state, "Waiting", "{version}: {waiting:?}");
                 assert!(waiting.message.contains("time sync"), "{version}: {waiting:?}");
             }
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }
 
@@ -149,14 +151,14 @@ fn bootstrap() -> talmox_talos_api::proto::machine::BootstrapRequest {
     talmox_talos_api::proto::machine::BootstrapRequest::default()
 }
 
-/// Members report the version that the image's tag says: 3.6.7 on Talos 1.12.0, 3.6.12 on 1.13.6.
+/// Members report the version of the image tag: 3.6.7 on Talos 1.12.0, 3.6.12 on 1.13.6.
 #[test]
-fn one_version_of_etcd_is_told_everywhere() {
+fn etcd_versions_are_consistent() {
     for (talos, etcd, storage) in [("v1.12.0", "3.6.7", "3.6.0"), ("v1.13.6", "3.6.12", "3.6.0")] {
-        let world = World::new(talos);
-        world.start(11);
-        world.lab.wait(async {
-            let client = world.bootstrap(11).await;
+        let bed = TestBed::new(talos);
+        bed.start(11);
+        bed.lab.wait(async {
+            let client = bed.bootstrap(11).await;
             let status = client.etcd_status().await.unwrap();
             assert_eq!(
                 (status.protocol_version.as_str(), &*status.storage_version),
@@ -166,21 +168,21 @@ fn one_version_of_etcd_is_told_everywhere() {
             let spec = client.get(kind, "etcd").await.unwrap().unwrap();
             assert_eq!(spec.text("image").unwrap(), format!("registry.k8s.io/etcd:v{etcd}"));
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }
 
-/// "`talosctl etcd snapshot` (1.09 MB) verifies; the lab's ends with `checksum error`": that is what bbolt says of a meta page
-/// whose checksum is wrong.
+/// "`talosctl etcd snapshot` (1.09 MB) verifies; the lab's ends with `checksum error`": bbolt's
+/// message for a meta page with a wrong checksum.
 #[test]
-fn a_snapshot_is_a_database_that_etcd_reads() {
+fn a_snapshot_is_a_valid_etcd_database() {
     use aws_lc_rs::digest::{SHA256, digest};
 
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.lab.wait(async {
-        let client = world.bootstrap(11).await;
-        // The node is in it once its kubelet has registered it.
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
+        // The snapshot contains the node after its kubelet has registered it.
         let snapshot = until("a snapshot with the node", || async {
             let snapshot = client.etcd_snapshot().await.ok()?.all().await.ok()?;
             let wanted = b"/registry/minions/node-11";
@@ -215,17 +217,17 @@ fn a_snapshot_is_a_database_that_etcd_reads() {
         assert!(has("/registry/namespaces/kube-system"));
         assert_eq!(bolt.pages_seen(), bolt.end, "every page is of some bucket");
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
-/// A key, and its value or the page that leads on.
+/// Key, with its value or the number of a child page.
 type Element<'f> = (&'f [u8], Result<&'f [u8], u64>);
 
-/// A reader of bbolt's format that knows nothing of the lab's writer.
+/// Reader of bbolt's format, independent of the lab's writer.
 struct Bolt<'f> {
     file: &'f [u8],
     root: u64,
-    /// How many pages there are.
+    /// Number of pages of the database.
     end: u64,
 }
 
@@ -266,7 +268,7 @@ impl<'f> Bolt<'f> {
         page
     }
 
-    /// The elements of a page: key, and value or number of another page.
+    /// Elements of a page: key, with its value or the number of a child page.
     fn elements(&self, id: u64) -> Vec<Element<'f>> {
         let page = self.page(id);
         let count = usize::from(u16::from_le_bytes([page[10], page[11]]));
@@ -300,7 +302,7 @@ impl<'f> Bolt<'f> {
         all
     }
 
-    /// How many pages buckets, meta pages and the list of free ones have together.
+    /// Number of pages of buckets, meta pages and the free list together.
     fn pages_seen(&self) -> u64 {
         let roots = self.elements(self.root).into_iter().map(|(_, value)| value.unwrap());
         let trees = roots.map(|header| u64_at(header, 0)).filter(|root| *root != 0);

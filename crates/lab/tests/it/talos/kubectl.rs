@@ -1,10 +1,10 @@
-//! The real kubectl, with the kubeconfig that a node of the lab gives.
+//! Test with the real kubectl and the kubeconfig of a simulated node.
 
 use serde_json::{Value, json};
 
 use crate::kubectl::Kubectl;
 
-use super::world::World;
+use super::test_bed::TestBed;
 
 fn deployment(name: &str, replicas: u64, image: &str) -> Value {
     json!({
@@ -23,21 +23,21 @@ fn deployment(name: &str, replicas: u64, image: &str) -> Value {
 }
 
 #[test]
-fn kubectl_and_a_cluster_of_lab_nodes() {
-    let world = World::new("v1.13.6");
+fn kubectl_works_with_a_simulated_cluster() {
+    let bed = TestBed::new("v1.13.6");
     for number in [11, 12, 13] {
-        world.start(number);
+        bed.start(number);
     }
-    let kubeconfig = world.lab.wait(async {
-        let plane = world.bootstrap(11).await;
+    let kubeconfig = bed.lab.wait(async {
+        let plane = bed.bootstrap(11).await;
         for number in [12, 13] {
-            let worker = world.configure(number, false).await;
-            world.ready(&worker).await;
+            let worker = bed.configure(number, false).await;
+            bed.ready(&worker).await;
         }
         plane.kubeconfig().await.unwrap()
     });
-    // kubectl knows of no map.
-    let server = world.loopback(11);
+    // kubectl does not use the address map of the lab.
+    let server = bed.loopback(11);
     let Some(kubectl) = Kubectl::find(&kubeconfig.expose().replace("10.0.0.11", &server)) else {
         return;
     };
@@ -71,9 +71,9 @@ fn kubectl_and_a_cluster_of_lab_nodes() {
     kubectl.run("delete deployment web --timeout=90s");
     kubectl.run("wait --for=delete pods -l app=web --timeout=90s");
 
-    // A kubelet that still runs brings its node back: one that is off does not.
-    world.stop(12);
+    // A running kubelet registers its node again; a stopped one does not.
+    bed.stop(12);
     kubectl.run("delete node node-12");
     assert!(!kubectl.run("get nodes").contains("node-12"));
-    world.lab.stop();
+    bed.lab.stop();
 }

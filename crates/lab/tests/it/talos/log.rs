@@ -1,9 +1,9 @@
-//! What services and containers have said.
+//! Tests of the logs of services and containers.
 
 use talmox_talos_api::client::LogSource;
 use talmox_talos_api::{Client, TalosError};
 
-use super::world::{World, until};
+use super::test_bed::{TestBed, until};
 
 async fn text(client: &Client, source: &LogSource) -> Result<String, TalosError> {
     let bytes = client.logs(source, None, false).await?.all().await?;
@@ -11,23 +11,23 @@ async fn text(client: &Client, source: &LogSource) -> Result<String, TalosError>
 }
 
 #[test]
-fn containers_have_logs_and_what_is_not_there_has_none() {
-    let world = World::new("v1.13.6");
-    world.start(11);
-    world.start(21);
-    world.lab.wait(async {
-        let plane = world.bootstrap(11).await;
-        let worker = world.configure(21, false).await;
+fn containers_have_logs_and_missing_ones_are_errors() {
+    let bed = TestBed::new("v1.13.6");
+    bed.start(11);
+    bed.start(21);
+    bed.lab.wait(async {
+        let plane = bed.bootstrap(11).await;
+        let worker = bed.configure(21, false).await;
         let container = |id: &str| LogSource::Container(id.to_owned());
         let server = container("kube-system/kube-apiserver-node-11:kube-apiserver");
         let said = until("a log", || async { text(&plane, &server).await.ok() }).await;
         assert!(said.contains(" stdout F ") && said.contains("kube-apiserver:v1.34.1"), "{said}");
 
-        let refused = async |client: &Client, source: LogSource| {
+        let rejected = async |client: &Client, source: LogSource| {
             text(client, &source).await.unwrap_err().to_string()
         };
-        // It runs on the other node.
-        let elsewhere = refused(&worker, server.clone()).await;
+        // The container runs on the other node.
+        let elsewhere = rejected(&worker, server.clone()).await;
         assert!(
             elsewhere.contains("kube-apiserver-node-11:kube-apiserver\" not found"),
             "{elsewhere}"
@@ -41,13 +41,13 @@ fn containers_have_logs_and_what_is_not_there_has_none() {
             ("kube-system/kube-apiserver-node-11", "no log available"),
             ("etcd", "container \"etcd\" not found"),
         ] {
-            let problem = refused(&plane, container(id)).await;
+            let problem = rejected(&plane, container(id)).await;
             assert!(problem.contains(words), "{id}: {problem}");
         }
-        let problem = refused(&plane, LogSource::Service("nginx".to_owned())).await;
+        let problem = rejected(&plane, LogSource::Service("nginx".to_owned())).await;
         assert!(problem.contains("log \"nginx\" was not registered"), "{problem}");
-        // The kubelet is a service, whoever asks for it as what.
+        // The kubelet is a service, also when it is requested as a container.
         assert!(text(&plane, &container("kubelet")).await.unwrap().contains("Started"));
     });
-    world.lab.stop();
+    bed.lab.stop();
 }

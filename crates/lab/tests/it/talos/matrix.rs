@@ -1,4 +1,4 @@
-//! Our client and nodes of every release, from the first boot to the last.
+//! Tests of the Talos client with nodes of every release, from boot to reset.
 
 use talmox_talos_api::client::{
     Apply, ApplyMode, Change, LegacyUpgrade, LogSource, RebootMode, Reset, ResourceKind, Service,
@@ -7,9 +7,9 @@ use talmox_talos_api::client::{
 use talmox_talos_api::{Client, Code, TalosError, Verdict};
 
 use super::sequence::booted;
-use super::world::{SCHEMATIC_ID, World, until};
+use super::test_bed::{SCHEMATIC_ID, TestBed, until};
 
-/// A release, and where it is upgraded to.
+/// Release, and the release that it is upgraded to.
 const RELEASES: [(&str, &str); 7] = [
     ("v1.8.4", "v1.9.6"),
     ("v1.9.6", "v1.10.9"),
@@ -30,23 +30,23 @@ fn installer(version: &str) -> String {
     format!("factory.talos.dev/{name}/{SCHEMATIC_ID}:{version}")
 }
 
-async fn begin(world: &World, version: &str) -> Client {
-    let anonymous = world.maintenance(11);
-    let status = until("maintenance", || async {
+async fn first_boot(bed: &TestBed, version: &str) -> Client {
+    let anonymous = bed.maintenance(11);
+    let status = until("maintenance mode", || async {
         anonymous.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()?
     });
     assert_eq!(status.await.text("stage").unwrap(), "maintenance", "{version}");
-    let Verdict::Maintenance(found) = world.probe(11).await else { panic!("{version}") };
+    let Verdict::Maintenance(found) = bed.probe(11).await else { panic!("{version}") };
     assert_eq!(found.machine.uuid.unwrap(), "01234567-89ab-4def-8123-45678900000b");
-    let config = world.config(11, true);
+    let config = bed.config(11, true);
     let apply = Apply { config: &config, mode: ApplyMode::Auto, dry_run: true };
     anonymous.apply(&apply).await.unwrap();
-    let client = world.bootstrap(11).await;
+    let client = bed.bootstrap(11).await;
     assert_eq!(client.version().await.unwrap().tag, version);
     client
 }
 
-async fn look(client: &Client, version: &str) {
+async fn check_reads(client: &Client, version: &str) {
     let services = client.services().await.unwrap();
     for wanted in ["apid", "etcd", "kubelet"] {
         let service = services.iter().find(|service| service.id == wanted);
@@ -76,17 +76,17 @@ async fn look(client: &Client, version: &str) {
     assert!(disks.iter().any(|disk| disk.system_disk), "{version}");
 }
 
-/// Both ways of an upgrade; the newer one is there from 1.13 on.
-async fn upgrade(world: &World, client: &Client, (from, to): (&str, &str)) {
+/// Upgrades with both calls; the newer one exists since 1.13.
+async fn upgrade(bed: &TestBed, client: &Client, (from, to): (&str, &str)) {
     let before = client.boot_id().await.unwrap();
     let image = installer(to);
     if minor(from) < 13 {
-        let refused = match client.upgrade(&image).await {
+        let rejected = match client.upgrade(&image).await {
             Ok(mut steps) => steps.next().await.unwrap_err(),
-            Err(refused) => refused,
+            Err(rejected) => rejected,
         };
-        let is_unknown = matches!(refused, TalosError::No { code: Code::Unimplemented, .. });
-        assert!(is_unknown, "{from}: {refused:?}");
+        let is_unknown = matches!(rejected, TalosError::No { code: Code::Unimplemented, .. });
+        assert!(is_unknown, "{from}: {rejected:?}");
     } else {
         let mut pull = client.pull(&image).await.unwrap();
         while pull.next().await.unwrap().is_some() {}
@@ -97,38 +97,38 @@ async fn upgrade(world: &World, client: &Client, (from, to): (&str, &str)) {
         }
         assert_eq!(last, Some(Step::Exit(0)), "{from}");
         client.reboot(RebootMode::Default).await.unwrap();
-        let before = booted(world, client, &before).await;
+        let before = booted(bed, client, &before).await;
         assert_eq!(client.version().await.unwrap().tag, to, "{from}");
         client.rollback().await.unwrap();
-        booted(world, client, &before).await;
+        booted(bed, client, &before).await;
     }
     let before = client.boot_id().await.unwrap();
     let wanted = LegacyUpgrade { image, stage: false, force: false };
     client.legacy_upgrade(&wanted).await.unwrap();
-    booted(world, client, &before).await;
+    booted(bed, client, &before).await;
     assert_eq!(client.version().await.unwrap().tag, to, "{from}");
 }
 
 #[test]
-fn nodes_of_every_release_live_a_whole_life() {
+fn nodes_of_every_release_support_all_operations() {
     for (version, next) in RELEASES {
-        let world = World::new(version);
-        world.start(11);
-        world.lab.wait(async {
-            let client = begin(&world, version).await;
-            look(&client, version).await;
+        let bed = TestBed::new(version);
+        bed.start(11);
+        bed.lab.wait(async {
+            let client = first_boot(&bed, version).await;
+            check_reads(&client, version).await;
             let before = client.boot_id().await.unwrap();
             client.reboot(RebootMode::Default).await.unwrap();
-            booted(&world, &client, &before).await;
-            upgrade(&world, &client, (version, next)).await;
+            booted(&bed, &client, &before).await;
+            upgrade(&bed, &client, (version, next)).await;
             let labels = vec!["STATE".to_owned(), "EPHEMERAL".to_owned()];
             let wipe = Wipe::Partitions(labels);
             client.reset(&Reset { graceful: false, reboot: true, wipe }).await.unwrap();
-            until("maintenance again", || async {
-                matches!(world.probe(11).await, Verdict::Maintenance(_)).then_some(())
+            until("maintenance mode after the reboot", || async {
+                matches!(bed.probe(11).await, Verdict::Maintenance(_)).then_some(())
             })
             .await;
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }

@@ -1,32 +1,32 @@
-//! Talos nodes, as our own client sees them, and Talos's own.
+//! Tests of simulated Talos nodes with the client of talmox and with Talos's Go client.
 
 mod api;
 mod apply;
+mod apply_mode;
+mod boot_event;
+mod boot_stall;
+mod call_forwarding;
+mod config_effect;
+mod config_setting;
 mod connectivity;
 mod container;
-mod departure;
 mod disk;
-mod effect;
 mod etcd;
+mod etcd_maintenance;
 mod fault;
-mod forward;
 mod kubectl;
 mod learner;
 mod log;
 mod matrix;
-mod mode;
-mod newest;
+mod mtls_switch;
 mod oracle;
 mod partition;
 mod probe;
-mod raw;
+mod raw_client;
 mod release;
+mod release_1_14;
+mod reset_shutdown;
 mod resource;
 mod sequence;
 mod service;
-mod setting;
-mod stall;
-mod story;
-mod switch;
-mod upkeep;
-mod world;
+mod test_bed;

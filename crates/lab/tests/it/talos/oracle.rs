@@ -1,26 +1,26 @@
-//! Talos's own client, in a small Go program, does to the lab's nodes what talosctl does to real ones.
+//! Tests of simulated nodes with Talos's Go client.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
-use super::world::{SCHEMATIC_ID, World};
+use super::test_bed::{SCHEMATIC_ID, TestBed};
 
 const VARIABLE: &str = "TALMOX_ORACLE_CLIENT";
 const PLANE: u8 = 11;
 const WORKER: u8 = 12;
 
-/// A world, and the program that is let loose on it.
+/// Test bed with the Go client program.
 struct Oracle<'a> {
-    world: &'a World,
+    bed: &'a TestBed,
     client: std::ffi::OsString,
     folder: tempfile::TempDir,
 }
 
 impl<'a> Oracle<'a> {
-    /// None, loudly, where there is no such program.
-    fn find(world: &'a World) -> Option<Self> {
+    /// Finds the program; prints a note and returns `None` if the variable is not set.
+    fn find(bed: &'a TestBed) -> Option<Self> {
         #[expect(
             clippy::disallowed_methods,
             reason = "programs from elsewhere are named by variables"
@@ -34,12 +34,12 @@ impl<'a> Oracle<'a> {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("talosconfig"), world.talosconfig().expose()).unwrap();
+        std::fs::write(folder.path().join("talosconfig"), bed.talosconfig().expose()).unwrap();
         for (number, is_control_plane) in [(PLANE, true), (WORKER, false)] {
-            let config = world.config(number, is_control_plane);
+            let config = bed.config(number, is_control_plane);
             std::fs::write(folder.path().join(format!("{number}.yaml")), config.expose()).unwrap();
         }
-        Some(Self { world, client, folder })
+        Some(Self { bed, client, folder })
     }
 
     fn path(&self, name: &str) -> String {
@@ -49,29 +49,29 @@ impl<'a> Oracle<'a> {
     fn start(&self, number: u8) -> Command {
         let mut command = Command::new(&self.client);
         let name = format!("node-{number}");
-        let address = self.world.loopback(number);
+        let address = self.bed.loopback(number);
         command.args(["--address", &address, "--node-name", &name, "--timeout", "90s"]);
         command
     }
 
-    /// Does steps as an administrator; what each of them saw. All must go well.
+    /// Runs steps as an administrator; returns the output of each. All must succeed.
     fn admin(&self, number: u8, line: &str) -> Vec<Json> {
         let mut command = self.start(number);
         command.args(["--talosconfig", &self.path("talosconfig"), "--out", &self.path("")]);
         run(command.args(line.split_whitespace()))
     }
 
-    /// Does steps as somebody whom the node does not know.
-    fn stranger(&self, number: u8, line: &str) -> Vec<Json> {
+    /// Runs steps without a client certificate.
+    fn anonymous(&self, number: u8, line: &str) -> Vec<Json> {
         let mut command = self.start(number);
         command.args(["--insecure", "--config", &self.path(&format!("{number}.yaml"))]);
         run(command.args(line.split_whitespace()))
     }
 
-    /// A cluster of two, from maintenance mode.
+    /// Creates a cluster of two nodes from maintenance mode.
     fn make_cluster(&self) {
         for number in [PLANE, WORKER] {
-            self.stranger(number, "wait-maintenance apply");
+            self.anonymous(number, "wait-maintenance apply");
         }
         self.admin(PLANE, "until=version until=bootstrap wait-ready");
         self.admin(WORKER, "until=version wait-ready");
@@ -86,12 +86,12 @@ fn run(command: &mut Command) -> Vec<Json> {
     lines.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()["saw"].take()).collect()
 }
 
-/// What resources have for ids.
+/// Ids of resources.
 fn ids(resources: &Json) -> Vec<&str> {
     resources.as_array().unwrap().iter().map(|found| found["id"].as_str().unwrap()).collect()
 }
 
-fn looks_around(oracle: &Oracle<'_>, version: &str) {
+fn reads_resources(oracle: &Oracle<'_>, version: &str) {
     let saw = oracle.admin(
         PLANE,
         "version machine services disks get=members get=machinestatus get=services members",
@@ -110,7 +110,7 @@ fn looks_around(oracle: &Oracle<'_>, version: &str) {
     assert_eq!(saw[7]["node-11"]["peers"], json!(["https://10.0.0.11:2380"]));
     assert_eq!(saw[7]["node-11"]["learner"], false);
 
-    // By names that only the node can resolve, and through the control plane.
+    // By aliases that only the node can resolve, and through the control-plane node.
     let saw = oracle.admin(PLANE, "get=nodename get=hostname get=addresses get=disks get=rd");
     assert_eq!(saw[0][0]["spec"]["nodename"], "node-11");
     assert_eq!(saw[1][0]["spec"]["hostname"], "node-11");
@@ -120,7 +120,7 @@ fn looks_around(oracle: &Oracle<'_>, version: &str) {
     assert_eq!(saw[1][0]["spec"]["nodename"], "node-12");
 }
 
-fn takes_what_is_to_be_kept(oracle: &Oracle<'_>) {
+fn reads_kubeconfig_snapshot_and_events(oracle: &Oracle<'_>) {
     let saw = oracle.admin(PLANE, "kubeconfig snapshot events");
     let wanted =
         json!({"cluster": "home", "server": "https://10.0.0.11:6443", "user": "admin@home"});
@@ -146,7 +146,7 @@ fn takes_what_is_to_be_kept(oracle: &Oracle<'_>) {
 }
 
 fn upgrades(oracle: &Oracle<'_>, step: &str, version: &str) {
-    // Installers for each platform are there from 1.10 on.
+    // Installers for each platform exist since 1.10.
     let kind = if version.starts_with("v1.9.") { "installer" } else { "nocloud-installer" };
     let image = format!("factory.talos.dev/{kind}/{SCHEMATIC_ID}:{version}");
     for number in [WORKER, PLANE] {
@@ -159,18 +159,18 @@ fn upgrades(oracle: &Oracle<'_>, step: &str, version: &str) {
 
 fn resets(oracle: &Oracle<'_>) {
     oracle.admin(WORKER, "--graceful --labels STATE,EPHEMERAL reset wait-maintenance");
-    // It has forgotten everything, and can begin again.
-    oracle.stranger(WORKER, "apply");
+    // The node is wiped, and can be configured again.
+    oracle.anonymous(WORKER, "apply");
     oracle.admin(WORKER, "until=version wait-ready reboot wait-ready");
     oracle.admin(PLANE, "--labels EPHEMERAL reset");
     oracle.admin(PLANE, "until=version until=bootstrap wait-ready");
 }
 
-/// What is staged waits for a reboot; what is tried does not.
-fn stages_and_tries(oracle: &Oracle<'_>) {
-    let config = oracle.world.config(WORKER, false);
+/// A staged config takes effect after a reboot; one in try mode at once.
+fn applies_staged_and_try(oracle: &Oracle<'_>) {
+    let config = oracle.bed.config(WORKER, false);
     let renamed = config.expose().replace("node-12", "renamed");
-    // Configs of older releases leave the name to the drive.
+    // Configs of older releases do not set the host name.
     if renamed == *config.expose() {
         return;
     }
@@ -185,38 +185,38 @@ fn stages_and_tries(oracle: &Oracle<'_>) {
     assert_eq!(saw[0]["modes"], json!(["TRY"]));
 }
 
-/// The whole life of a cluster of this release.
-fn live(version: &str, upgrade: &str, next: &str) {
-    let world = World::new(version);
-    let Some(oracle) = Oracle::find(&world) else { return };
-    world.start(PLANE);
-    world.start(WORKER);
+/// Runs all operations on a cluster of this release.
+fn run_all_operations(version: &str, upgrade: &str, next: &str) {
+    let bed = TestBed::new(version);
+    let Some(oracle) = Oracle::find(&bed) else { return };
+    bed.start(PLANE);
+    bed.start(WORKER);
     oracle.make_cluster();
-    looks_around(&oracle, version);
-    takes_what_is_to_be_kept(&oracle);
+    reads_resources(&oracle, version);
+    reads_kubeconfig_snapshot_and_events(&oracle);
     upgrades(&oracle, upgrade, next);
     resets(&oracle);
-    stages_and_tries(&oracle);
+    applies_staged_and_try(&oracle);
     drop(oracle);
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn talos_own_client_and_nodes_of_1_8() {
-    live("v1.8.4", "upgrade", "v1.9.6");
+fn the_talos_client_works_with_nodes_of_1_8() {
+    run_all_operations("v1.8.4", "upgrade", "v1.9.6");
 }
 
 #[test]
-fn talos_own_client_and_nodes_of_1_11() {
-    live("v1.11.6", "upgrade", "v1.12.7");
+fn the_talos_client_works_with_nodes_of_1_11() {
+    run_all_operations("v1.11.6", "upgrade", "v1.12.7");
 }
 
 #[test]
-fn talos_own_client_and_nodes_of_1_12() {
-    live("v1.12.7", "upgrade", "v1.13.6");
+fn the_talos_client_works_with_nodes_of_1_12() {
+    run_all_operations("v1.12.7", "upgrade", "v1.13.6");
 }
 
 #[test]
-fn talos_own_client_and_nodes_of_1_13() {
-    live("v1.13.0", "upgrade-lifecycle", "v1.13.6");
+fn the_talos_client_works_with_nodes_of_1_13() {
+    run_all_operations("v1.13.0", "upgrade-lifecycle", "v1.13.6");
 }

@@ -1,12 +1,12 @@
-//! Nodes know the documents and keys of their release, and none that came later.
+//! Tests that nodes accept the documents and keys of their release, and reject later ones.
 
 use talmox_talos_api::TalosError;
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_config::secret::SecretText;
 
-use super::world::{World, until};
+use super::test_bed::{TestBed, until};
 
-/// Documents, and the release (1.x) that brought their kind.
+/// Documents with the release (1.x) that introduced their kind.
 const DOCUMENTS: [(u32, &str); 12] = [
     (8, "kind: KmsgLogConfig\nname: a\nurl: tcp://10.0.0.1:1/"),
     (
@@ -28,7 +28,8 @@ const DOCUMENTS: [(u32, &str); 12] = [
     (15, "kind: SometimeConfig\nname: a"),
 ];
 
-/// Documents with a key that came later than their kind: since when the kind is there, since when the key.
+/// Documents with a key that is newer than their kind: release of the kind, release of the key, and
+/// the document.
 const LATER_KEYS: [(u32, u32, &str); 7] = [
     (8, 14, "kind: VolumeConfig\nname: EPHEMERAL\ntrim: {enabled: true, interval: 24h}"),
     (
@@ -54,66 +55,67 @@ const LATER_KEYS: [(u32, u32, &str); 7] = [
     (12, 12, "kind: TimeSyncConfig\nntp: {servers: [time.example]}"),
 ];
 
-/// Keys of the v1alpha1 document: since when, after which line, and the key.
+/// Keys of the v1alpha1 document: release, preceding line, and key.
 const KEYS: [(u32, &str, &str); 2] = [
     (9, "diskQuotaSupport: true", "imageCache: {localEnabled: false}"),
     (12, "wipe: false", "grubUseUKICmdline: true"),
 ];
 
-/// Holds a node of this release against all of them.
-fn knows_what_came_until(minor: u32, version: &str) {
-    let world = World::new(version);
-    world.start(11);
-    world.lab.wait(async {
-        let good = world.config(11, true);
-        let anonymous = world.maintenance(11);
+/// Checks all of them on a node of this release.
+fn check_release(minor: u32, version: &str) {
+    let bed = TestBed::new(version);
+    bed.start(11);
+    bed.lab.wait(async {
+        let good = bed.config(11, true);
+        let anonymous = bed.maintenance(11);
         let apply = async |text: &SecretText| {
             anonymous.apply(&Apply { config: text, mode: ApplyMode::Auto, dry_run: true }).await
         };
-        until("maintenance", || async { apply(&good).await.ok() }).await;
-        let judged = async |what: &str, config: String, since: u32, refusal: &str| match apply(
-            &SecretText::new(config),
-        )
-        .await
-        {
-            Ok(_) => assert!(since <= minor, "{version} took {what}"),
-            Err(TalosError::No { message, .. }) => {
-                assert!(since > minor, "{version} refused {what}: {message}");
-                assert!(message.contains(refusal), "{version}: {what}: {message}");
-            }
-            Err(other) => panic!("{version}: {what}: {other:?}"),
-        };
+        until("maintenance mode", || async { apply(&good).await.ok() }).await;
+        let check_config =
+            async |what: &str, config: String, since: u32, rejection: &str| match apply(
+                &SecretText::new(config),
+            )
+            .await
+            {
+                Ok(_) => assert!(since <= minor, "{version} took {what}"),
+                Err(TalosError::No { message, .. }) => {
+                    assert!(since > minor, "{version} refused {what}: {message}");
+                    assert!(message.contains(rejection), "{version}: {what}: {message}");
+                }
+                Err(other) => panic!("{version}: {what}: {other:?}"),
+            };
         for (since, document) in DOCUMENTS {
             let kind = document.lines().next().unwrap().trim_start_matches("kind: ");
             let config = format!("{}---\napiVersion: v1alpha1\n{document}\n", good.expose());
-            let refusal = format!("{kind:?} \"v1alpha1\": not registered");
-            judged(kind, config, since, &refusal).await;
+            let rejection = format!("{kind:?} \"v1alpha1\": not registered");
+            check_config(kind, config, since, &rejection).await;
         }
         for (since_kind, since, document) in LATER_KEYS {
             let config = format!("{}---\napiVersion: v1alpha1\n{document}\n", good.expose());
-            let refusal = if minor < since_kind {
+            let rejection = if minor < since_kind {
                 "\"v1alpha1\": not registered"
             } else {
                 "unknown keys found during decoding:"
             };
-            judged(document, config, since, refusal).await;
+            check_config(document, config, since, rejection).await;
         }
         for (since, line, key) in KEYS {
             assert!(good.expose().contains(line), "{line}");
             if !good.expose().contains(key) {
                 let config = good.expose().replacen(line, &format!("{line}\n        {key}"), 1);
-                judged(key, config, since, "unknown keys found during decoding:").await;
+                check_config(key, config, since, "unknown keys found during decoding:").await;
             }
         }
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 macro_rules! releases {
     ($($name:ident: $minor:literal, $version:literal;)+) => {
         $(#[test]
         fn $name() {
-            knows_what_came_until($minor, $version);
+            check_release($minor, $version);
         })+
     };
 }

@@ -1,14 +1,15 @@
-//! Resources of nodes have the ids, fields and owners of real ones.
+//! Tests that the resources of nodes have the ids, fields and owners of real ones.
 //!
-//! Seen on real nodes: the numbers of definitions and routes, the form of route ids, the three endpoints, the length
-//! of the kubelet's spec, `$(POD_IP)`, the listen addresses of etcd. All else follows from Talos's sources.
+//! Observed on real nodes: the numbers of definitions and routes, the form of route ids, the three
+//! endpoints, the length of the kubelet's spec, `$(POD_IP)`, the listen addresses of etcd.
+//! Everything else follows from Talos's sources.
 
 use talmox_talos_api::Client;
 use talmox_talos_api::client::{Resource, ResourceKind};
 use talmox_talos_api::proto::cosi::resource::GetRequest;
 use talmox_talos_api::proto::cosi::resource::state_client::StateClient;
 
-use super::world::{World, until};
+use super::test_bed::{TestBed, until};
 
 fn kind(name: &str) -> ResourceKind<'_> {
     let namespace = match name.split_once('.').unwrap().1 {
@@ -44,20 +45,20 @@ fn control_plane(name: &str) -> ResourceKind<'_> {
 }
 
 #[test]
-fn maintenance_has_the_definitions_of_its_release() {
+fn maintenance_mode_has_the_resource_definitions_of_its_release() {
     for (version, count) in [("v1.12.0", 160), ("v1.13.6", 167)] {
-        let world = World::new(version);
-        world.start(11);
-        world.lab.wait(async {
-            let client = world.maintenance(11);
-            let found = until("maintenance", || async {
+        let bed = TestBed::new(version);
+        bed.start(11);
+        bed.lab.wait(async {
+            let client = bed.maintenance(11);
+            let found = until("maintenance mode", || async {
                 client.list(kind("ResourceDefinitions.meta.cosi.dev")).await.ok()
             })
             .await;
             assert_eq!(found.len(), count, "{version}");
-            // A kind that holds nothing answers an empty list.
+            // A kind without resources answers with an empty list.
             assert!(ids(&client, "KubeletLifecycles.kubernetes.talos.dev").await.is_empty());
-            // Sensitive ones are not for anonymous callers.
+            // Anonymous callers cannot read sensitive resources.
             assert!(client.list(kind("CertSANs.secrets.talos.dev")).await.is_err());
             let version_of = only(&client, kind("Versions.runtime.talos.dev")).await;
             let expected = match version {
@@ -65,23 +66,24 @@ fn maintenance_has_the_definitions_of_its_release() {
                 _ => "name: Talos\nversion: v1.13.6\n",
             };
             assert_eq!(version_of, expected);
-            // No platform that talmox uses has a provider id.
+            // None of the platforms that talmox uses has a provider id.
             let platform = only(&client, kind("PlatformMetadatas.talos.dev")).await;
             assert!(platform.starts_with("platform: nocloud\nhostname: "), "{platform}");
             assert!(!platform.contains("providerId"), "{platform}");
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }
 
 #[test]
-fn the_network_of_a_plain_node_is_that_of_a_real_one() {
-    let world = World::new("v1.12.0");
-    world.start(11);
+fn the_network_resources_match_a_real_node() {
+    let bed = TestBed::new("v1.12.0");
+    bed.start(11);
     let patch = "machine:\n  network:\n    nameservers: [10.0.0.53]\n    searchDomains: [home.example]\n  time:\n    servers: [ntp.home.example]\n";
-    world.lab.wait(async {
-        let client = world.configure_with(11, &world.patched(11, true, patch)).await;
-        // Seen: that there are twelve, and the id of the default route. Which the others are is derived.
+    bed.lab.wait(async {
+        let client = bed.configure_with(11, &bed.patched(11, true, patch)).await;
+        // Observed: the number of twelve, and the id of the default route. The other ids are
+        // derived.
         assert_eq!(
             ids(&client, "RouteStatuses.net.talos.dev").await,
             [
@@ -157,15 +159,15 @@ fn the_network_of_a_plain_node_is_that_of_a_real_one() {
              ip6-loopback\nff02::1   ip6-allnodes\nff02::2   ip6-allrouters\n"
         );
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
 #[test]
-fn a_control_plane_has_the_settings_that_talos_makes() {
-    let world = World::new("v1.12.0");
-    world.start(11);
-    world.lab.wait(async {
-        let client = world.bootstrap(11).await;
+fn control_plane_resources_match_a_real_node() {
+    let bed = TestBed::new("v1.12.0");
+    bed.start(11);
+    bed.lab.wait(async {
+        let client = bed.bootstrap(11).await;
         let endpoints = until("an API server", || async {
             let all = list(&client, control_plane("Endpoints.kubernetes.talos.dev")).await;
             all.iter().any(|one| one.id == "kube-apiserver").then_some(all)
@@ -179,8 +181,8 @@ fn a_control_plane_has_the_settings_that_talos_makes() {
             ["controlplane", "discovery", "kube-apiserver"].map(|id| (id, expected))
         );
 
-        // Seen: 86 lines of `talosctl get -o yaml`. 11 of them are taken to be metadata, and the node to have had no
-        // taint, which has 3 lines here.
+        // Observed: 86 lines of `talosctl get -o yaml`. 11 of them are assumed to be metadata, and
+        // the node to have had no taint, which has 3 lines here.
         let kubelet = only(&client, kind("KubeletSpecs.kubernetes.talos.dev")).await;
         assert_eq!(kubelet.lines().count(), 86 - 11 + 3, "{kubelet}");
         assert!(kubelet.starts_with(
@@ -247,17 +249,17 @@ fn a_control_plane_has_the_settings_that_talos_makes() {
         assert_eq!(ids(&client, "CertSANs.secrets.talos.dev").await, ["api", "k8s", "maintenance"]);
         assert_eq!(ids(&client, "MountStatuses.block.talos.dev").await, ["EPHEMERAL", "STATE"]);
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
-/// Owner, annotations and binary spec, which are not part of what our own client reads.
+/// Owner, annotations and binary spec, which the client of talmox does not read.
 #[test]
-fn metadata_names_the_controllers_of_talos() {
-    let world = World::new("v1.12.0");
-    world.start(11);
-    world.lab.wait(async {
-        world.configure(11, true).await;
-        let connection = world.raw(11).await;
+fn resource_metadata_names_the_controllers_of_talos() {
+    let bed = TestBed::new("v1.12.0");
+    bed.start(11);
+    bed.lab.wait(async {
+        bed.configure(11, true).await;
+        let connection = bed.raw(11).await;
         let mut state = StateClient::with_origin(connection, "https://node".parse().unwrap());
         let get = |namespace: &str, name: &str, id: &str| GetRequest {
             namespace: namespace.to_owned(),
@@ -297,29 +299,30 @@ fn metadata_names_the_controllers_of_talos() {
         let resource = answer.into_inner().resource.unwrap();
         let annotations = resource.metadata.unwrap().annotations;
         assert_eq!(annotations.get("talos.dev/yaml-spec").map(String::as_str), Some("1"));
-        // A message whose first field holds the config: key, length, text.
+        // The first field of the message is the config: key, length, text.
         let spec = resource.spec.unwrap().proto_spec;
         assert_eq!(spec[0], 0x0a);
-        assert!(spec.ends_with(world.config(11, true).expose().as_bytes()));
+        assert!(spec.ends_with(bed.config(11, true).expose().as_bytes()));
     });
-    world.lab.stop();
+    bed.lab.stop();
 }
 
-/// Up to 1.11 the YAML of the resource is the config; since then it is a string that holds the config.
+/// Up to 1.11 the YAML of the resource is the config; since then it is a string that contains the
+/// config.
 #[test]
 fn machine_configs_are_strings_since_1_12() {
     for (version, is_string) in [("v1.11.6", false), ("v1.12.0", true)] {
-        let world = World::new(version);
-        world.start(11);
-        world.lab.wait(async {
-            let client = world.configure(11, true).await;
+        let bed = TestBed::new(version);
+        bed.start(11);
+        bed.lab.wait(async {
+            let client = bed.configure(11, true).await;
             let found =
                 client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap().unwrap();
-            let applied = world.config(11, true);
+            let applied = bed.config(11, true);
             assert_eq!(found.yaml() != &applied, is_string, "{version}");
             assert_eq!(found.yaml().expose().starts_with("|\n    version: v1alpha1\n"), is_string);
             assert_eq!(found.config_text(), applied, "{version}");
         });
-        world.lab.stop();
+        bed.lab.stop();
     }
 }

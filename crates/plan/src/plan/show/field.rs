@@ -1,14 +1,19 @@
 //! Text of a changed field.
 
 use crate::plan::change::{Class, FieldChange};
+use crate::plan::field_value::FieldValue;
 
 /// The text of a field. A destroyed value is shown as it was.
 pub(super) fn value(field: &FieldChange, class: Class) -> String {
+    // The memory of a new VM is shown with its unit, a changed option as Proxmox spells it.
+    let unit = if class == Class::Create && field.path == "memory" { " MiB" } else { "" };
     match (&field.old, &field.new) {
-        (None, Some(new)) => new.clone(),
-        (Some(old), None) if class == Class::Destroy => old.clone(),
+        (None, Some(new)) => format!("{new}{unit}"),
+        (Some(old), None) if class == Class::Destroy => old.to_string(),
         (old, new) => {
-            let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+            let shown = |value: &Option<FieldValue>| {
+                value.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+            };
             format!("{} → {}", shown(old), shown(new))
         }
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use talmox_values::url::shown_url;
+
 use crate::desired::ImageSource;
 use crate::observed::{Offer, SourceSeen, has_extension};
 use crate::plan::Finding;
 use crate::planning::builder::Builder;
 use crate::planning::needed_image::needed_images;
-use crate::url::shown_url;
 
 /// What the plan needs from a factory.
 #[derive(Debug, Default)]

@@ -11,6 +11,8 @@ mod migrate;
 mod power;
 mod snapshot;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::{PendingOption, VmChange, VmConfig, VmOptions};
 use crate::id::{NodeName, PoolId, StorageId, Upid, VmId};
 use crate::request::Request;
@@ -24,8 +26,8 @@ pub use migrate::{LocalDisk, Migrate, MigrateCheck, check_migrate, migrate};
 pub use power::{reboot, reset, resume, shutdown, start, stop, suspend};
 pub use snapshot::{Snapshot, create_snapshot, delete_snapshot, rollback, snapshots};
 
-/// A VM at its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A VM on its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vm {
     pub node: NodeName,
     pub vmid: VmId,
@@ -106,8 +108,8 @@ fn with_change<T>(mut request: Request<T>, change: &VmChange) -> Request<T> {
         .with_some("digest", change.digest.as_ref())
 }
 
-/// What a clone is to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Parameters of a clone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneVm {
     pub newid: VmId,
     pub name: String,

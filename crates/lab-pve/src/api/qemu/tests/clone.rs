@@ -2,8 +2,8 @@ use super::*;
 use crate::vm::config;
 use Method::{Get, Post};
 
-/// A template of 9000 with a firmware disk and a system disk, on a bench that takes its time.
-fn with_template(bench: &Bench) {
+/// Adds template 9000 with an EFI disk and a system disk.
+fn with_template(bench: &QemuTestBench) {
     bench.vm(
         9000,
         &[
@@ -25,14 +25,14 @@ fn with_template(bench: &Bench) {
     world.pools.entry("talos".to_owned()).or_default();
 }
 
-fn volumes(bench: &Bench, vmid: u32) -> Vec<String> {
+fn volumes(bench: &QemuTestBench, vmid: u32) -> Vec<String> {
     let world = bench.site.world();
     storage::volumes_of(&world, "pve1", vmid).iter().map(ToString::to_string).collect()
 }
 
 #[tokio::test]
-async fn a_clone_has_an_identity_of_its_own() {
-    let bench = Bench::new();
+async fn clone_gets_new_uuid_and_mac_address() {
+    let bench = QemuTestBench::new();
     with_template(&bench);
     let sent = [("newid", "110"), ("full", "1"), ("name", "cp-1"), ("pool", "talos")];
     assert_eq!(bench.task("/9000/clone", &sent).await, "OK");
@@ -57,37 +57,37 @@ async fn a_clone_has_an_identity_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_linked_clone_copies_nothing() {
-    let bench = Bench::new();
+async fn linked_clone_copies_no_data() {
+    let bench = QemuTestBench::new();
     with_template(&bench);
     assert_eq!(bench.task("/9000/clone", &[("newid", "110")]).await, "OK");
     assert_eq!(bench.option(110, "name").unwrap(), "Copy-of-VM-talos");
     let log = bench.log("qmclone");
     let linked = "create linked clone of drive scsi0 (local-lvm:base-9000-disk-0)".to_owned();
     assert!(log.contains(&linked), "{log:#?}");
-    let refused =
+    let rejected =
         async |sent: &[(&str, &str)]| message(bench.call(Post, "/9000/clone", sent).await);
     assert_eq!(
-        refused(&[("newid", "111"), ("format", "raw")]).await,
+        rejected(&[("newid", "111"), ("format", "raw")]).await,
         "500 parameter 'format' not allowed for linked clones"
     );
     assert_eq!(
-        refused(&[("newid", "110")]).await,
+        rejected(&[("newid", "110")]).await,
         "500 unable to create VM 110: config file already exists"
     );
     assert_eq!(
-        refused(&[("newid", "111"), ("target", "pve2")]).await,
+        rejected(&[("newid", "111"), ("target", "pve2")]).await,
         "500 can't clone VM to node 'pve2' (VM uses local storage)"
     );
     assert_eq!(
-        refused(&[("newid", "111"), ("target", "pve9")]).await,
+        rejected(&[("newid", "111"), ("target", "pve9")]).await,
         "500 no such cluster node 'pve9'"
     );
 }
 
 #[tokio::test]
-async fn nobody_knows_whose_a_clone_is_before_its_first_disk_is_there() {
-    let bench = Bench::with(Release::V9, Profile::Slow, 100.0);
+async fn clone_has_placeholder_config_until_first_disk_exists() {
+    let bench = QemuTestBench::with(Release::V9, Profile::Slow, 100.0);
     with_template(&bench);
     let sent = [("newid", "110"), ("full", "1"), ("description", "mine"), ("pool", "talos")];
     let upid = bench.call(Post, "/9000/clone", &sent).await.unwrap();
@@ -101,7 +101,7 @@ async fn nobody_knows_whose_a_clone_is_before_its_first_disk_is_there() {
     assert_eq!(bench.option(110, "lock").unwrap(), "clone");
     assert_eq!(bench.option(110, "scsi0"), None);
     assert!(bench.site.world().pools["talos"].vms.is_empty());
-    // Others can clone the same template meanwhile, but nobody can do anything with the new VM.
+    // Another clone of the template can start meanwhile, but the new VM is locked.
     assert_eq!(
         message(bench.call(Post, "/110/clone", &[("newid", "111")]).await),
         "500 VM is locked (clone)"
@@ -113,8 +113,8 @@ async fn nobody_knows_whose_a_clone_is_before_its_first_disk_is_there() {
 }
 
 #[tokio::test]
-async fn a_clone_that_fails_leaves_nothing_behind() {
-    let bench = Bench::with(Release::V9, Profile::Slow, 100.0);
+async fn failed_clone_removes_vm_and_volumes() {
+    let bench = QemuTestBench::with(Release::V9, Profile::Slow, 100.0);
     with_template(&bench);
     let sent = [("newid", "110"), ("full", "1"), ("pool", "talos")];
     let upid = bench.call(Post, "/9000/clone", &sent).await.unwrap();
@@ -129,8 +129,8 @@ async fn a_clone_that_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_number_that_another_host_has_is_found_out_late() {
-    let bench = Bench::new();
+async fn vmid_taken_on_another_host_fails_the_task() {
+    let bench = QemuTestBench::new();
     with_template(&bench);
     bench.vm(110, &[]);
     bench.site.world().vms.get_mut(&110).unwrap().node = "pve2".to_owned();
@@ -140,8 +140,8 @@ async fn a_number_that_another_host_has_is_found_out_late() {
 }
 
 #[tokio::test]
-async fn a_running_source_is_cloned_by_one_at_a_time() {
-    let bench = Bench::with(Release::V9, Profile::Slow, 100.0);
+async fn second_clone_of_running_vm_waits_for_its_lock() {
+    let bench = QemuTestBench::with(Release::V9, Profile::Slow, 100.0);
     bench.running(100, &[]);
     let first = bench.call(Post, "/100/clone", &[("newid", "110")]).await.unwrap();
     bench.until(|bench| bench.site.world().vms.contains_key(&110)).await;
@@ -155,8 +155,8 @@ async fn a_running_source_is_cloned_by_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn features_depend_on_the_disks() {
-    let bench = Bench::new();
+async fn clone_and_snapshot_features_depend_on_disks() {
+    let bench = QemuTestBench::new();
     with_template(&bench);
     bench.vm(100, &[]);
     let has = async |vmid: u32, feature: &str| {
@@ -170,8 +170,8 @@ async fn features_depend_on_the_disks() {
 }
 
 #[tokio::test]
-async fn a_clone_on_shared_storage_can_be_for_another_host() {
-    let bench = Bench::new();
+async fn clone_on_shared_storage_can_target_another_host() {
+    let bench = QemuTestBench::new();
     bench.vm(9000, &[("template", "1"), ("scsi0", "nas:9000/base-9000-disk-0.qcow2,size=4G")]);
     {
         let mut world = bench.site.world();

@@ -14,13 +14,13 @@ fn options() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-async fn dump(bench: &Bench, part: &str) -> String {
+async fn dump(bench: &QemuTestBench, part: &str) -> String {
     let text = bench.call(Get, "/100/cloudinit/dump", &[("type", part)]).await.unwrap();
     text.as_str().unwrap().to_owned()
 }
 
-/// The image on the VM's drive.
-fn drive(bench: &Bench) -> Vec<u8> {
+/// Content of the cloud-init drive of VM 100.
+fn drive(bench: &QemuTestBench) -> Vec<u8> {
     let world = bench.site.world();
     let id = VolumeId::parse("local-lvm:vm-100-cloudinit").unwrap();
     let volume = storage::find(&world, "pve1", &id).unwrap().unwrap();
@@ -32,8 +32,8 @@ fn holds(image: &[u8], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_drive_says_what_the_options_say() {
-    let bench = Bench::new();
+async fn drive_contains_the_configured_options() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &options());
     assert_eq!(
         dump(&bench, "user").await,
@@ -61,8 +61,8 @@ async fn the_drive_says_what_the_options_say() {
 }
 
 #[tokio::test]
-async fn users_and_their_keys() {
-    let bench = Bench::new();
+async fn user_data_contains_user_password_and_ssh_keys() {
+    let bench = QemuTestBench::new();
     bench.vm(
         100,
         &[
@@ -82,8 +82,8 @@ async fn users_and_their_keys() {
 }
 
 #[tokio::test]
-async fn addresses_of_all_kinds() {
-    let bench = Bench::new();
+async fn network_config_supports_static_dhcp_and_ipv6() {
+    let bench = QemuTestBench::new();
     let two = "virtio=BC:24:11:10:00:02,bridge=vmbr0";
     let three = "virtio=BC:24:11:10:00:03,bridge=vmbr0";
     bench.vm(
@@ -107,14 +107,14 @@ async fn addresses_of_all_kinds() {
             "- type: static6\n        address: 'fd00::2/64'\n        gateway: 'fd00::1'\n"
         )
     );
-    // What makes no sense is dropped, and a card without an option is not there.
+    // A gateway without a static address is dropped, and a card without `ipconfig` is omitted.
     assert!(text.contains("'bc:24:11:10:00:03'\n      subnets:\n    - type: nameserver\n"));
     assert!(!text.contains("00:04"));
 }
 
 #[tokio::test]
-async fn the_drive_is_behind_the_options_until_it_is_written() {
-    let bench = Bench::new();
+async fn changed_options_are_pending_until_drive_is_regenerated() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &options());
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
     {
@@ -144,8 +144,8 @@ async fn the_drive_is_behind_the_options_until_it_is_written() {
 }
 
 #[tokio::test]
-async fn snippets_take_the_place_of_texts() {
-    let bench = Bench::new();
+async fn cicustom_snippets_replace_generated_files() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &options());
     let custom = ("cicustom".to_owned(), "user=local:snippets/mine.yaml".to_owned());
     bench.site.world().vms.get_mut(&100).unwrap().config.extend([custom]);

@@ -2,25 +2,25 @@ use super::*;
 use crate::world::AclEntry;
 use Method::Delete;
 
-async fn destroyed(bench: &Bench, vmid: u32, sent: &[(&str, &str)]) -> String {
+async fn destroyed(bench: &QemuTestBench, vmid: u32, sent: &[(&str, &str)]) -> String {
     let upid = bench.call(Delete, &format!("/{vmid}"), sent).await.unwrap();
     bench.end_of(upid.as_str().unwrap()).await
 }
 
-fn put(bench: &Bench, volume: &str) {
+fn put(bench: &QemuTestBench, volume: &str) {
     let id = VolumeId::parse(volume).unwrap();
     let mut world = bench.site.world();
     storage::put(&mut world, "pve1", &id, fixture::volume("raw", 4 << 20)).unwrap();
 }
 
-fn has(bench: &Bench, volume: &str) -> bool {
+fn has(bench: &QemuTestBench, volume: &str) -> bool {
     let id = VolumeId::parse(volume).unwrap();
     storage::find(&bench.site.world(), "pve1", &id).unwrap().is_some()
 }
 
 #[tokio::test]
-async fn all_that_is_the_vms_own_goes() {
-    let bench = Bench::new();
+async fn destroy_removes_volumes_pool_membership_and_acl_entries() {
+    let bench = QemuTestBench::new();
     bench.vm(
         100,
         &[
@@ -52,11 +52,11 @@ async fn all_that_is_the_vms_own_goes() {
 }
 
 #[tokio::test]
-async fn a_vanished_storage_is_a_warning_since_9() {
+async fn missing_storage_is_a_warning_since_9() {
     for (release, exit) in
         [(Release::V9, "WARNINGS: 1"), (Release::V8, "storage 'gone' does not exist")]
     {
-        let bench = Bench::with(release, Profile::Instant, 1000.0);
+        let bench = QemuTestBench::with(release, Profile::Instant, 1000.0);
         bench.vm(100, &[("scsi1", "gone:vm-100-disk-1,size=4M")]);
         assert_eq!(destroyed(&bench, 100, &[]).await, exit);
         assert_eq!(bench.site.world().vms.contains_key(&100), release == Release::V8);
@@ -65,8 +65,8 @@ async fn a_vanished_storage_is_a_warning_since_9() {
 }
 
 #[tokio::test]
-async fn what_is_refused_early_and_what_late() {
-    let bench = Bench::new();
+async fn running_vm_rejects_the_call_and_lock_fails_the_task() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
     bench.vm(101, &[("lock", "backup")]);
     bench.vm(102, &[("lock", "suspended")]);
@@ -82,8 +82,8 @@ async fn what_is_refused_early_and_what_late() {
 }
 
 #[tokio::test]
-async fn high_availability_lets_go_with_purge_only() {
-    let bench = Bench::new();
+async fn ha_managed_vm_requires_purge() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     {
         let mut world = bench.site.world();
@@ -102,8 +102,8 @@ async fn high_availability_lets_go_with_purge_only() {
 }
 
 #[tokio::test]
-async fn a_template_stays_while_something_stands_on_it() {
-    let bench = Bench::new();
+async fn template_with_linked_clone_is_not_destroyed() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("template", "1"), ("scsi0", "local:100/base-100-disk-0.raw,size=4M")]);
     put(&bench, "local:100/base-100-disk-0.raw");
     assert_eq!(bench.task("/100/clone", &[("newid", "110")]).await, "OK");

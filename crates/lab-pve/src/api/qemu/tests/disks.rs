@@ -1,24 +1,24 @@
 use super::*;
 use Method::{Post, Put};
 
-fn has(bench: &Bench, volume: &str) -> bool {
+fn has(bench: &QemuTestBench, volume: &str) -> bool {
     let id = VolumeId::parse(volume).unwrap();
     storage::find(&bench.site.world(), "pve1", &id).unwrap().is_some()
 }
 
-async fn resized(bench: &Bench, sent: &[(&str, &str)]) -> String {
+async fn resized(bench: &QemuTestBench, sent: &[(&str, &str)]) -> String {
     let upid = bench.call(Put, "/100/resize", sent).await.unwrap();
     bench.end_of(upid.as_str().unwrap()).await
 }
 
 #[tokio::test]
 async fn disks_grow_and_never_shrink() {
-    let bench = Bench::new();
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("ide2", "none,media=cdrom")]);
     let size = |text| [("disk", "scsi0"), ("size", text)];
     assert_eq!(resized(&bench, &size("+1M")).await, "OK");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local-lvm:vm-100-disk-0,size=10241M");
-    // The volume is rounded up to whole extents, so that the next step starts from there.
+    // The storage rounds the volume up to whole extents, and the next resize starts from that size.
     assert_eq!(resized(&bench, &size("+4M")).await, "OK");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local-lvm:vm-100-disk-0,size=10248M");
     assert_eq!(resized(&bench, &size("10G")).await, "shrinking disks is not supported");
@@ -28,8 +28,8 @@ async fn disks_grow_and_never_shrink() {
 }
 
 #[tokio::test]
-async fn a_disk_moves_to_another_storage() {
-    let bench = Bench::new();
+async fn disk_can_move_to_another_storage() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     let sent = [("disk", "scsi0"), ("storage", "local"), ("format", "qcow2")];
     assert_eq!(bench.task("/100/move_disk", &sent).await, "OK");
@@ -46,8 +46,8 @@ async fn a_disk_moves_to_another_storage() {
 }
 
 #[tokio::test]
-async fn a_running_guest_keeps_the_disk_that_moves() {
-    let bench = Bench::new();
+async fn moving_a_disk_of_a_running_vm_updates_its_running_config() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
     let sent = [("disk", "scsi0"), ("storage", "local"), ("delete", "1")];
     assert_eq!(bench.task("/100/move_disk", &sent).await, "OK");
@@ -57,8 +57,8 @@ async fn a_running_guest_keeps_the_disk_that_moves() {
 }
 
 #[tokio::test]
-async fn a_disk_moves_to_another_vm() {
-    let bench = Bench::new();
+async fn disk_can_move_to_another_vm() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("boot", "order=scsi0;net0"), ("net0", "virtio=BC:24:11:00:00:01")]);
     bench.vm(101, &[]);
     let sent = [("disk", "scsi0"), ("target-vmid", "101"), ("target-disk", "scsi1")];
@@ -70,18 +70,18 @@ async fn a_disk_moves_to_another_vm() {
     assert_eq!(bench.option(100, "boot").unwrap(), "order=net0");
     assert_eq!(bench.option(101, "scsi1").unwrap(), "local-lvm:vm-101-disk-1,size=10G");
     assert!(has(&bench, "local-lvm:vm-101-disk-1") && !has(&bench, "local-lvm:vm-100-disk-0"));
-    let refused =
+    let rejected =
         async |sent: &[(&str, &str)]| message(bench.call(Post, "/100/move_disk", sent).await);
     assert_eq!(
-        refused(&[("disk", "scsi0"), ("target-vmid", "101")]).await,
+        rejected(&[("disk", "scsi0"), ("target-vmid", "101")]).await,
         "500 Disk 'scsi0' for VM '100' does not exist"
     );
     assert_eq!(
-        refused(&[("disk", "scsi0"), ("target-vmid", "777")]).await,
+        rejected(&[("disk", "scsi0"), ("target-vmid", "777")]).await,
         "500 could not find target VM 777"
     );
     assert_eq!(
-        refused(&[("disk", "scsi0"), ("target-vmid", "100")]).await,
+        rejected(&[("disk", "scsi0"), ("target-vmid", "100")]).await,
         "400 Parameter verification failed. target-vmid: must be different than source VMID to \
          reassign disk"
     );
@@ -89,7 +89,7 @@ async fn a_disk_moves_to_another_vm() {
 
 #[tokio::test]
 async fn unlinking_keeps_the_volume_unless_forced() {
-    let bench = Bench::new();
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     bench.call(Put, "/100/unlink", &[("idlist", "scsi0")]).await.unwrap();
     assert_eq!(bench.option(100, "unused0").unwrap(), "local-lvm:vm-100-disk-0");
@@ -98,17 +98,17 @@ async fn unlinking_keeps_the_volume_unless_forced() {
 }
 
 #[tokio::test]
-async fn a_template_is_made_once() {
-    let bench = Bench::new();
+async fn template_cannot_be_converted_again() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     bench.running(101, &[]);
     assert_eq!(bench.task("/100/template", &[]).await, "OK");
     assert_eq!(bench.option(100, "template").unwrap(), "1");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local-lvm:base-100-disk-0,size=10G");
-    let refused = async |path: &str| message(bench.call(Post, path, &[]).await);
-    assert_eq!(refused("/100/template").await, "500 you can't convert a template to a template");
+    let rejected = async |path: &str| message(bench.call(Post, path, &[]).await);
+    assert_eq!(rejected("/100/template").await, "500 you can't convert a template to a template");
     assert_eq!(
-        refused("/101/template").await,
+        rejected("/101/template").await,
         "500 you can't convert a VM to template if VM is running"
     );
 }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::world::{Mapping, Service, ServiceState};
+use crate::world::{HaService, HaServiceState, Mapping};
 use Method::{Get, Post};
 
-fn on_target(bench: &Bench, volume: &str) -> bool {
+fn on_target(bench: &QemuTestBench, volume: &str) -> bool {
     let id = VolumeId::parse(volume).unwrap();
     let world = bench.site.world();
     let there = |node| storage::find(&world, node, &id).unwrap().is_some();
@@ -11,8 +11,8 @@ fn on_target(bench: &Bench, volume: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_vm_that_is_off_takes_its_disks_along() {
-    let bench = Bench::new();
+async fn offline_migration_moves_local_disks() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("serial0", "socket")]);
     assert_eq!(bench.task("/100/migrate", &[("target", "pve2")]).await, "OK");
     assert_eq!(bench.site.world().vms[&100].node, "pve2");
@@ -27,11 +27,11 @@ async fn a_vm_that_is_off_takes_its_disks_along() {
 }
 
 #[tokio::test]
-async fn a_running_vm_moves_if_it_is_allowed_to() {
-    let bench = Bench::new();
+async fn running_vm_needs_online_and_with_local_disks() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
-    let refused = message(bench.call(Post, "/100/migrate", &[("target", "pve2")]).await);
-    assert_eq!(refused, "500 can't migrate running VM without --online");
+    let rejected = message(bench.call(Post, "/100/migrate", &[("target", "pve2")]).await);
+    assert_eq!(rejected, "500 can't migrate running VM without --online");
     let online = [("target", "pve2"), ("online", "1")];
     assert_eq!(bench.task("/100/migrate", &online).await, "migration aborted");
     assert_eq!(bench.site.world().vms[&100].node, "pve1");
@@ -42,8 +42,8 @@ async fn a_running_vm_moves_if_it_is_allowed_to() {
 }
 
 #[tokio::test]
-async fn disks_can_change_their_storage_on_the_way() {
-    let bench = Bench::new();
+async fn migration_can_map_storages() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("unused0", "local-lvm:vm-100-disk-4")]);
     let id = VolumeId::parse("local-lvm:vm-100-disk-4").unwrap();
     storage::put(&mut bench.site.world(), "pve1", &id, fixture::volume("raw", 4 << 20)).unwrap();
@@ -51,13 +51,13 @@ async fn disks_can_change_their_storage_on_the_way() {
     assert_eq!(bench.task("/100/migrate", &sent).await, "OK");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local:100/vm-100-disk-0.raw,size=10G");
     assert_eq!(bench.option(100, "unused0").unwrap(), "local:100/vm-100-disk-1.raw");
-    let refused = message(bench.call(Post, "/100/migrate", &sent).await);
-    assert_eq!(refused, "500 Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist");
+    let rejected = message(bench.call(Post, "/100/migrate", &sent).await);
+    assert_eq!(rejected, "500 Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist");
 }
 
 #[tokio::test]
-async fn devices_stand_in_the_way() {
-    let bench = Bench::new();
+async fn local_devices_prevent_migration() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("hostpci0", "0000:28:00.0")]);
     bench.vm(101, &[("hostpci0", "mapping=gpu")]);
     bench.vm(102, &[("ide2", "local:iso/talos.iso,media=cdrom")]);
@@ -93,25 +93,25 @@ async fn devices_stand_in_the_way() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_off_cannot_be_reached() {
-    let bench = Bench::new();
+async fn migration_to_offline_or_unknown_host_fails() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     bench.site.world().hosts.get_mut("pve2").unwrap().online = false;
     assert_eq!(bench.task("/100/migrate", &[("target", "pve2")]).await, "migration aborted");
     let log = bench.log("qmigrate").join("\n");
     assert!(log.contains("Can't connect to destination address using public key"), "{log}");
-    let refused =
+    let rejected =
         async |target: &str| message(bench.call(Post, "/100/migrate", &[("target", target)]).await);
-    assert_eq!(refused("pve9").await, "500 no such cluster node 'pve9'");
+    assert_eq!(rejected("pve9").await, "500 no such cluster node 'pve9'");
     assert_eq!(
-        refused("pve1").await,
+        rejected("pve1").await,
         "400 Parameter verification failed. target: target is local node."
     );
 }
 
 #[tokio::test]
-async fn a_managed_vm_is_moved_by_its_manager() {
-    let bench = Bench::new();
+async fn ha_manager_migrates_managed_vm() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     bench.site.world().ha.resources.insert("vm:100".to_owned(), BTreeMap::new());
     assert_eq!(bench.task("/100/migrate", &[("target", "pve2")]).await, "OK");
@@ -120,14 +120,14 @@ async fn a_managed_vm_is_moved_by_its_manager() {
 }
 
 #[tokio::test]
-async fn rules_keep_managed_vms_together_or_apart() {
-    let bench = Bench::new();
+async fn affinity_rules_are_reported_before_migration() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     {
         let mut world = bench.site.world();
         for (sid, node) in [("vm:100", "pve1"), ("vm:101", "pve1"), ("vm:102", "pve2")] {
             let service =
-                Service { node: node.to_owned(), state: ServiceState::Started, failures: 0 };
+                HaService { node: node.to_owned(), state: HaServiceState::Started, failures: 0 };
             world.ha.services.insert(sid.to_owned(), service);
             world.ha.resources.insert(sid.to_owned(), BTreeMap::new());
         }

@@ -1,14 +1,14 @@
-//! The calls of VMs together with the tasks they start.
+//! Tests of VM calls together with the tasks that they start.
 
 mod clone;
 mod cloudinit;
 mod destroy;
 mod disks;
-mod launch;
 mod migrate;
 mod power;
 mod snapshot;
-mod status;
+mod start_check;
+mod vm_status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::schema::{Method, Raw, find, verify};
 use crate::site::Site;
 use crate::storage::{self, fixture};
 use crate::world::{Bridge, Caller, Host, Run, StorageKind, TaskState, Vm, VolumeId, World};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-/// A site with a host, two storages and root.
-struct Bench {
+/// Test site with two hosts, two storages and the user root.
+struct QemuTestBench {
     site: Arc<Site>,
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl QemuTestBench {
     fn new() -> Self {
         Self::with(Release::V9, Profile::Instant, 1000.0)
     }
@@ -54,7 +54,7 @@ impl Bench {
         Self { site: Arc::new(site), _folder: folder }
     }
 
-    /// Adds a VM with a disk.
+    /// Adds a stopped VM with one disk.
     fn vm(&self, vmid: u32, options: &[(&str, &str)]) {
         let disk = format!("local-lvm:vm-{vmid}-disk-0");
         let id = VolumeId::parse(&disk).unwrap();
@@ -69,7 +69,7 @@ impl Bench {
         world.vms.insert(vmid, vm);
     }
 
-    /// Adds a VM that runs.
+    /// Adds a running VM with one disk.
     fn running(&self, vmid: u32, options: &[(&str, &str)]) {
         self.vm(vmid, options);
         let mut world = self.site.world();
@@ -97,7 +97,7 @@ impl Bench {
         method: Method,
         path: &str,
         sent: &[(&str, &str)],
-    ) -> Result<Json, Refusal> {
+    ) -> Result<Json, ApiError> {
         self.call_as("root@pam", method, path, sent).await
     }
 
@@ -107,7 +107,7 @@ impl Bench {
         method: Method,
         path: &str,
         sent: &[(&str, &str)],
-    ) -> Result<Json, Refusal> {
+    ) -> Result<Json, ApiError> {
         let release = self.site.world().release;
         let path = format!("/nodes/pve1/qemu{path}");
         let (endpoint, of_path) = find(release, method, &path).expect("a known path");
@@ -122,7 +122,7 @@ impl Bench {
         }
     }
 
-    /// Makes a call that starts a task, waits for it, and gives what it ended with.
+    /// Sends a call that starts a task, waits for the task, and returns its exit status.
     async fn task(&self, path: &str, sent: &[(&str, &str)]) -> String {
         let upid = self.call(Method::Post, path, sent).await.unwrap();
         self.end_of(upid.as_str().unwrap()).await
@@ -144,7 +144,7 @@ impl Bench {
         tasks.flat_map(|task| task.log.clone()).collect()
     }
 
-    /// Waits for something that happens by itself.
+    /// Waits until a condition on the test site holds.
     async fn until(&self, what: impl Fn(&Self) -> bool) {
         for _ in 0..2000 {
             if what(self) {
@@ -152,7 +152,7 @@ impl Bench {
             }
             self.site.clock.sleep(Duration::from_secs(1)).await;
         }
-        panic!("it did not happen");
+        panic!("the condition did not become true");
     }
 }
 
@@ -176,8 +176,8 @@ fn host() -> Host {
     }
 }
 
-fn message(result: Result<Json, Refusal>) -> String {
-    let refusal = result.unwrap_err();
-    let errors: String = refusal.errors.iter().map(|(k, v)| format!(" {k}: {v}")).collect();
-    format!("{} {}{errors}", refusal.status, refusal.message)
+fn message(result: Result<Json, ApiError>) -> String {
+    let error = result.unwrap_err();
+    let errors: String = error.errors.iter().map(|(k, v)| format!(" {k}: {v}")).collect();
+    format!("{} {}{errors}", error.status, error.message)
 }

@@ -1,22 +1,22 @@
 use super::*;
-use crate::guest::{GuestEvent, Moment};
+use crate::guest::{GuestEvent, GuestEventKind};
 use Method::Post;
 
 #[tokio::test]
-async fn a_vm_starts_once() {
-    let bench = Bench::new();
+async fn starting_a_running_vm_fails() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     let mut events = bench.site.guests.watch();
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
     assert!(bench.is_running(100));
-    let started = GuestEvent { node: "pve1".to_owned(), vmid: 100, moment: Moment::Started };
+    let started = GuestEvent { node: "pve1".to_owned(), vmid: 100, kind: GuestEventKind::Started };
     assert_eq!(events.recv().await, Some(started));
     assert_eq!(bench.task("/100/status/start", &[]).await, "VM 100 already running");
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_fails_late() {
-    let bench = Bench::new();
+async fn template_locked_or_missing_vm_fails_the_start_task() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("template", "1")]);
     bench.vm(101, &[("lock", "backup")]);
     let start = async |vmid: u32| bench.task(&format!("/{vmid}/status/start"), &[]).await;
@@ -29,38 +29,38 @@ async fn what_cannot_be_started_fails_late() {
 }
 
 #[tokio::test]
-async fn options_for_root_are_refused_at_once() {
-    let bench = Bench::new();
+async fn root_only_options_are_rejected_by_the_call() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
-    let refused = async |what: &str, option: &str| {
+    let rejected = async |what: &str, option: &str| {
         let path = format!("/100/status/{what}");
         message(bench.call_as("root@pam!t", Post, &path, &[(option, "1")]).await)
     };
     let text = "400 Parameter verification failed. skiplock: Only root may use this option.";
     for what in ["start", "stop", "shutdown", "reset", "suspend", "resume"] {
-        assert_eq!(refused(what, "skiplock").await, text, "{what}");
+        assert_eq!(rejected(what, "skiplock").await, text, "{what}");
     }
-    assert!(refused("stop", "keepActive").await.contains("Only root may use this option."));
+    assert!(rejected("stop", "keepActive").await.contains("Only root may use this option."));
     assert!(!bench.is_running(100));
 }
 
 #[tokio::test]
-async fn a_stop_applies_what_is_pending() {
-    let bench = Bench::new();
+async fn stop_applies_pending_changes() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
     bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     assert_eq!(bench.task("/100/status/stop", &[]).await, "OK");
     assert!(!bench.is_running(100));
     assert_eq!(bench.option(100, "cores").unwrap(), "4");
-    // A VM that is off is not stopped again, whatever its lock.
+    // Stopping a stopped VM succeeds, even if it is locked.
     bench.site.world().vms.get_mut(&100).unwrap().config.insert("lock".into(), "clone".into());
     assert_eq!(bench.task("/100/status/stop", &[]).await, "OK");
     assert_eq!(bench.task("/100/status/shutdown", &[]).await, "OK");
 }
 
 #[tokio::test]
-async fn a_guest_that_goes_off_by_itself_leaves_changes_pending() {
-    let bench = Bench::new();
+async fn guest_shutdown_keeps_changes_pending_until_next_start() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
     bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     bench.site.guest_power_off(100);
@@ -71,8 +71,8 @@ async fn a_guest_that_goes_off_by_itself_leaves_changes_pending() {
 }
 
 #[tokio::test]
-async fn a_reboot_is_a_shutdown_and_a_start_by_itself() {
-    let bench = Bench::new();
+async fn reboot_applies_pending_changes_without_start_task() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
     bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     assert_eq!(bench.task("/100/status/reboot", &[]).await, "OK");
@@ -82,8 +82,8 @@ async fn a_reboot_is_a_shutdown_and_a_start_by_itself() {
 }
 
 #[tokio::test]
-async fn calls_that_need_a_process_are_refused_at_once() {
-    let bench = Bench::new();
+async fn calls_for_running_vms_are_rejected_for_stopped_vms() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     for what in ["reboot", "reset", "suspend", "resume"] {
         let gone = bench.call(Post, &format!("/100/status/{what}"), &[]).await;
@@ -98,28 +98,28 @@ async fn calls_that_need_a_process_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_shutdown_gives_up_on_a_guest_that_does_not_listen() {
-    let bench = Bench::new();
+async fn shutdown_of_unresponsive_guest_times_out() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
-    bench.site.guests.play(100);
+    bench.site.guests.attach_simulator(100);
     let ended = bench.task("/100/status/shutdown", &[("timeout", "5")]).await;
     assert_eq!(ended, "VM quit/powerdown failed - got timeout");
     assert!(bench.is_running(100));
     let forced = [("timeout", "5"), ("forceStop", "1")];
     assert_eq!(bench.task("/100/status/shutdown", &forced).await, "OK");
     assert!(!bench.is_running(100));
-    let said = "VM still running - terminating now with SIGTERM".to_owned();
-    assert!(bench.log("qmshutdown").contains(&said));
+    let line = "VM still running - terminating now with SIGTERM".to_owned();
+    assert!(bench.log("qmshutdown").contains(&line));
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
-    bench.site.guests.leave(100);
+    bench.site.guests.detach_simulator(100);
     assert_eq!(bench.task("/100/status/shutdown", &[("timeout", "5")]).await, "OK");
 }
 
 #[tokio::test]
-async fn the_startup_option_says_how_long_to_wait() {
-    let bench = Bench::with(Release::V9, Profile::Instant, 20.0);
+async fn startup_option_sets_shutdown_timeout() {
+    let bench = QemuTestBench::with(Release::V9, Profile::Instant, 20.0);
     bench.running(100, &[("startup", "order=1,down=4")]);
-    bench.site.guests.play(100);
+    bench.site.guests.attach_simulator(100);
     let before = bench.site.clock.moment();
     let ended = bench.task("/100/status/shutdown", &[]).await;
     assert_eq!(ended, "VM quit/powerdown failed - got timeout");
@@ -128,10 +128,10 @@ async fn the_startup_option_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn a_shutdown_that_waits_holds_the_lock_and_can_be_overruled() {
-    let bench = Bench::with(Release::V9, Profile::Instant, 200.0);
+async fn waiting_shutdown_holds_the_lock_and_can_be_overruled() {
+    let bench = QemuTestBench::with(Release::V9, Profile::Instant, 200.0);
     bench.running(100, &[]);
-    bench.site.guests.play(100);
+    bench.site.guests.attach_simulator(100);
     let sent = [("timeout", "3000")];
     let waiting = bench.call(Post, "/100/status/shutdown", &sent).await.unwrap();
     assert_eq!(
@@ -142,13 +142,13 @@ async fn a_shutdown_that_waits_holds_the_lock_and_can_be_overruled() {
     assert_eq!(bench.task("/100/status/stop", &[("overrule-shutdown", "1")]).await, "OK");
     assert!(!bench.is_running(100));
     assert_eq!(bench.end_of(waiting.as_str().unwrap()).await, "received interrupt");
-    let said = format!("overruled qmshutdown tasks: {}", waiting.as_str().unwrap());
-    assert!(bench.log("qmstop").contains(&said));
+    let line = format!("overruled qmshutdown tasks: {}", waiting.as_str().unwrap());
+    assert!(bench.log("qmstop").contains(&line));
 }
 
 #[tokio::test]
-async fn a_paused_guest_is_not_shut_down() {
-    let bench = Bench::new();
+async fn paused_vm_rejects_shutdown_and_reboot() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
     assert_eq!(bench.task("/100/status/suspend", &[]).await, "OK");
     let text = "500 VM is paused - cannot shutdown";
@@ -162,8 +162,8 @@ async fn a_paused_guest_is_not_shut_down() {
 }
 
 #[tokio::test]
-async fn memory_goes_to_disk_and_comes_back() {
-    let bench = Bench::new();
+async fn suspend_to_disk_and_resume() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[("memory", "1024")]);
     assert_eq!(bench.task("/100/status/suspend", &[("todisk", "1")]).await, "OK");
     assert!(!bench.is_running(100));
@@ -179,8 +179,8 @@ async fn memory_goes_to_disk_and_comes_back() {
 }
 
 #[tokio::test]
-async fn ha_takes_wishes_only() {
-    let bench = Bench::new();
+async fn power_calls_for_ha_managed_vm_become_requests() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     let options = BTreeMap::from([("state".to_owned(), "stopped".to_owned())]);
     bench.site.world().ha.resources.insert("vm:100".to_owned(), options);
@@ -194,26 +194,26 @@ async fn ha_takes_wishes_only() {
 }
 
 #[tokio::test]
-async fn a_guest_boots_again_by_itself() {
-    let bench = Bench::new();
+async fn guest_reboot_stops_vm_only_with_reboot_0() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
     bench.running(101, &[("reboot", "0")]);
     let mut events = bench.site.guests.watch();
     bench.site.guest_reset(100);
     bench.site.guest_reset(101);
-    assert_eq!(events.recv().await.unwrap().moment, Moment::Reset);
-    assert_eq!(events.recv().await.unwrap().moment, Moment::Stopped);
+    assert_eq!(events.recv().await.unwrap().kind, GuestEventKind::Reset);
+    assert_eq!(events.recv().await.unwrap().kind, GuestEventKind::Stopped);
     assert!(bench.is_running(100) && !bench.is_running(101));
 }
 
 #[tokio::test]
-async fn guests_go_down_with_their_host() {
-    let bench = Bench::new();
+async fn host_failure_stops_its_guests() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[]);
     bench.vm(101, &[]);
     let mut events = bench.site.guests.watch();
     bench.site.switch_off_host("pve1");
-    let stopped = GuestEvent { node: "pve1".to_owned(), vmid: 100, moment: Moment::Stopped };
+    let stopped = GuestEvent { node: "pve1".to_owned(), vmid: 100, kind: GuestEventKind::Stopped };
     assert_eq!(events.recv().await, Some(stopped));
     assert!(events.try_recv().is_err());
     assert!(!bench.is_running(100));

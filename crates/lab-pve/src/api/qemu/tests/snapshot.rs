@@ -1,22 +1,22 @@
 use super::*;
 use Method::{Delete, Get, Post, Put};
 
-async fn deleted(bench: &Bench, name: &str) -> String {
+async fn deleted(bench: &QemuTestBench, name: &str) -> String {
     let upid = bench.call(Delete, &format!("/100/snapshot/{name}"), &[]).await.unwrap();
     bench.end_of(upid.as_str().unwrap()).await
 }
 
-async fn take(bench: &Bench, name: &str) -> String {
+async fn take(bench: &QemuTestBench, name: &str) -> String {
     bench.task("/100/snapshot", &[("snapname", name)]).await
 }
 
-fn parent(bench: &Bench, snapshot: &str) -> Option<String> {
+fn parent(bench: &QemuTestBench, snapshot: &str) -> Option<String> {
     bench.site.world().vms[&100].snapshots[snapshot].config.get("parent").cloned()
 }
 
 #[tokio::test]
-async fn going_back_brings_back_what_was() {
-    let bench = Bench::new();
+async fn rollback_restores_config_and_disks() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("cores", "2"), ("vmgenid", "x"), ("description", "now")]);
     assert_eq!(take(&bench, "before").await, "OK");
     {
@@ -41,8 +41,8 @@ async fn going_back_brings_back_what_was() {
 }
 
 #[tokio::test]
-async fn snapshots_stand_on_each_other() {
-    let bench = Bench::new();
+async fn deleting_a_snapshot_relinks_parents() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     for name in ["one", "two", "three"] {
         assert_eq!(take(&bench, name).await, "OK");
@@ -62,13 +62,13 @@ async fn snapshots_stand_on_each_other() {
 }
 
 #[tokio::test]
-async fn memory_is_saved_in_a_volume_of_its_own() {
-    let bench = Bench::new();
+async fn snapshot_with_memory_creates_state_volume() {
+    let bench = QemuTestBench::new();
     bench.running(100, &[("memory", "1024")]);
     let sent = [("snapname", "live"), ("vmstate", "1")];
     assert_eq!(bench.task("/100/snapshot", &sent).await, "OK");
     let state = VolumeId::parse("local-lvm:vm-100-state-live").unwrap();
-    let size = |bench: &Bench| {
+    let size = |bench: &QemuTestBench| {
         storage::find(&bench.site.world(), "pve1", &state).unwrap().map(|volume| volume.size)
     };
     assert_eq!(size(&bench), Some((1024 * 2 + 500) << 20));
@@ -79,18 +79,18 @@ async fn memory_is_saved_in_a_volume_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_snapshotted() {
-    let bench = Bench::new();
+async fn unsupported_snapshots_are_rejected() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("scsi1", "local:100/vm-100-disk-1.raw,size=4M"), ("virtiofs0", "share")]);
     assert_eq!(take(&bench, "before").await, "snapshot feature is not available");
-    let refused =
+    let rejected =
         async |sent: &[(&str, &str)]| message(bench.call(Post, "/100/snapshot", sent).await);
     assert_eq!(
-        refused(&[("snapname", "current")]).await,
+        rejected(&[("snapname", "current")]).await,
         "500 unable to use snapshot name 'current' (reserved name)"
     );
     assert_eq!(
-        refused(&[("snapname", "before"), ("vmstate", "1")]).await,
+        rejected(&[("snapname", "before"), ("vmstate", "1")]).await,
         "500 Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: virtiofs"
     );
     assert_eq!(
@@ -100,8 +100,8 @@ async fn what_cannot_be_snapshotted() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_fails_is_cleaned_up() {
-    let bench = Bench::new();
+async fn failed_snapshot_is_removed() {
+    let bench = QemuTestBench::new();
     bench.vm(100, &[("scsi1", "local-lvm:vm-100-disk-1,size=4M")]);
     let exit = take(&bench, "before").await;
     assert_eq!(exit, "no such logical volume pve/vm-100-disk-1");

@@ -1,6 +1,6 @@
-//! The calls of this module, from parameters to answers and tasks.
+//! Tests of the storage calls, from parameters to answers and tasks.
 
-mod incoming;
+mod new_file;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,14 +19,15 @@ use crate::site::Site;
 use crate::storage::fixture::{volume, world};
 use crate::storage::put;
 use crate::world::{AclEntry, Caller, ContentType, TaskState, VolumeId};
-use crate::{Refusal, Release};
+use crate::{ApiError, Release};
 
-struct Bench {
+/// Test site with storages.
+struct StorageTestBench {
     site: Arc<Site>,
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl StorageTestBench {
     fn new() -> Self {
         Self::reaching(BTreeMap::new())
     }
@@ -38,7 +39,7 @@ impl Bench {
         let dir = world.storages.get_mut("dir").unwrap();
         dir.content.extend([ContentType::Backup, ContentType::Snippets, ContentType::Vztmpl]);
         let environment = Environment::new(Clock::scaled(1000.0), Chance::new(7), Profile::Instant)
-            .with_outside(Outside { reach, ..Outside::default() });
+            .with_outside(Outside::new(reach));
         let site = Site::new(world, blobs, Arc::new(environment));
         Self { site: Arc::new(site), _folder: folder }
     }
@@ -77,15 +78,15 @@ impl Bench {
         }
     }
 
-    async fn refused(&self, method: Method, path: &str, sent: Json) -> String {
-        let refusal = self.send("root@pam", method, path, sent, None).await.unwrap_err();
-        let Refusal { status, message, errors } = refusal;
+    async fn rejected(&self, method: Method, path: &str, sent: Json) -> String {
+        let api_error = self.send("root@pam", method, path, sent, None).await.unwrap_err();
+        let ApiError { status, message, errors } = api_error;
         errors.into_iter().fold(format!("{status} {message}"), |text, (name, error)| {
             format!("{text} [{name}: {error}]")
         })
     }
 
-    /// How a task ended.
+    /// Waits for the task of a call and returns its exit status.
     async fn end(&self, outcome: Outcome) -> String {
         let Reply::Data(Json::String(upid)) = outcome.unwrap() else { panic!("no task") };
         loop {
@@ -125,14 +126,14 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn sections_are_added_changed_and_removed() {
-    let bench = Bench::new();
+async fn storage_sections_can_be_created_updated_and_deleted() {
+    let bench = StorageTestBench::new();
     let add = |sent| bench.data(Method::Post, "/storage", sent);
     let new =
         json!({ "storage": "iso-store", "type": "dir", "path": "/srv//iso/", "content": "iso" });
     assert_eq!(add(new.clone()).await, json!({ "storage": "iso-store", "type": "dir" }));
     assert_eq!(
-        bench.refused(Method::Post, "/storage", new).await,
+        bench.rejected(Method::Post, "/storage", new).await,
         "500 create storage failed: storage ID 'iso-store' already defined"
     );
     let section = bench.data(Method::Get, "/storage/iso-store", json!({})).await;
@@ -140,7 +141,7 @@ async fn sections_are_added_changed_and_removed() {
     assert_eq!(section["content"], "iso");
     assert_eq!(section["digest"].as_str().unwrap().len(), 40);
 
-    let change = |sent| bench.refused(Method::Put, "/storage/iso-store", sent);
+    let change = |sent| bench.rejected(Method::Put, "/storage/iso-store", sent);
     assert_eq!(
         change(json!({ "delete": "path" })).await,
         "500 update storage failed: unable to delete required option 'path'"
@@ -161,18 +162,18 @@ async fn sections_are_added_changed_and_removed() {
 
     bench.data(Method::Delete, "/storage/iso-store", json!({})).await;
     assert_eq!(
-        bench.refused(Method::Get, "/storage/iso-store", json!({})).await,
+        bench.rejected(Method::Get, "/storage/iso-store", json!({})).await,
         "500 storage 'iso-store' does not exist"
     );
     assert_eq!(
-        bench.refused(Method::Post, "/storage", json!({ "storage": "xy", "type": "lvm" })).await,
+        bench.rejected(Method::Post, "/storage", json!({ "storage": "xy", "type": "lvm" })).await,
         "500 missing value for required option 'vgname'"
     );
 }
 
 #[tokio::test]
-async fn what_a_host_sees() {
-    let bench = Bench::new();
+async fn host_lists_its_storages() {
+    let bench = StorageTestBench::new();
     bench.add("lvmthin:vm-101-disk-0", "raw", 25 << 30);
     let list = |sent| bench.data(Method::Get, "/nodes/pve1/storage", sent);
     let all = list(json!({ "format": 1 })).await;
@@ -187,7 +188,7 @@ async fn what_a_host_sees() {
     assert_eq!(names(list(json!({ "content": "vztmpl,snippets" })).await), ["dir"]);
     assert_eq!(names(list(json!({ "target": "pve2" })).await), ["nfs"]);
     assert_eq!(
-        bench.refused(Method::Get, "/nodes/pve1/storage", json!({ "storage": "nope" })).await,
+        bench.rejected(Method::Get, "/nodes/pve1/storage", json!({ "storage": "nope" })).await,
         "400 Parameter verification failed. [storage: No such storage.]"
     );
     bench.site.world().storages.get_mut("nfs").unwrap().nodes.insert("pve2".to_owned());
@@ -196,8 +197,8 @@ async fn what_a_host_sees() {
 }
 
 #[tokio::test]
-async fn lists_show_what_the_caller_may_read() {
-    let bench = Bench::new();
+async fn volume_list_is_filtered_by_privileges() {
+    let bench = StorageTestBench::new();
     bench.add("dir:iso/b.iso", "iso", 1 << 20);
     bench.add("dir:iso/A.iso", "iso", 1 << 20);
     bench.add("dir:101/vm-101-disk-0.qcow2", "qcow2", 1 << 30);
@@ -231,14 +232,14 @@ async fn lists_show_what_the_caller_may_read() {
 }
 
 #[tokio::test]
-async fn volumes_come_and_go() {
-    let bench = Bench::new();
+async fn volumes_can_be_allocated_and_deleted() {
+    let bench = StorageTestBench::new();
     let path = "/nodes/pve1/storage/lvmthin/content";
     let new = json!({ "vmid": 100, "filename": "vm-100-disk-5", "size": "1G" });
     assert_eq!(bench.data(Method::Post, path, new).await, "lvmthin:vm-100-disk-5");
     let wrong = json!({ "vmid": 100, "filename": "a.raw", "size": "1", "format": "qcow2" });
     assert_eq!(
-        bench.refused(Method::Post, path, wrong).await,
+        bench.rejected(Method::Post, path, wrong).await,
         "400 Parameter verification failed. [format: different storage formats (qcow2 != raw)]"
     );
     let disk = format!("{path}/lvmthin:vm-100-disk-5");
@@ -248,7 +249,7 @@ async fn volumes_come_and_go() {
         json!({ "format": "raw", "path": "/dev/pve/vm-100-disk-5", "size": 1 << 30, "used": 0 })
     );
     assert_eq!(
-        bench.refused(Method::Put, &disk, json!({ "protected": 1 })).await,
+        bench.rejected(Method::Put, &disk, json!({ "protected": 1 })).await,
         "500 attribute 'protected' is not supported for storage type 'lvmthin'"
     );
     let gone = bench.send("root@pam", Method::Delete, &disk, json!({}), None).await;
@@ -256,20 +257,20 @@ async fn volumes_come_and_go() {
     assert_eq!(bench.data(Method::Delete, &disk, json!({ "delay": 5 })).await, Json::Null);
     let other = format!("{path}/dir:iso/a.iso");
     assert_eq!(
-        bench.refused(Method::Delete, &other, json!({})).await,
+        bench.rejected(Method::Delete, &other, json!({})).await,
         "400 Parameter verification failed. [volume: storage ID mismatch (dir != lvmthin)\n]"
     );
     assert_eq!(
         bench
-            .refused(Method::Get, "/nodes/pve1/storage/dir/content/dir:iso/n.iso", json!({}))
+            .rejected(Method::Get, "/nodes/pve1/storage/dir/content/dir:iso/n.iso", json!({}))
             .await,
         "500 volume_size_info on 'dir:iso/n.iso' failed - no format"
     );
 }
 
 #[tokio::test]
-async fn backups_can_be_protected() {
-    let bench = Bench::new();
+async fn protected_backup_cannot_be_deleted() {
+    let bench = StorageTestBench::new();
     let backup = "backup/vzdump-qemu-101-2024_01_01-00_00_00.vma.zst";
     bench.add(&format!("dir:{backup}"), "raw", 4096);
     let path = format!("/nodes/pve1/storage/dir/content/{backup}");

@@ -1,0 +1,32 @@
+//! Posts a schematic to the Image Factory.
+
+use talmox_plan::plan::PostSchematic;
+
+use super::{Done, RunStep, StepContext, StepError};
+use crate::factory;
+
+impl RunStep for PostSchematic {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let Self { factory, id, yaml, .. } = self;
+        let web = &context.run.web;
+        let doing = format!("tell {factory} of the schematic {id}");
+        let known = context.asks("the factory", factory::has_schematic(web, factory, id)).await?;
+        if known.map_err(|error| StepError::web(&doing, error))? {
+            return Ok(Done::Already);
+        }
+        context.waits("the factory");
+        let answered = context
+            .act(async {
+                let posted = factory::post_schematic(web, factory, yaml).await;
+                posted.map_err(|error| StepError::web(&doing, error))
+            })
+            .await?;
+        if answered == *id {
+            return Ok(Done::Acted);
+        }
+        // Images and installers are named by this id, so with another one neither would be found.
+        let text = format!("{factory} knows the schematic by the id {answered}, and not by {id}");
+        Err(StepError::failed(text)
+            .hint("set `image.schematic` in the inventory to the factory's id"))
+    }
+}

@@ -1,0 +1,79 @@
+//! Destroys a stopped VM.
+
+use talmox_plan::plan::{DestroyVm, OwnVm};
+use talmox_plan::planning::unprotect;
+use talmox_pve::PveError;
+use talmox_pve::api::qemu;
+
+use super::super::{Done, RunStep, StepContext, StepError};
+use super::earlier::Earlier;
+use super::error;
+use super::vm::{FoundVm, Sight, is_free, look, not_ours};
+
+/// Tasks that destroy a VM.
+const DESTROYS: &[&str] = &["qmdestroy"];
+
+impl RunStep for DestroyVm {
+    /// Destroys an owned VM with its volumes, and no other object with its vmid.
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let own = &self.own;
+        let mut earlier = Earlier::new(&own.vm, DESTROYS);
+        loop {
+            // The call cannot be made conditional: marker and UUID are read right before it, every time.
+            let Some(found) = still_there(own, context).await? else { return Ok(Done::Already) };
+            let vm = &found.vm;
+            let doing = format!("destroy VM {} on {}", vm.vmid, vm.node);
+            if found.config.is_protected() {
+                let text = format!("VM {} is protected", vm.vmid);
+                return Err(StepError::failed(text).hint(unprotect(&vm.node, vm.vmid)));
+            }
+            // A call whose answer was lost may have started a task.
+            if context.has_begun() && earlier.follow(&doing, context).await? {
+                continue;
+            }
+            // With purge, HA and backup jobs lose it too.
+            match context.try_task(&qemu::delete(vm, true)).await? {
+                Ok(_) if is_free(own, context).await? => return Ok(Done::Acted),
+                Ok(_) => {
+                    let text = format!("{doing}: Proxmox says it did, and it is there");
+                    return Err(StepError::retry(text));
+                }
+                // A task of an earlier run may hold the lock until all disks are deleted.
+                Err(error) if error.is_locked() && earlier.follow(&doing, context).await? => {}
+                Err(error) if is_gone(own, &error, context).await? => return Ok(Done::Acted),
+                Err(error) => return Err(error::of(&doing, error)),
+            }
+        }
+    }
+}
+
+/// The VM that must be stopped or destroyed, if it still exists. An earlier run may have been killed while its task destroyed
+/// the VM: then the VM loses its marker and its pool first, and its vmid last.
+pub(super) async fn still_there(
+    own: &OwnVm,
+    context: &StepContext,
+) -> Result<Option<FoundVm>, StepError> {
+    let doing = format!("look at VM {}", own.vm.vmid);
+    let mut earlier = Earlier::new(&own.vm, DESTROYS);
+    let mut is_last_look = false;
+    loop {
+        match look(own, context).await? {
+            Sight::Free => return Ok(None),
+            Sight::Ours(found) => return Ok(Some(found)),
+            sight if is_last_look => return Err(not_ours(own, &sight)),
+            // The task may have ended since the VM was read.
+            _ => is_last_look = !earlier.follow(&doing, context).await?,
+        }
+    }
+}
+
+/// Whether a call was rejected because the VM no longer exists: Proxmox answers a token with few rights the same for a missing
+/// and for a forbidden VM.
+pub(super) async fn is_gone(
+    own: &OwnVm,
+    error: &PveError,
+    context: &StepContext,
+) -> Result<bool, StepError> {
+    let may_be = error.is_vm_missing() || error.is_permission();
+    Ok(may_be && still_there(own, context).await?.is_none())
+}

@@ -1,0 +1,70 @@
+//! Detaches the volume with the config from a VM, and destroys it.
+
+use talmox_plan::plan::DetachCidata;
+use talmox_pve::api::qemu;
+use talmox_pve::config::{PendingChange, VmChange, VmOptions};
+
+use super::super::{Done, RunStep, StepContext, StepError};
+use super::error;
+use super::vm::{FoundVm, ours};
+use crate::patience::{DETACH_PAUSE, DETACHES};
+
+impl RunStep for DetachCidata {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let Self { own, slot, protect, .. } = self;
+        let FoundVm { vm, config, .. } = ours(own, context).await?;
+        let is_protected = config.get("protection").is_some_and(|flag| flag != "0");
+        let protection =
+            |on: bool| VmChange { set: VmOptions::new().protection(on), ..VmChange::default() };
+        if config.drive(slot).is_none() {
+            if is_protected || !protect {
+                return Ok(Done::Already);
+            }
+            let doing = format!("protect VM {}", vm.vmid);
+            let change = VmChange { digest: config.digest(), ..protection(true) };
+            context
+                .act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) })
+                .await?
+                .map_err(|error| error::of(&doing, error))?;
+            return Ok(Done::Acted);
+        }
+        let doing = format!("take {slot} away from VM {}", vm.vmid);
+        // A user may have protected the VM meanwhile, or an attempt whose drive the guest did not release.
+        let mut digest = config.digest();
+        if is_protected {
+            let change = VmChange { digest: digest.take(), ..protection(false) };
+            context
+                .act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) })
+                .await?
+                .map_err(|error| error::of(&doing, error))?;
+        }
+        // In one call: a run that is killed between two calls would leave the VM unprotected.
+        let set = if *protect || is_protected { protection(true).set } else { VmOptions::new() };
+        let change = VmChange {
+            set,
+            delete: vec![slot.to_string()],
+            destroy: true,
+            digest,
+            ..VmChange::default()
+        };
+        let sent = context.act(async { Ok(context.send(&qemu::set_config(&vm, &change)).await) });
+        let Err(error) = sent.await? else { return Ok(Done::Acted) };
+        if error.status().is_none() || error.is_locked() || error.is_digest_mismatch() {
+            return Err(error::of(&doing, error));
+        }
+        // If the guest did not release the drive, the deletion stays pending until the VM stops.
+        let pending = context.ask(&qemu::pending(&vm), &doing).await?;
+        let waits = pending.iter().any(|option| {
+            option.key == slot.as_str()
+                && matches!(option.pending, Some(PendingChange::Delete | PendingChange::Destroy))
+        });
+        if !waits {
+            return Err(error::of(&doing, error));
+        }
+        if context.attempt < DETACHES {
+            return Err(StepError::retry(doing).after(DETACH_PAUSE).caused_by(error));
+        }
+        context.note(format!("the guest holds on to {slot}: it goes when VM {} stops", vm.vmid));
+        Ok(Done::Acted)
+    }
+}

@@ -1,0 +1,220 @@
+//! Fetches an image: the host downloads it, or talmox streams it. Its content is checked before it is used.
+
+use talmox_plan::plan::{FetchImage, FetchWay};
+use talmox_pve::PveError;
+use talmox_pve::api::storage::{self, Content, Download};
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::client::FileSource;
+use talmox_pve::id::Upid;
+use talmox_values::url::shown_url;
+
+use super::super::{Done, RunStep, StepContext, StepError};
+use super::download_log::{DownloadLog, Progress};
+use super::image_check::{ImageVerdict, Wanted};
+use super::storage_file::send;
+use super::{error, published_checksum};
+use crate::patience::FETCHES;
+
+/// Part of the message of Proxmox about a file with another checksum.
+const MISMATCH: &str = "checksum mismatch";
+
+impl RunStep for FetchImage {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let wanted = Wanted::of(self, context).await?;
+        let published = published_checksum::find(self, &wanted, context).await?;
+        let step = &Self { checksum: published, ..self.clone() };
+        let mut verdict = wanted.judge(step, context).await?;
+        if matches!(verdict, ImageVerdict::Missing)
+            && follow_earlier(step, &wanted, context).await?
+        {
+            verdict = wanted.judge(step, context).await?;
+        } else if matches!(verdict, ImageVerdict::Good) {
+            verdict = compare_checksum(step, &wanted, context).await?;
+        }
+        match verdict {
+            ImageVerdict::Good => return Ok(Done::Already),
+            ImageVerdict::Missing => {}
+            ImageVerdict::Bad(why) => {
+                context.note(format!("{} on {} is no good: {why}", step.volume, step.host));
+                // If the token may not delete it, the stream overwrites it.
+                remove(step, context).await?;
+            }
+        }
+        fetch(step, &wanted, context).await?;
+        match wanted.judge(step, context).await? {
+            ImageVerdict::Good => Ok(Done::Acted),
+            ImageVerdict::Missing => {
+                Err(StepError::retry(format!("{} is not there after all", step.volume)))
+            }
+            ImageVerdict::Bad(why) => {
+                let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
+                let hint = format!("see whether {} gives a sound image", shown_url(&step.url));
+                let is_worth_it = context.attempt < FETCHES;
+                let error =
+                    if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
+                Err(error.hint(hint))
+            }
+        }
+    }
+}
+
+/// Compares an existing file with the checksum of the image. Proxmox does so on a request to download the image again: it
+/// downloads nothing if they match. If the token may not do that, length and header are enough: another stream would overwrite
+/// a file that another run may be reading.
+async fn compare_checksum(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<ImageVerdict, StepError> {
+    if step.checksum.is_none() || !step.ways.contains(&FetchWay::Download) {
+        return Ok(ImageVerdict::Good);
+    }
+    match download(step, wanted, context).await? {
+        Ok(()) => Ok(ImageVerdict::Good),
+        Err(error) if error.to_string().contains(MISMATCH) => {
+            Ok(ImageVerdict::Bad(error.to_string()))
+        }
+        Err(error) => {
+            let volume = &step.volume;
+            context.note(format!("{volume} was not compared with its checksum: {error}"));
+            Ok(ImageVerdict::Good)
+        }
+    }
+}
+
+/// Waits for a download that an earlier run started: there is no file until it ends. Returns whether there was one.
+async fn follow_earlier(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<bool, StepError> {
+    let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
+    let doing = format!("look for downloads on {}", step.host);
+    let tasks = context.ask(&task::list(&step.host, &filter), &doing).await?;
+    let name = step.volume.file_name();
+    let running =
+        tasks.into_iter().find(|task| task.state == TaskState::Running && task.upid.id() == name);
+    let Some(running) = running else { return Ok(false) };
+    let upid = &running.upid;
+    let end = Box::pin(async { Ok(context.end_of_earlier(upid, &doing).await) });
+    tell_bytes(upid, wanted, context, end).await??;
+    Ok(true)
+}
+
+/// Waits for the end of a download, and reports its progress.
+async fn tell_bytes<T, E>(
+    upid: &Upid,
+    wanted: &Wanted,
+    context: &StepContext,
+    end: impl Future<Output = Result<Result<T, E>, StepError>>,
+) -> Result<Result<T, E>, StepError> {
+    let mut read = DownloadLog::new(wanted.length);
+    let mut tell = None;
+    let mut hear = |line: &str| {
+        if let Some(Progress { bytes, total }) = read.read(line) {
+            tell.get_or_insert_with(|| context.progress(Some(total)))(bytes);
+        }
+    };
+    let mut log = context.run.pve.log(upid);
+    let ended = tokio::select! {
+        biased;
+        ended = end => ended?,
+        never = log.follow(&mut hear) => match never {},
+    };
+    // A quick download ends between two reads of its log.
+    if ended.is_ok() {
+        context.see(log.look(&mut hear)).await?;
+    }
+    Ok(ended)
+}
+
+/// Tries the ways in their order: a host may have no access to the Internet, or the token no right to upload.
+async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Result<(), StepError> {
+    let mut failure = None;
+    for way in &step.ways {
+        let tried = match way {
+            FetchWay::Download => download(step, wanted, context).await?,
+            FetchWay::Stream => Ok(stream(step, wanted, context).await?),
+        };
+        match tried {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                context.note(format!("{} cannot fetch {}: {error}", step.host, step.volume));
+                failure = Some(error);
+            }
+        }
+    }
+    let doing = format!("fetch {} to {}", step.volume, step.host);
+    Err(match failure {
+        Some(error) => error::of(&doing, error),
+        None => StepError::failed(format!("{doing}: there is no way to do it")),
+    })
+}
+
+/// Lets the host download it. The inner error is one that another way may not have.
+async fn download(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<Result<(), PveError>, StepError> {
+    let doing = format!("download {} on {}", step.volume, step.host);
+    let name = step.volume.file_name().parse();
+    let order = Download {
+        url: step.url.clone(),
+        content: Content::Import,
+        name: name.map_err(|error| StepError::failed(&doing).caused_by(error))?,
+        checksum: step.checksum.clone(),
+        compression: None,
+        verify_certificates: true,
+    };
+    let request = storage::download(&step.host, step.volume.storage(), &order);
+    let ended = match context.start_task(&request).await? {
+        Ok(running) => {
+            let upid = running.upid.clone();
+            let end = Box::pin(context.end_of(running));
+            tell_bytes(&upid, wanted, context, end).await?
+        }
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(_) => Ok(Ok(())),
+        Err(error @ (PveError::Rejected(_) | PveError::TaskFailed(_))) if !error.is_retryable() => {
+            Ok(Err(error))
+        }
+        Err(error) => Err(error::of(&doing, error)),
+    }
+}
+
+/// Downloads and uploads it at the same time, piece by piece.
+async fn stream(
+    step: &FetchImage,
+    wanted: &Wanted,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let doing = format!("pass {} on to {}", step.volume, step.host);
+    let file = Box::pin(async {
+        let opened = context.wait(context.run.web.open(&step.url)).await?;
+        let file = opened.map_err(|error| StepError::web(&doing, error))?;
+        let Some(length) = file.length.or(wanted.length) else {
+            // Proxmox rejects uploads without a length.
+            return Err(StepError::failed(format!(
+                "{doing}: {} does not say its length",
+                shown_url(&step.url)
+            )));
+        };
+        Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))
+    });
+    send((&step.host, &step.volume), file, step.checksum.clone(), &doing, context).await
+}
+
+/// Deletes a wrong file, if the token may do that.
+async fn remove(step: &FetchImage, context: &StepContext) -> Result<(), StepError> {
+    match context.try_task(&storage::delete(&step.host, &step.volume)).await? {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_permission() && step.ways.contains(&FetchWay::Stream) => Ok(()),
+        Err(error) => {
+            let doing = format!("delete {} on {}", step.volume, step.host);
+            Err(error::of(&doing, error))
+        }
+    }
+}

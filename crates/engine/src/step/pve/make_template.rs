@@ -1,0 +1,110 @@
+//! Creates a template: Talos without config or identity.
+
+use talmox_plan::ownership::TemplateMark;
+use talmox_plan::plan::MakeTemplate;
+use talmox_pve::api::cluster;
+use talmox_pve::api::qemu::{self, Vm};
+use talmox_pve::api::task::{self, Filter, TaskState};
+use talmox_pve::config::VmConfig;
+
+use super::super::{Done, RunStep, StepContext, StepError};
+use super::error;
+use super::vm::says_taken;
+use crate::patience::LOOK_AT_PROXMOX;
+
+impl RunStep for MakeTemplate {
+    /// Creates a VM and turns it into a template.
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let doing =
+            format!("make the template {} as VM {} on {}", self.name, self.vm.vmid, self.vm.node);
+        let vm = match begun(self, context, &doing).await? {
+            Some(vm) => vm,
+            None => make(self, context, &doing).await?,
+        };
+        let config = context.ask(&qemu::config(&vm), &doing).await?;
+        if !is_meant(self, &config) {
+            let text = format!("VM {} is something else than the template", vm.vmid);
+            return Err(StepError::failed(text).hint("delete it, or choose another vmid"));
+        }
+        if config.is_template() {
+            await_listed(self, &vm, context, &doing).await?;
+            return Ok(Done::Already);
+        }
+        if let Some(lock) = config.lock() {
+            return Err(StepError::retry(format!("{doing}: VM {} is locked ({lock})", vm.vmid)));
+        }
+        context.run_task(&qemu::make_template(&vm), &doing).await?;
+        let config = context.ask(&qemu::config(&vm), &doing).await?;
+        if !config.is_template() {
+            let text = format!("{doing}: Proxmox says it did, and it is no template");
+            return Err(StepError::failed(text));
+        }
+        await_listed(self, &vm, context, &doing).await?;
+        Ok(Done::Acted)
+    }
+}
+
+/// Creates the VM, unless its vmid is used: the caller reads what uses it.
+async fn make(step: &MakeTemplate, context: &StepContext, doing: &str) -> Result<Vm, StepError> {
+    let request = qemu::create(&step.vm, step.pool.as_ref(), &step.options);
+    match context.try_task(&request).await? {
+        Err(error) if !says_taken(&error) => Err(error::of(doing, error)),
+        _ => Ok(step.vm.clone()),
+    }
+}
+
+/// The VM that an earlier run created for this template, perhaps with another vmid. The plan is made from a list that has new
+/// names only after some seconds; the host itself has them at once. A VM that is still being created has no name, and the token
+/// may not see it, but it sees its own tasks.
+async fn begun(
+    step: &MakeTemplate,
+    context: &StepContext,
+    doing: &str,
+) -> Result<Option<Vm>, StepError> {
+    let host = &step.vm.node;
+    let filter = Filter { kind: Some("qmcreate".to_owned()), ..Filter::default() };
+    let tasks = context.ask(&task::list(host, &filter), doing).await?;
+    for running in tasks.iter().filter(|task| task.state == TaskState::Running) {
+        context.end_of_earlier(&running.upid, doing).await?;
+    }
+    for entry in context.ask(&qemu::list(host), doing).await? {
+        if entry.name.as_deref() != Some(&*step.name) {
+            continue;
+        }
+        let vm = Vm::new(host, entry.vmid);
+        if is_meant(step, &context.ask(&qemu::config(&vm), doing).await?) {
+            return Ok(Some(vm));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits until Proxmox lists the template, which takes some seconds: clones are made from templates by name.
+async fn await_listed(
+    step: &MakeTemplate,
+    vm: &Vm,
+    context: &StepContext,
+    doing: &str,
+) -> Result<(), StepError> {
+    context.waits("Proxmox to list it");
+    loop {
+        let all = context.ask(&cluster::resources(), doing).await?;
+        let mut guests = all.guests.iter().filter(|guest| guest.vmid == vm.vmid);
+        if guests.any(|guest| guest.template && guest.name.as_deref() == Some(&*step.name)) {
+            return Ok(());
+        }
+        if context.deadline.has_passed() {
+            return Err(StepError::failed(format!("{doing}: Proxmox does not list it"))
+                .hint("see whether its host is well: pvestatd tells the others of its VMs"));
+        }
+        context.pause_to_see(LOOK_AT_PROXMOX).await?;
+    }
+}
+
+/// Whether this is the config of the template: its name and its mark must match, whatever else its notes contain.
+fn is_meant(step: &MakeTemplate, config: &VmConfig) -> bool {
+    let wanted = TemplateMark::find(step.options.get("description").unwrap_or_default());
+    config.name() == Some(step.name.as_str())
+        && wanted.is_some()
+        && TemplateMark::find(config.description()) == wanted
+}

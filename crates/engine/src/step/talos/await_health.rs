@@ -1,0 +1,152 @@
+//! Waits until the cluster is well, by the checks that talosctl makes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use talmox_plan::plan::{AwaitHealth, HealthGoal};
+use talmox_plan::planning::{WAY_OUT, two_clusters};
+use talmox_talos_api::Look;
+use talmox_talos_api::health::{Check, Health, NodeView, Seen, Settings, State, Subject, look};
+
+use super::{StepWait, locate, or_wait};
+use crate::kube::{KubeClient, NodeFacts};
+use crate::patience::NETWORK;
+use crate::settled::Reason;
+use crate::step::{Done, RunStep, StepContext, StepError};
+
+/// What to do about a node that runs and is not in Kubernetes.
+const FORGOTTEN: &str = "a node that Kubernetes has forgotten (kubectl delete node, or new control planes) is there again when \
+                         its kubelet begins anew: talosctl -n ADDRESS service kubelet restart; the same command goes on then";
+
+impl RunStep for AwaitHealth {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        await_health(self, context).await
+    }
+}
+
+async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done, StepError> {
+    let has_cni = step.goal == HealthGoal::Ready;
+    let grace = match step.goal {
+        HealthGoal::Settled => NETWORK,
+        HealthGoal::Ready | HealthGoal::Registered => Duration::ZERO,
+    };
+    let mut well = None;
+    let mut health = Health::new(context.run.clock, Settings { has_cni });
+    let kube = context.cluster()?.kube()?;
+    let mut wait = StepWait::new(context, "the cluster does not get well")
+        .about(step.nodes.iter().map(|node| &node.own));
+    let subjects = loop {
+        break or_wait!(wait, all(step, context).await?);
+    };
+    loop {
+        let looks = Box::pin(async { tokio::join!(look(&subjects), kube.view()) });
+        let (nodes, view) = context.wait(looks).await?;
+        health.update(&nodes, view.as_ref().ok());
+        let Some((check, reason)) = health.waits_for() else {
+            let has_network = has_cni || view.is_ok_and(|view| view.has_network);
+            // It begins when there is nothing else to wait for.
+            let end = well.get_or_insert_with(|| context.run.clock.deadline(grace));
+            if has_network || end.has_passed() {
+                break;
+            }
+            wait.not_yet("the pods have no network yet: an add-on may still bring one").await?;
+            continue;
+        };
+        if let Some(message) = two_clusters(nodes.iter().filter_map(voters)) {
+            return Err(StepError::failed(message).hint(WAY_OUT));
+        }
+        let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
+        let all = health.reports().len();
+        let reason = first_of(reason);
+        let mut said = format!("{passed} of {all}: {}: {reason}", check.name());
+        match view {
+            Ok(_) if check == Check::NodesReady => {
+                if let Some(why) = context.wait(why_unready(step, &kube)).await? {
+                    said = format!("{said} ({why})");
+                }
+            }
+            Ok(_) => {}
+            Err(error) => said = format!("{said} ({})", error.progress()),
+        }
+        let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
+        wait.not_yet(Reason { text: said, advice }).await?;
+    }
+    for report in health.reports() {
+        if let Some(untold) = &report.untold {
+            context.note(format!("not checked whether {} ({untold})", report.check.name()));
+        }
+    }
+    if !has_cni {
+        note_unready(step, &health, &kube, context).await;
+    }
+    Ok(Done::Already)
+}
+
+/// Who votes in etcd, as a node sees it.
+fn voters(node: &NodeView) -> Option<BTreeSet<&str>> {
+    let Seen::Is(members) = &node.etcd_members else { return None };
+    let voters = members.iter().filter(|member| !member.is_learner);
+    Some(voters.map(|member| member.hostname.as_str()).filter(|name| !name.is_empty()).collect())
+}
+
+/// A check that many nodes do not pass yet is waited for by the first of them.
+fn first_of(reasons: &str) -> String {
+    let mut all = reasons.split("; ");
+    let first = all.next().unwrap_or_default();
+    match all.count() {
+        0 => first.to_owned(),
+        more => format!("{first}, and {more} more"),
+    }
+}
+
+/// What the first of the nodes that are not ready says about it.
+async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
+    let nodes = kube.nodes().await.ok()?;
+    let is_ours = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.into_iter().find(|node| !node.is_ready && is_ours(node))?;
+    Some(unready.reason)
+}
+
+/// The nodes, once all of them are known to be somewhere.
+async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subject>>, StepError> {
+    let mut subjects = vec![];
+    for node in &step.nodes {
+        let address = match locate(node, context).await {
+            Look::Done(address) => address,
+            Look::NotYet(reason) => {
+                return Ok(Look::NotYet(format!("{}: {reason}", node.name)));
+            }
+        };
+        subjects.push(Subject {
+            name: node.name.clone(),
+            is_control_plane: node.is_control_plane,
+            addresses: vec![address],
+            client: context.cluster()?.client(address)?,
+        });
+    }
+    Ok(Look::Done(subjects))
+}
+
+/// Without a network for pods this is the end that is expected; people should know it is one.
+async fn note_unready(
+    step: &AwaitHealth,
+    health: &Health,
+    kube: &KubeClient,
+    context: &StepContext,
+) {
+    // Who cannot be asked now was well a moment ago.
+    let nodes = kube.nodes().await.unwrap_or_default();
+    let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();
+    if unready == 0 {
+        return;
+    }
+    let skipped = health.reports().iter().filter(|one| matches!(one.state, State::Skipped(_)));
+    let skipped: Vec<&str> = skipped.map(|report| report.check.name()).collect();
+    context.note(format!(
+        "{unready} of {} nodes are registered, NotReady: CNI missing. \
+         They become ready with a network add-on of your choice. Not waited for: {}",
+        step.nodes.len(),
+        skipped.join("; ")
+    ));
+}

@@ -1,0 +1,69 @@
+//! Waits until a node has joined the cluster.
+
+use talmox_plan::plan::{AwaitMember, TalosNode};
+use talmox_talos_api::{Client, EtcdState};
+
+use super::settled::await_settled;
+use super::{StepWait, locate, or_wait};
+use crate::kube::KubeClient;
+use crate::step::{Done, RunStep, StepContext, StepError};
+
+impl RunStep for AwaitMember {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        await_member(self, context).await
+    }
+}
+
+async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done, StepError> {
+    let node = &step.node;
+    let kube = context.cluster()?.kube()?;
+    let what = format!("{} does not join", node.name);
+    let mut wait = StepWait::new(context, what).about([&node.own]);
+    loop {
+        if node.is_control_plane {
+            let address = or_wait!(wait, locate(node, context).await);
+            let client = context.cluster()?.client(address)?;
+            if let Some(reason) = context.wait(missing_in_etcd(&client, node)).await? {
+                wait.not_yet(reason).await?;
+                continue;
+            }
+        }
+        match context.wait(missing_in_kubernetes(&kube, node)).await? {
+            None => break,
+            Some(reason) => wait.not_yet(reason).await?,
+        }
+    }
+    if let Some(shape) = &step.shape {
+        let what = format!("{} is not what its config says", node.name);
+        let mut wait = StepWait::new(context, what).about([&node.own]);
+        let address = loop {
+            break or_wait!(wait, locate(node, context).await);
+        };
+        await_settled(shape, address, &mut wait, context).await?;
+    }
+    Ok(Done::Already)
+}
+
+/// Why it has no vote yet.
+async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
+    match EtcdState::read(client).await {
+        Ok(EtcdState::Member(members)) => {
+            let own = members.iter().find(|member| member.hostname == node.name);
+            match own {
+                Some(member) if !member.is_learner => None,
+                Some(_) => Some("waiting for its etcd to catch up with the others".to_owned()),
+                None => Some("waiting for it to join etcd".to_owned()),
+            }
+        }
+        Ok(other) => other.obstacle(),
+        Err(error) => Some(error.reason()),
+    }
+}
+
+async fn missing_in_kubernetes(kube: &KubeClient, node: &TalosNode) -> Option<String> {
+    match kube.nodes().await {
+        Ok(nodes) if nodes.iter().any(|known| known.name == node.name) => None,
+        Ok(_) => Some("waiting for the kubelet to register the node".to_owned()),
+        Err(error) => Some(error.progress()),
+    }
+}

@@ -1,0 +1,25 @@
+//! Waits for a machine that does not run Talos.
+
+use talmox_plan::plan::AwaitUbuntu;
+
+use super::{StepWait, or_wait};
+use crate::other_system::look;
+use crate::step::{Done, RunStep, StepContext, StepError};
+
+impl RunStep for AwaitUbuntu {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        await_ubuntu(self, context).await
+    }
+}
+
+async fn await_ubuntu(step: &AwaitUbuntu, context: &StepContext) -> Result<Done, StepError> {
+    let what = format!("VM {} does not come up", step.own.vm.vmid);
+    let mut wait = StepWait::new(context, what).about([&step.own]);
+    let reach = &context.cluster()?.settings.reach;
+    let (vm, pve) = (&step.own.vm, &context.run.pve);
+    loop {
+        let looking = look(vm, step.contact, step.has_agent, pve, reach);
+        let () = or_wait!(wait, context.wait(looking).await?);
+        return Ok(Done::Already);
+    }
+}

@@ -1,0 +1,105 @@
+//! Makes the first member of etcd, on one control plane, once.
+//!
+//! A second bootstrap would be a second cluster. It is ruled out by asking everybody who may have data right before the act
+//! (`witness.rs`); who cannot be asked, and may have data, is a reason to stop.
+
+use talmox_clock::Deadline;
+use talmox_plan::plan::BootstrapEtcd;
+use talmox_talos_api::{BootstrapRequest, Code, TalosError};
+
+use super::etcd::EtcdData;
+use super::witness::{self, Objection};
+use super::{StepWait, locate, machine, or_wait};
+use crate::patience::WITNESS;
+use crate::step::{Done, RunStep, StepContext, StepError};
+
+impl RunStep for BootstrapEtcd {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        bootstrap_etcd(self, context).await
+    }
+}
+
+async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<Done, StepError> {
+    let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
+    let mut done = Done::Already;
+    // The boot in which the node accepted the request. A second one would stop the etcd that the first one is starting, so it is
+    // repeated only after a reboot, or after that etcd failed.
+    let mut accepted_in: Option<String> = None;
+    let what = format!("etcd does not come up on {}", step.node.name);
+    let mut wait = StepWait::new(context, what).about([&step.node.own]);
+    loop {
+        let address = or_wait!(wait, locate(&step.node, context).await);
+        let client = context.cluster()?.client(address)?;
+        or_wait!(wait, context.wait(machine::known_member(&client, &step.node, address)).await??);
+        let progress = match context.wait(EtcdData::read(&client)).await? {
+            Ok(EtcdData::Member) => return Ok(done),
+            Ok(EtcdData::Starting(reason)) => {
+                wait.not_yet(reason).await?;
+                continue;
+            }
+            Ok(EtcdData::AtRest) => {
+                wait.not_yet("etcd has data and does not run yet").await?;
+                continue;
+            }
+            Ok(EtcdData::Nothing(progress)) => progress,
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        };
+        let boot = match context.wait(client.boot_id()).await? {
+            Ok(boot) => boot,
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        };
+        let is_starting = match context.wait(BootstrapRequest::read(&client)).await? {
+            // An earlier run may have sent the request, and was killed.
+            Ok(BootstrapRequest::Accepted) => true,
+            Ok(BootstrapRequest::None) => accepted_in.as_ref() == Some(&boot),
+            Ok(BootstrapRequest::Failed) => false,
+            Err(error) => {
+                wait.not_yet(error.reason()).await?;
+                continue;
+            }
+        };
+        if is_starting {
+            wait.not_yet(progress).await?;
+            continue;
+        }
+        if let Some(reason) = objection(step, context, witness_deadline).await? {
+            wait.not_yet(reason).await?;
+            continue;
+        }
+        let reason = match context.act(async { Ok(client.bootstrap().await) }).await? {
+            Ok(()) => {
+                done = Done::Acted;
+                accepted_in = Some(boot);
+                "etcd is starting".to_owned()
+            }
+            Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd is starting".to_owned(),
+            Err(error) if error.may_pass() => error.reason(),
+            Err(error) => {
+                return Err(StepError::failed(format!("bootstrap etcd on {}", step.node.name))
+                    .caused_by(error));
+            }
+        };
+        wait.not_yet(reason).await?;
+    }
+}
+
+/// Why it cannot be done yet, if it cannot.
+async fn objection(
+    step: &BootstrapEtcd,
+    context: &StepContext,
+    deadline: Deadline,
+) -> Result<Option<String>, StepError> {
+    let Some(Objection { reason, hint }) = witness::ask_all(step, context).await? else {
+        return Ok(None);
+    };
+    if deadline.has_passed() {
+        return Err(StepError::failed(format!("etcd is not bootstrapped: {reason}")).hint(hint));
+    }
+    Ok(Some(reason))
+}

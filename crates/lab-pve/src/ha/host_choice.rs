@@ -1,0 +1,100 @@
+//! Choice of the host for an HA resource.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::schema::split_list;
+use crate::world::{Section, World};
+
+/// Host for a resource: online and permitted by the rules, then with the highest priority, then
+/// with the fewest resources. `but` is excluded.
+pub(super) fn choose_host(world: &World, sid: &str, but: Option<&str>) -> Option<String> {
+    let priorities = priorities(world, sid);
+    let online = world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name);
+    let possible: Vec<&String> = online
+        .filter(|node| but != Some(node.as_str()))
+        .filter(|node| {
+            priorities.is_empty() || !is_strict(world, sid) || priorities.contains_key(*node)
+        })
+        .filter(|node| !is_kept_apart(world, sid, node))
+        .collect();
+    let together: Vec<&String> =
+        possible.iter().copied().filter(|node| is_kept_together(world, sid, node)).collect();
+    let choice = if together.is_empty() { possible } else { together };
+    let load = |node: &str| {
+        world.ha.services.iter().filter(|(id, service)| *id != sid && service.node == node).count()
+    };
+    let best = choice.into_iter().min_by_key(|node| {
+        (Reverse(priorities.get(*node).map_or(-1, |priority| *priority)), load(node))
+    });
+    best.cloned()
+}
+
+/// Priority of each host that a group or rule names for a resource.
+fn priorities(world: &World, sid: &str) -> BTreeMap<String, i64> {
+    let lists = group(world, sid).into_iter().chain(node_rules(world, sid));
+    let nodes = lists.flat_map(|section| split_list(text(section, "nodes")));
+    let parsed = nodes.map(|node| {
+        let (name, priority) = node.split_once(':').unwrap_or((node, "0"));
+        (name.to_owned(), priority.parse().unwrap_or_default())
+    });
+    parsed.collect()
+}
+
+fn is_strict(world: &World, sid: &str) -> bool {
+    group(world, sid).is_some_and(|group| text(group, "restricted") == "1")
+        || node_rules(world, sid).any(|rule| text(rule, "strict") == "1")
+}
+
+fn group<'a>(world: &'a World, sid: &str) -> Option<&'a Section> {
+    world.ha.groups.get(world.ha.resources.get(sid)?.get("group")?)
+}
+
+fn node_rules<'a>(world: &'a World, sid: &str) -> impl Iterator<Item = &'a Section> {
+    rules(world, sid, "node-affinity", None)
+}
+
+fn rules<'a>(
+    world: &'a World,
+    sid: &str,
+    kind: &'static str,
+    affinity: Option<&'static str>,
+) -> impl Iterator<Item = &'a Section> {
+    world.ha.rules.values().filter(move |rule| {
+        text(rule, "type") == kind
+            && affinity.is_none_or(|affinity| text(rule, "affinity") == affinity)
+            && text(rule, "disable") != "1"
+            && split_list(text(rule, "resources")).contains(&sid)
+    })
+}
+
+/// Whether a host has a resource that a negative affinity rule keeps apart from this one.
+fn is_kept_apart(world: &World, sid: &str, node: &str) -> bool {
+    has_partner_on(world, sid, "negative", node)
+}
+
+/// Whether a host has a resource that a positive affinity rule keeps together with this one.
+fn is_kept_together(world: &World, sid: &str, node: &str) -> bool {
+    has_partner_on(world, sid, "positive", node)
+}
+
+fn has_partner_on(world: &World, sid: &str, affinity: &'static str, node: &str) -> bool {
+    let on_node = |mate| world.ha.services.get(mate).is_some_and(|service| service.node == node);
+    affinity_partners(world, sid, affinity).into_iter().any(on_node)
+}
+
+/// Resources that share a resource affinity rule of this kind with `sid`.
+pub(crate) fn affinity_partners<'a>(
+    world: &'a World,
+    sid: &str,
+    affinity: &'static str,
+) -> BTreeSet<&'a str> {
+    rules(world, sid, "resource-affinity", Some(affinity))
+        .flat_map(|rule| split_list(text(rule, "resources")))
+        .filter(|mate| *mate != sid && world.ha.services.contains_key(*mate))
+        .collect()
+}
+
+fn text<'a>(section: &'a Section, name: &str) -> &'a str {
+    section.get(name).map_or("", String::as_str)
+}

@@ -1,0 +1,126 @@
+//! One round of the HA manager: compares requested with actual states and starts tasks.
+
+use std::sync::Arc;
+
+use super::host_choice::choose_host;
+use super::manager_action::{ManagerAction, start_task};
+use super::request::ensure_service;
+use super::{is_managed, requested};
+use crate::site::Site;
+use crate::world::{HaServiceState, TaskState, World};
+
+/// Seconds after which the resources of an offline host are fenced.
+const FENCE_AFTER: u64 = 60;
+/// Seconds after which the resources of an offline host are recovered on another host.
+const RECOVER_AFTER: u64 = 120;
+
+/// Checks all hosts and resources, and starts the necessary tasks.
+pub(crate) fn round(site: &Arc<Site>) {
+    let now = site.now();
+    let (lost, actions) = {
+        let world = &mut *site.world();
+        let (lost, mut actions) = watch_hosts(world, now);
+        // Without quorum the manager takes no action.
+        if world.is_quorate() {
+            actions.extend(watch_resources(world, now));
+        }
+        actions.retain(|(vmid, _)| !is_busy(world, *vmid));
+        (lost, actions)
+    };
+    for vmid in lost {
+        site.guest_power_off(vmid);
+    }
+    for (vmid, action) in actions {
+        start_task(site, vmid, action);
+    }
+}
+
+/// Stops the guests of offline hosts, and starts the VMs with `onboot` of hosts that came back.
+fn watch_hosts(world: &mut World, now: u64) -> (Vec<u32>, Vec<(u32, ManagerAction)>) {
+    let (mut lost, mut actions) = (vec![], vec![]);
+    for (name, host) in &world.hosts {
+        let guests = world.vms.iter().filter(|(_, vm)| vm.node == *name);
+        if !host.online {
+            world.ha.missed.entry(name.clone()).or_insert(now);
+            lost.extend(guests.map(|(vmid, _)| *vmid));
+        } else if world.ha.missed.remove(name).is_some() {
+            let starts = guests
+                .filter(|(_, vm)| vm.config.get("onboot").is_some_and(|value| value == "1"))
+                .filter(|(_, vm)| !vm.is_running() && !vm.is_template());
+            actions.extend(starts.map(|(vmid, _)| (*vmid, ManagerAction::Start)));
+        }
+    }
+    actions.retain(|(vmid, _)| !world.is_ha_managed(*vmid));
+    (lost, actions)
+}
+
+fn watch_resources(world: &mut World, now: u64) -> Vec<(u32, ManagerAction)> {
+    let managed: Vec<String> =
+        world.ha.resources.keys().filter(|sid| is_managed(world, sid)).cloned().collect();
+    world.ha.services.retain(|sid, _| managed.contains(sid));
+    let vmids = managed.iter().filter_map(|sid| sid.strip_prefix("vm:")?.parse::<u32>().ok());
+    let mut actions = vec![];
+    for vmid in vmids {
+        ensure_service(world, vmid);
+        actions.extend(watch_resource(world, vmid, now).map(|action| (vmid, action)));
+    }
+    actions
+}
+
+/// Updates the manager state of a resource, and returns the task that it needs.
+fn watch_resource(world: &mut World, vmid: u32, now: u64) -> Option<ManagerAction> {
+    let sid = format!("vm:{vmid}");
+    let wants_running = requested(world.ha.resources.get(&sid)?) == "started";
+    let node = world.vms.get(&vmid)?.node.clone();
+    if let Some(since) = world.ha.missed.get(&node).copied() {
+        let missed_for = now.saturating_sub(since);
+        let target =
+            if missed_for >= RECOVER_AFTER { choose_host(world, &sid, None) } else { None };
+        let service = world.ha.services.get_mut(&sid)?;
+        let Some(target) = target else {
+            if missed_for >= FENCE_AFTER {
+                service.state = HaServiceState::Fence;
+            }
+            return None;
+        };
+        service.node.clone_from(&target);
+        service.state = HaServiceState::Stopped;
+        world.vms.get_mut(&vmid)?.node = target;
+    }
+    let vm = world.vms.get(&vmid)?;
+    let service = world.ha.services.get_mut(&sid)?;
+    service.node.clone_from(&vm.node);
+    match &service.state {
+        HaServiceState::Error => return None,
+        HaServiceState::Migrate { target, online } if *target != vm.node => {
+            let online = *online && vm.is_running();
+            return Some(ManagerAction::Move { target: target.clone(), online });
+        }
+        _ => {}
+    }
+    match (wants_running, vm.is_running()) {
+        (true, false) => {
+            service.state = HaServiceState::Started;
+            Some(ManagerAction::Start)
+        }
+        (true, true) => {
+            (service.state, service.failures) = (HaServiceState::Started, 0);
+            None
+        }
+        (false, true) => Some(ManagerAction::Stop),
+        (false, false) => {
+            service.state = HaServiceState::Stopped;
+            None
+        }
+    }
+}
+
+/// Whether a task of the VM is running.
+fn is_busy(world: &World, vmid: u32) -> bool {
+    let id = vmid.to_string();
+    let is_running = |state: &TaskState| matches!(state, TaskState::Running { .. });
+    world
+        .tasks
+        .iter()
+        .any(|task| task.id == id && is_running(&task.state) && task.kind.starts_with("qm"))
+}

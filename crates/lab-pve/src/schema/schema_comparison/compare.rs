@@ -1,0 +1,148 @@
+//! Comparison of endpoints with the API schema, parameter by parameter.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::endpoint::Endpoint;
+use super::super::format::Format;
+use super::super::property::{Property, Schema, ValueCheck};
+use super::permission;
+use super::schema_files::{ApiSchema, FormatSchema, enumeration, is_true, limit, pattern};
+
+/// Differences between a simulated endpoint and the schema.
+pub(super) fn differences(facts: &ApiSchema, endpoint: &Endpoint) -> Vec<String> {
+    let place = format!("{} {} {}", facts.release, endpoint.method.name(), endpoint.path);
+    let Some(method) = facts.method(endpoint) else {
+        return vec![format!("{place}: is not in the schema")];
+    };
+    let mut found = Differences(Vec::new());
+    let token = is_true(&method.0["allowtoken"]);
+    found.unless_equal(&place, "allowtoken", &token, &endpoint.allow_token);
+    let proxied = method.0["proxyto"].as_str() == Some("node");
+    found.unless_equal(&place, "proxyto", &proxied, &endpoint.proxied);
+    found.unless_equal(&place, "additionalProperties", &method.is_open(), &endpoint.open);
+    let wanted = permission::of(&method.0["permissions"]);
+    found.unless_equal(&place, "permissions", &wanted, &endpoint.permission);
+
+    let names: BTreeSet<String> = method.properties().keys().cloned().collect();
+    found.names(&place, &names, &names_of(&endpoint.parameters));
+    for (name, property) in method.properties() {
+        if let Some(ours) = lookup(&endpoint.parameters, name) {
+            found.property(facts, &format!("{place} {name}"), property, ours);
+        }
+    }
+    found.0
+}
+
+fn names_of(schema: &Schema) -> BTreeSet<String> {
+    let plain = schema.plain.keys().map(|name| (*name).to_owned());
+    plain.chain(schema.numbered.keys().map(|name| format!("{name}[n]"))).collect()
+}
+
+fn lookup<'a>(schema: &'a Schema, name: &str) -> Option<&'a Property> {
+    match name.strip_suffix("[n]") {
+        Some(family) => schema.numbered.get(family).map(|(_, property)| property),
+        None => schema.plain.get(name),
+    }
+}
+
+/// Differences found by a comparison, one text each.
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn unless_equal<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        place: &str,
+        what: &str,
+        theirs: &T,
+        ours: &T,
+    ) {
+        if theirs != ours {
+            self.0.push(format!("{place}: {what} is {theirs:?}, not {ours:?}"));
+        }
+    }
+
+    fn names(&mut self, place: &str, theirs: &BTreeSet<String>, ours: &BTreeSet<String>) {
+        let missing = theirs.difference(ours).map(|name| format!("{place} {name}: is missing"));
+        let extra =
+            ours.difference(theirs).map(|name| format!("{place} {name}: is not in the schema"));
+        self.0.extend(missing.chain(extra));
+    }
+
+    fn property(&mut self, facts: &ApiSchema, place: &str, theirs: &Value, ours: &Property) {
+        let kind = theirs["type"].as_str().unwrap();
+        self.unless_equal(place, "type", &kind, &ours.kind.name());
+        let required = !theirs.get("optional").is_some_and(is_true);
+        self.unless_equal(place, "required", &required, &ours.required);
+        self.unless_equal(place, "minimum", &limit(theirs, "minimum"), &ours.least);
+        self.unless_equal(place, "maximum", &limit(theirs, "maximum"), &ours.most);
+        let length = |name| limit(theirs, name).map(|length| usize::try_from(length).unwrap());
+        self.unless_equal(place, "minLength", &length("minLength"), &ours.shortest);
+        self.unless_equal(place, "maxLength", &length("maxLength"), &ours.longest);
+        let values = ours.one_of.as_ref().map(|values| values.iter().map(String::as_str).collect());
+        self.unless_equal(place, "enum", &enumeration(theirs), &values);
+        let own_pattern = ours.pattern.as_ref().map(|pattern| pattern.source.to_owned());
+        self.unless_equal(place, "pattern", &pattern(theirs), &own_pattern);
+        let requires = theirs.get("requires").map(|name| name.as_str().unwrap());
+        self.unless_equal(place, "requires", &requires, &ours.requires);
+        let default_key = theirs.get("default_key").is_some_and(is_true);
+        self.unless_equal(place, "default_key", &default_key, &ours.default_key);
+        if let (Some(theirs), Some(ours)) = (theirs.get("items"), &ours.items) {
+            // The schema marks no list item as optional.
+            let ours = (**ours).clone().required();
+            self.property(facts, &format!("{place}[]"), theirs, &ours);
+        } else {
+            let items = theirs.get("items").is_some();
+            self.unless_equal(place, "items", &items, &ours.items.is_some());
+        }
+        self.rule(facts, place, theirs, ours.rule.as_ref());
+    }
+
+    fn rule(&mut self, facts: &ApiSchema, place: &str, theirs: &Value, ours: Option<&ValueCheck>) {
+        let own_name = match ours {
+            None => String::new(),
+            Some(ValueCheck::Value(value_format)) => value_format.name.to_owned(),
+            Some(ValueCheck::Each(value_format)) => format!("{}-list", value_format.name),
+            Some(ValueCheck::UnlessEmpty(value_format)) => format!("{}-opt", value_format.name),
+            Some(ValueCheck::Format(format)) => format!("{{{}}}", format.name.unwrap_or_default()),
+        };
+        let format = facts.format(theirs);
+        let name = match &format {
+            None => String::new(),
+            Some(FormatSchema::Named(name)) => (*name).to_owned(),
+            Some(FormatSchema::Each(name)) => format!("{name}-list"),
+            Some(FormatSchema::UnlessEmpty(name)) => format!("{name}-opt"),
+            Some(FormatSchema::Properties(name, _)) => format!("{{{}}}", name.unwrap_or_default()),
+        };
+        self.unless_equal(place, "format", &name, &own_name);
+        if let (Some(FormatSchema::Properties(_, keys)), Some(ValueCheck::Format(ours))) =
+            (format, ours)
+        {
+            self.keys(facts, place, keys, ours);
+        }
+    }
+
+    fn keys(
+        &mut self,
+        facts: &ApiSchema,
+        place: &str,
+        theirs: &serde_json::Map<String, Value>,
+        ours: &Format,
+    ) {
+        let mut names = names_of(&ours.schema);
+        names.extend(ours.aliases.iter().map(|alias| alias.name.to_owned()));
+        self.names(place, &theirs.keys().cloned().collect(), &names);
+        for (key, property) in theirs {
+            let place = format!("{place}.{key}");
+            let text = |name| property.get(name).map(|value| value.as_str().unwrap());
+            let alias = ours.aliases.iter().find(|alias| alias.name == key);
+            self.unless_equal(&place, "alias", &text("alias"), &alias.map(|alias| alias.of));
+            let key_alias = alias.and_then(|alias| alias.key);
+            self.unless_equal(&place, "keyAlias", &text("keyAlias"), &key_alias);
+            if let Some(ours) = lookup(&ours.schema, key) {
+                self.property(facts, &place, property, ours);
+            }
+        }
+    }
+}

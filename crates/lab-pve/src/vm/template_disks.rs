@@ -1,0 +1,41 @@
+//! Conversion of VM disks to base volumes.
+
+use talmox_lab_environment::Work;
+
+use super::drive;
+use crate::ApiError;
+use crate::storage::{self, Feature};
+use crate::task::TaskHandle;
+use crate::world::StorageKind;
+
+/// Converts all disks of a template, or one of them, to base volumes, where the storage supports
+/// it.
+pub(crate) async fn convert(
+    task: &TaskHandle,
+    node: &str,
+    vmid: u32,
+    only: Option<&str>,
+) -> Result<(), ApiError> {
+    let site = &task.site;
+    let drives = drive::drives(&site.world().vm(node, vmid)?.config);
+    for mut drive in drives {
+        if drive.is_cdrom() || only.is_some_and(|only| only != drive.key) {
+            continue;
+        }
+        let Some(volume) = drive.volume() else { continue };
+        if !storage::can(&site.world(), &volume, Feature::Template, None)? {
+            continue;
+        }
+        task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
+        let mut world = site.world();
+        let base = storage::create_base(&mut world, node, &volume)?;
+        drive.set("file", base.to_string());
+        world.vm_mut(node, vmid)?.config.insert(drive.key.clone(), drive.print());
+        let is_lvm = world.storage(&base.storage)?.kind == StorageKind::LvmThin;
+        drop(world);
+        if is_lvm {
+            task.log(format!("  Renamed \"{}\" to \"{}\"", volume.name, base.name));
+        }
+    }
+    Ok(())
+}

@@ -1,7 +1,0 @@
-//! Numbers as PCs write them: the least significant byte first.
-
-/// A number of up to eight bytes; 0 where there are not so many.
-pub(super) fn little(bytes: &[u8], at: usize, length: usize) -> u64 {
-    let bytes = at.checked_add(length).and_then(|end| bytes.get(at..end)).unwrap_or_default();
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}

@@ -1,0 +1,72 @@
+//! Object that exists on both sides, in the state of the last synchronization.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use talmox_lab_kube::object::{text, uid};
+
+use super::merge_patch::merge_patch;
+
+#[derive(Clone, Debug)]
+pub(super) struct SyncedObject {
+    uid: String,
+    /// Resource version on the API server.
+    remote: String,
+    local: Arc<Value>,
+}
+
+impl SyncedObject {
+    pub(super) fn new(remote: &Value, local: Arc<Value>) -> Self {
+        Self { uid: uid(remote).to_owned(), remote: revision(remote).to_owned(), local }
+    }
+
+    /// Whether this is the same object, and not another one with the same name.
+    pub(super) fn is_same_object(&self, remote: &Value) -> bool {
+        self.uid == uid(remote)
+    }
+
+    /// Whether the object is unchanged on the API server.
+    pub(super) fn is_unchanged(&self, remote: &Value) -> bool {
+        self.remote == revision(remote)
+    }
+
+    /// Pair after local changes were written, while changes of the API server are not applied yet.
+    pub(super) fn with(&self, local: Arc<Value>) -> Self {
+        Self { local, ..self.clone() }
+    }
+
+    /// Merge patch of local changes, without the status.
+    pub(super) fn spec_patch(&self, local: &Value) -> Option<Value> {
+        merge_patch(&without_system_fields(&self.local), &without_system_fields(local))
+    }
+
+    /// Merge patch of local changes of the status.
+    pub(super) fn status_patch(known: Option<&Self>, local: &Value) -> Option<Value> {
+        let before = known.map_or(&Value::Null, |known| &known.local["status"]);
+        let mut patch = merge_patch(before, &local["status"])?;
+        if let Some(fields) = patch.as_object_mut() {
+            // The API server computes this field.
+            fields.shift_remove("qosClass");
+        }
+        Some(patch)
+    }
+}
+
+fn revision(object: &Value) -> &str {
+    text(object, "/metadata/resourceVersion")
+}
+
+/// Object without the fields that the system sets.
+fn without_system_fields(object: &Value) -> Value {
+    let all = object.as_object().into_iter().flatten();
+    let wanted = all
+        .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    let mut kept: Map<String, Value> =
+        wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let metadata = &object["metadata"];
+    kept.insert(
+        "metadata".to_owned(),
+        json!({"labels": metadata["labels"], "annotations": metadata["annotations"]}),
+    );
+    Value::Object(kept)
+}

@@ -1,0 +1,123 @@
+//! Boot device search of the firmware, and cidata volumes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use talmox_talos_config::schematic::Schematic;
+
+use super::super::disk::{Disk, slot_order};
+use super::super::disk_data::{DiskKey, Installed, Written};
+use super::super::hardware::Hardware;
+use crate::hypervisor::{DiskContent, Hypervisor};
+use crate::image::{Medium, Platform, System, TalosImage, UbuntuImage, cidata_files};
+
+/// Bootable Talos found on a drive.
+pub(super) struct BootableTalos {
+    pub(super) image: TalosImage,
+    /// Boot disk; none for a CD.
+    pub(super) disk: Option<DiskKey>,
+    pub(super) written: Written,
+}
+
+/// Result of the boot device search.
+pub(super) enum BootDevice {
+    Talos(Box<BootableTalos>),
+    Ubuntu(UbuntuImage),
+    /// No bootable device: the firmware waits forever.
+    Nothing,
+    /// CD whose boot stops because Talos is already installed on a disk.
+    Halted,
+}
+
+/// Drive with its image and the data written to it.
+struct Drive {
+    key: DiskKey,
+    disk: Disk,
+    path: Option<PathBuf>,
+    written: Written,
+}
+
+/// Tries the drives in boot order. It reads files and must not run in an async task.
+pub(super) fn find_boot_device(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> BootDevice {
+    let drives = all_drives(hypervisor, hardware);
+    let order: Vec<&Drive> = if hardware.boot_order.is_empty() {
+        // The firmware orders by slot, because device letters only exist in the kernel.
+        let mut all: Vec<&Drive> = drives.iter().collect();
+        all.sort_by_key(|one| slot_order(&one.disk.slot));
+        all
+    } else {
+        let slots = hardware.boot_order.iter();
+        slots.filter_map(|slot| drives.iter().find(|drive| drive.disk.slot == *slot)).collect()
+    };
+    for one in order {
+        match system(one) {
+            Some(System::Ubuntu(image)) => return BootDevice::Ubuntu(image),
+            Some(System::Talos(image)) if image.medium == Medium::Iso => {
+                let is_installed = drives.iter().any(|other| {
+                    !other.disk.is_cdrom && matches!(system(other), Some(System::Talos(_)))
+                });
+                if is_installed {
+                    return BootDevice::Halted;
+                }
+                let written = Written::default();
+                return BootDevice::Talos(Box::new(BootableTalos { image, disk: None, written }));
+            }
+            Some(System::Talos(image)) => {
+                let (disk, written) = (Some(one.key.clone()), one.written.clone());
+                return BootDevice::Talos(Box::new(BootableTalos { image, disk, written }));
+            }
+            None => {}
+        }
+    }
+    BootDevice::Nothing
+}
+
+/// Files of the first volume with the label cidata, in the order in which Talos discovers volumes.
+pub(super) fn cidata(
+    hypervisor: &dyn Hypervisor,
+    hardware: &Hardware,
+) -> Option<BTreeMap<String, Vec<u8>>> {
+    let drives = read_drives(hypervisor, hardware, &hardware.discovered());
+    drives.iter().find_map(|drive| cidata_files(drive.path.as_ref()?))
+}
+
+fn all_drives(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> Vec<Drive> {
+    read_drives(hypervisor, hardware, &hardware.disks.iter().collect::<Vec<_>>())
+}
+
+fn read_drives(hypervisor: &dyn Hypervisor, hardware: &Hardware, disks: &[&Disk]) -> Vec<Drive> {
+    let with_volume = disks.iter().filter_map(|disk| Some((*disk, disk.volume.clone()?)));
+    with_volume
+        .filter_map(|(disk, volume)| {
+            let device = disk.device.clone();
+            let key = DiskKey { host: hardware.host.clone(), volume, device };
+            let DiskContent { image, written } = hypervisor.disk(&key)?;
+            Some(Drive { key, disk: disk.clone(), path: image, written })
+        })
+        .collect()
+}
+
+fn system(drive: &Drive) -> Option<System> {
+    if drive.written.is_blank {
+        return None;
+    }
+    match &drive.written.installed {
+        Some(installed) => installed.image().map(System::Talos),
+        None => System::read(drive.path.as_ref()?),
+    }
+}
+
+impl Installed {
+    pub(crate) fn image(&self) -> Option<TalosImage> {
+        let schematic = Schematic::read(&self.schematic).ok()?;
+        Some(TalosImage {
+            version: self.version.clone(),
+            platform: if self.platform == "metal" { Platform::Metal } else { Platform::Nocloud },
+            schematic_id: self.schematic_id.clone(),
+            schematic,
+            secureboot: self.secureboot,
+            medium: Medium::Disk,
+            meta: BTreeMap::new(),
+        })
+    }
+}

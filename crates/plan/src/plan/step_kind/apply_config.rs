@@ -1,0 +1,60 @@
+//! Step: apply the config of a node.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+use super::talos_node::TalosNode;
+use crate::desired::ExpectedNetwork;
+use crate::plan::planned_secret::PlannedSecret;
+use crate::plan::step_id::StepId;
+
+/// Applies the config of a node, and waits until the node answers with the credentials of the cluster, at its address and with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyConfig {
+    pub node: TalosNode,
+    pub by: ConfigBy,
+    /// Whether the VM has a cloud-init drive. Then the machine must also have the instance id of that drive.
+    pub has_drive: bool,
+    pub config: PlannedSecret,
+    /// The Talos version of the config, such as `v1.11.2`.
+    pub talos_version: String,
+    /// The template that the VM is cloned from, if the node was never in the cluster. Which Talos a template contains, only the
+    /// running machine shows.
+    pub template: Option<String>,
+    /// The network that the config describes.
+    #[serde(rename = "network")]
+    pub shape: ExpectedNetwork,
+    /// Whether this run starts its VM.
+    pub is_started: bool,
+    /// How often a VM whose port stays closed is reset.
+    pub resets: u32,
+    /// Timeout of each boot.
+    #[serde(rename = "boot_seconds", with = "crate::plan::seconds")]
+    pub boot: Duration,
+    /// Steps without which the node never answers: a worker gets its certificate from a control plane. They are not needed to
+    /// apply the config.
+    pub needs: Vec<StepId>,
+    /// For the whole step.
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for ApplyConfig {
+    const KIND: &'static str = "apply-config";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+/// How a node gets its config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConfigBy {
+    /// talmox sends it to the machine in maintenance mode, after a check of its identity.
+    Maintenance,
+    /// The machine reads it from its volume; the step only waits.
+    Volume,
+}

@@ -1,0 +1,29 @@
+//! Step: wait until a node has joined.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+use super::talos_node::TalosNode;
+use crate::desired::ExpectedNetwork;
+
+/// Waits until a node has joined: its kubelet is registered, and a control plane is a member of
+/// etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitMember {
+    pub node: TalosNode,
+    /// The network that the node must have, if no other step of the run has checked it.
+    #[serde(rename = "network")]
+    pub shape: Option<ExpectedNetwork>,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for AwaitMember {
+    const KIND: &'static str = "await-member";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

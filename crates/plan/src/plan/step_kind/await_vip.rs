@@ -1,0 +1,42 @@
+//! Step: wait for the virtual address.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+
+/// Waits until the virtual address answers. If no holder is known for certain, a timeout is only reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitVip {
+    pub address: IpAddr,
+    pub port: u16,
+    pub by: VipBringer,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for AwaitVip {
+    const KIND: &'static str = "await-vip";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+/// Holder of the virtual address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VipBringer {
+    /// Talos, as soon as etcd runs.
+    Talos,
+    /// The add-on of this name.
+    Addon(String),
+    /// Possibly something that cannot be checked.
+    #[serde(rename = "unknown")]
+    Perhaps,
+    /// No holder is known.
+    #[serde(rename = "none")]
+    Nobody,
+}

@@ -1,0 +1,49 @@
+//! Step: create a VM.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::config::VmOptions;
+use talmox_pve_types::id::{DiskSlot, PoolId, StorageId, Upid};
+use talmox_pve_types::property::Drive;
+
+use super::StepKind;
+use super::burden::Burden;
+use super::own_vm::OwnVm;
+
+/// Creates a VM, in stage `create`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateVm {
+    pub own: OwnVm,
+    pub pool: Option<PoolId>,
+    /// All options but the tags, which need a right on the VM that exists only after it was created.
+    pub options: VmOptions,
+    /// The task of an earlier run that is still creating this VM: wait for it first.
+    pub running: Option<Upid>,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for CreateVm {
+    const KIND: &'static str = "create-vm";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.own.vm.node, self.storages())
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+impl CreateVm {
+    /// The storages of its disks, each once.
+    fn storages(&self) -> Vec<StorageId> {
+        let drives = self.options.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
+        let mut storages: Vec<StorageId> =
+            drives.filter_map(|(_, value)| Drive::parse(value).storage().cloned()).collect();
+        storages.sort_unstable();
+        storages.dedup();
+        storages
+    }
+}

@@ -1,0 +1,30 @@
+//! Step: delete an image.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::id::{NodeName, VolumeId};
+
+use super::StepKind;
+use super::burden::Burden;
+
+/// Deletes an image of the inventory that no VM needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteImage {
+    pub host: NodeName,
+    pub volume: VolumeId,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for DeleteImage {
+    const KIND: &'static str = "delete-image";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.host, [self.volume.storage().clone()])
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

@@ -1,0 +1,33 @@
+//! Step: detach the volume with the config.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::id::DiskSlot;
+
+use super::StepKind;
+use super::burden::Burden;
+use super::own_vm::OwnVm;
+
+/// Detaches the volume with the config from a running node, and destroys it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetachCidata {
+    pub own: OwnVm,
+    pub slot: DiskSlot,
+    /// Whether the VM is protected afterwards. Proxmox removes no drive of a protected VM.
+    pub protect: bool,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for DetachCidata {
+    const KIND: &'static str = "detach-cidata";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.own.vm.node, [])
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

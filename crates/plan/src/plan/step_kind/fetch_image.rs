@@ -1,0 +1,54 @@
+//! Step: fetch an image to a storage.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::api::storage::Checksum;
+use talmox_pve_types::id::{NodeName, VolumeId};
+
+use super::StepKind;
+use super::burden::Burden;
+
+/// Fetches an image to a storage, with the content type `import`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchImage {
+    /// The host of the storage; of a shared storage, any of its hosts.
+    pub host: NodeName,
+    pub volume: VolumeId,
+    pub url: String,
+    /// The checksum in the inventory, if any.
+    pub checksum: Option<Checksum>,
+    /// Files in which the source may publish a checksum, if the inventory has none. The public Image Factory publishes none: then
+    /// only length, magic and virtual size are checked.
+    #[serde(rename = "checksum_urls")]
+    pub sums: Vec<String>,
+    /// The ways to try, in this order: a host may have no access to the Internet.
+    pub ways: Vec<FetchWay>,
+    /// Whether the file existed when the plan was made. The step checks that it is complete. It mostly is, so the preflight check
+    /// does not require the right to write it.
+    pub is_present: bool,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for FetchImage {
+    const KIND: &'static str = "fetch-image";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.host, [self.volume.storage().clone()])
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+/// How an image gets to its storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FetchWay {
+    /// The host downloads it.
+    Download,
+    /// talmox downloads and uploads it.
+    Stream,
+}

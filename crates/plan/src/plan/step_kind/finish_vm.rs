@@ -1,0 +1,36 @@
+//! Step: set the options that create or clone could not set.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::config::VmOptions;
+
+use super::StepKind;
+use super::burden::Burden;
+use super::own_vm::OwnVm;
+
+/// Sets the options that create or clone could not set, and the stage `made`, in one change that is conditional on the digest of
+/// the config just read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishVm {
+    pub own: OwnVm,
+    /// A drive is sent only if its slot is empty, and a cloud-init drive only if the VM has none: sent twice, it would be created
+    /// twice. Tags that the datacenter's policy rejects are omitted.
+    pub set: VmOptions,
+    /// Options that a clone may have from its template. Only existing ones are deleted.
+    pub delete: Vec<String>,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for FinishVm {
+    const KIND: &'static str = "finish-vm";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.own.vm.node, [])
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

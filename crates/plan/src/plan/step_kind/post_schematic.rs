@@ -1,0 +1,28 @@
+//! Step: post a schematic to the Image Factory.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+
+/// Posts a schematic to the Image Factory. It can be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostSchematic {
+    /// The address of the factory, without a slash at the end.
+    pub factory: String,
+    /// The id that the factory must return.
+    pub id: String,
+    /// The schematic as it is sent.
+    pub yaml: String,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for PostSchematic {
+    const KIND: &'static str = "post-schematic";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

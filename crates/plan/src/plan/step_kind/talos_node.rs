@@ -1,0 +1,18 @@
+//! Nodes that steps work on.
+
+use serde::{Deserialize, Serialize};
+use talmox_talos_config::machine::Expected;
+
+use super::own_vm::OwnVm;
+use crate::desired::Contact;
+
+/// A node that runs Talos.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TalosNode {
+    pub name: String,
+    pub own: OwnVm,
+    pub contact: Contact,
+    /// The machine that must answer before anything is sent to it, or any of its answers is used.
+    pub expected: Expected,
+    pub is_control_plane: bool,
+}

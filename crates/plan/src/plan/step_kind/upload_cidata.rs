@@ -1,0 +1,36 @@
+//! Step: upload the volume with the config of a node.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve_types::id::{NodeName, VolumeId};
+use talmox_talos_config::network::FirstNetwork;
+
+use super::StepKind;
+use super::burden::Burden;
+use crate::plan::planned_secret::PlannedSecret;
+
+/// Uploads a volume with the config of a node, with a unique name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadCidata {
+    pub host: NodeName,
+    /// The uploaded volume.
+    pub volume: VolumeId,
+    pub user_data: PlannedSecret,
+    pub instance_id: String,
+    pub network: FirstNetwork,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for UploadCidata {
+    const KIND: &'static str = "upload-cidata";
+
+    fn burden(&self) -> Burden {
+        Burden::on(&self.host, [self.volume.storage().clone()])
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

@@ -1,0 +1,16 @@
+//! Parameters of requests whose values are secrets.
+
+/// Whether the values of this parameter must not be shown.
+pub fn is_secret(parameter: &str) -> bool {
+    matches!(parameter, "password" | "cipassword" | "otp" | "tfa-challenge" | "ticket")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_secret_and_public_keys_are_not() {
+        assert!(is_secret("cipassword") && !is_secret("sshkeys"));
+    }
+}

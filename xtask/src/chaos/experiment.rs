@@ -1,0 +1,337 @@
+//! Experiment: a lab and two checkouts that describe the same cluster.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use talmox_clock::{Chance, Clock};
+
+use super::fault;
+use super::inventory::Inventory;
+use super::lab_process::LabProcess;
+use super::observer::{CommandsRun, Observer};
+use super::pace::Pace;
+use super::run::{Run, RunKind, RunState};
+use super::tally::Tally;
+use crate::Problems;
+
+/// Two checkouts, as if on two machines: sibling directories would be two clusters of one
+/// inventory.
+const FOLDERS: [&str; 2] = ["first/chaos", "second/chaos"];
+const BYSTANDER: &str = "beside/bystander";
+/// Inventory that the lab is created from: it names all hosts, and edits do not change it.
+const SITE: &str = "site/chaos";
+const SECRETS: &str = "secrets.sops.yaml";
+/// Maximum number of saves to wait for until the tasks of a `destroy` have ended.
+const MAX_SAVES: usize = 5;
+/// Interval between checks of the processes.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(super) struct Experiment {
+    talmox: PathBuf,
+    seed: u64,
+    root: PathBuf,
+    inventory: Inventory,
+    lab: LabProcess,
+    observer: Observer,
+    clock: Clock,
+    is_kept: bool,
+}
+
+/// Run of `talmox` that is planned for a round.
+#[derive(Clone, Copy)]
+struct Planned {
+    folder: &'static str,
+    kind: RunKind,
+    /// Start time relative to the start of the round.
+    after: Duration,
+    /// Age at which the run is killed, if it is.
+    kill: Option<Duration>,
+}
+
+impl Experiment {
+    /// Creates a lab with a second cluster that no run may change, and two copies of one inventory
+    /// with the same secrets.
+    pub(super) fn start(talmox: &Path, seed: u64, chance: &mut Chance) -> io::Result<Self> {
+        let root = new_folder()?;
+        let inventory = Inventory::draw(chance);
+        let mut experiment = Self {
+            talmox: talmox.to_owned(),
+            seed,
+            observer: Observer::new(&root.join("state")),
+            lab: LabProcess::new(&root),
+            root,
+            inventory,
+            clock: Clock::real(),
+            is_kept: false,
+        };
+        for folder in FOLDERS.into_iter().chain([BYSTANDER, SITE]) {
+            fs::create_dir_all(experiment.root.join(folder))?;
+        }
+        fs::create_dir(experiment.root.join("home"))?;
+        experiment.write_inventory(SITE, &Inventory::site())?;
+        experiment.write_inventory(BYSTANDER, &Inventory::bystander())?;
+        experiment.write_inventory(FOLDERS[0], &experiment.inventory)?;
+        experiment.write_inventory(FOLDERS[1], &experiment.inventory.reversed())?;
+        experiment.run_to_end(&["secrets", "init", "--inventory", FOLDERS[0]])?;
+        fs::copy(experiment.path(FOLDERS[0], SECRETS), experiment.path(FOLDERS[1], SECRETS))?;
+        experiment.start_lab("faults: []\n")?;
+        let up = ["up", "--yes", "--inventory", BYSTANDER, "--lab-at", "lab.json"];
+        experiment.run_to_end(&up)?;
+        experiment.lab.stop();
+        experiment.observer.remember_bystander(&Inventory::bystander().vmids())?;
+        for folder in FOLDERS {
+            experiment.observer.remember_secrets(&experiment.path(folder, SECRETS))?;
+        }
+        experiment.start_lab(&fault::draw(chance))?;
+        Ok(experiment)
+    }
+
+    /// Runs one round: edits, one or two runs that may be killed, and a check of the lab's state.
+    pub(super) fn round(
+        &mut self,
+        chance: &mut Chance,
+        pace: &mut Pace,
+        tally: &mut Tally,
+    ) -> Problems {
+        match self.disturb(chance, pace, tally) {
+            Ok(since) => self.observer.check(since),
+            Err(error) => vec![format!("the round failed: {error}")],
+        }
+    }
+
+    fn disturb(
+        &mut self,
+        chance: &mut Chance,
+        pace: &mut Pace,
+        tally: &mut Tally,
+    ) -> io::Result<CommandsRun> {
+        if chance.below(4) == 0 {
+            self.lab.stop();
+            self.start_lab_again(chance)?;
+            tally.lab_restarts += 1;
+        }
+        let is_pair = chance.below(2) == 0;
+        let which = usize::try_from(chance.below(2)).expect("one of two");
+        let folders: &[&'static str] = if is_pair { &FOLDERS } else { &FOLDERS[which..=which] };
+        let mut kinds = vec![];
+        for folder in folders {
+            self.prepare(folder, chance, tally)?;
+            kinds.push(if chance.below(5) == 0 { RunKind::Destroy } else { RunKind::Up });
+        }
+        let count = |kind| u64::from(kinds.contains(&kind));
+        tally.pairs += u64::from(is_pair);
+        tally.contested_destroys += count(RunKind::Destroy) * count(RunKind::Up);
+        let power_cut = (chance.below(6) == 0).then(|| pace.draw(kinds[0].command(), chance));
+        let loses_folder = chance.below(6) == 0;
+        let mut waiting: Vec<Planned> = vec![];
+        for (&folder, &kind) in folders.iter().zip(&kinds) {
+            let kill = (chance.below(3) > 0).then(|| pace.draw(kind.command(), chance));
+            // The second run starts while the first is in progress.
+            let after = if waiting.is_empty() {
+                Duration::ZERO
+            } else {
+                pace.draw(kinds[0].command(), chance)
+            };
+            waiting.push(Planned { folder, kind, after, kill });
+        }
+        let began = self.clock.moment();
+        let mut runs: Vec<Run> = vec![];
+        while !(waiting.is_empty() && runs.is_empty()) {
+            let now = self.clock.moment().since(began);
+            if power_cut.is_some_and(|after| now >= after) {
+                break;
+            }
+            for planned in waiting.extract_if(.., |planned| planned.after <= now) {
+                runs.push(self.start_run(&planned, tally)?);
+            }
+            if loses_folder && let Some(run) = runs.first() {
+                self.remove_local_state(run.folder);
+            }
+            let mut left = Vec::new();
+            for run in runs {
+                if let RunState::Alive(run) = run.check(pace, tally)? {
+                    left.push(run);
+                }
+            }
+            runs = left;
+            thread::park_timeout(PAUSE);
+        }
+        if power_cut.is_some() {
+            self.cut_power(runs, chance, tally)?;
+        }
+        if !kinds.contains(&RunKind::Destroy) {
+            return Ok(CommandsRun::Up);
+        }
+        // Deletions by `destroy` must be saved now, because at the next check they would count as
+        // violations. Tasks of a killed run continue without it.
+        for _ in 0..MAX_SAVES {
+            self.lab.await_save()?;
+            if !self.observer.has_running_harmful_task()? {
+                break;
+            }
+        }
+        Ok(CommandsRun::Destroy)
+    }
+
+    fn start_run(&self, planned: &Planned, tally: &mut Tally) -> io::Result<Run> {
+        let Planned { folder, kind, kill, .. } = *planned;
+        match kind {
+            RunKind::Up => tally.ups += 1,
+            RunKind::Destroy => tally.destroys += 1,
+        }
+        Run::start(folder, kind, self.run_of(folder, kind)?, self.clock, kill)
+    }
+
+    /// Kills the runs and the lab at the same time, and restarts the lab from its saved state.
+    fn cut_power(
+        &mut self,
+        mut runs: Vec<Run>,
+        chance: &mut Chance,
+        tally: &mut Tally,
+    ) -> io::Result<()> {
+        let mut killed = 0;
+        for run in &mut runs {
+            killed += u64::from(run.kill()?);
+        }
+        self.lab.kill();
+        let counted =
+            if killed > 0 { &mut tally.power_cuts.in_runs } else { &mut tally.power_cuts.idle };
+        *counted += 1;
+        self.start_lab_again(chance)
+    }
+
+    fn start_lab_again(&mut self, chance: &mut Chance) -> io::Result<()> {
+        if chance.below(2) == 0 {
+            self.lab.switch_hosts_on()?;
+        }
+        self.start_lab(&fault::draw(chance))
+    }
+
+    /// Changes a checkout between two runs.
+    fn prepare(&self, folder: &str, chance: &mut Chance, tally: &mut Tally) -> io::Result<()> {
+        match chance.below(3) {
+            0 => {
+                self.write_inventory(folder, &self.inventory.edited(chance))?;
+                tally.edits += 1;
+            }
+            1 => {
+                let is_first = folder == FOLDERS[0];
+                let inventory = &self.inventory;
+                self.write_inventory(
+                    folder,
+                    &if is_first { inventory.clone() } else { inventory.reversed() },
+                )?;
+            }
+            _ => {}
+        }
+        // The checkout becomes like a fresh clone.
+        if chance.below(4) == 0 {
+            self.remove_local_state(folder);
+            for file in ["kubeconfig", "talosconfig"] {
+                fs::remove_file(self.path(folder, file)).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_local_state(&self, folder: &str) {
+        fs::remove_dir_all(self.path(folder, ".talmox")).ok();
+    }
+
+    /// Switches all hosts on, removes all faults, restores the first inventory, and runs `up` to
+    /// the end.
+    pub(super) fn settle(&mut self, tally: &mut Tally) -> Problems {
+        match self.run_undisturbed() {
+            Ok(is_settled) => tally.settled += u64::from(is_settled),
+            Err(error) => return vec![format!("the lab does not restart: {error}")],
+        }
+        self.lab.stop();
+        self.observer.check(CommandsRun::Up)
+    }
+
+    fn run_undisturbed(&mut self) -> io::Result<bool> {
+        self.lab.stop();
+        self.lab.switch_hosts_on()?;
+        self.start_lab("faults: []\n")?;
+        self.write_inventory(FOLDERS[0], &self.inventory)?;
+        for _ in 0..3 {
+            if self.run_of(FOLDERS[0], RunKind::Up)?.spawn()?.wait()?.success() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    /// Directory of the experiment, which is kept from now on.
+    pub(super) fn keep(&mut self) -> &Path {
+        self.is_kept = true;
+        &self.root
+    }
+
+    fn path(&self, folder: &str, file: &str) -> PathBuf {
+        self.root.join(folder).join(file)
+    }
+
+    fn write_inventory(&self, folder: &str, inventory: &Inventory) -> io::Result<()> {
+        fs::write(self.path(folder, "cluster.yaml"), inventory.to_yaml())
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.talmox);
+        command.env_clear().env("HOME", self.root.join("home")).env("PROXMOX_TOKEN", "unused");
+        command.args(words).current_dir(&self.root).stdin(Stdio::null());
+        command
+    }
+
+    fn run_to_end(&self, words: &[&str]) -> io::Result<()> {
+        let done = self.command(words).output()?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        Err(io::Error::other(format!("talmox {}: {said}", words.join(" "))))
+    }
+
+    /// Command of a run in a checkout, with a log file.
+    fn run_of(&self, folder: &str, kind: RunKind) -> io::Result<Command> {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.root.join(folder).with_extension("log"))?;
+        let words = [kind.command(), "--yes", "--inventory", folder, "--lab-at", "lab.json"];
+        let mut command = self.command(&words);
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(command)
+    }
+
+    fn start_lab(&mut self, faults: &str) -> io::Result<()> {
+        let serve = self.command(&["lab", "serve", "--inventory", SITE]);
+        self.lab.start(serve, self.seed, faults)
+    }
+}
+
+impl Drop for Experiment {
+    fn drop(&mut self) {
+        self.lab.stop();
+        if !self.is_kept {
+            fs::remove_dir_all(&self.root).ok();
+        }
+    }
+}
+
+/// Creates a new temporary directory.
+fn new_folder() -> io::Result<PathBuf> {
+    let made = Command::new("mktemp").arg("-d").output()?;
+    if !made.status.success() {
+        return Err(io::Error::other("mktemp failed"));
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&made.stdout).trim()))
+}
