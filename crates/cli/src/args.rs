@@ -7,8 +7,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, completions, config, destroy, export, import, init, kubeconfig, lab, man, node, output,
-    plan, render, runs, schema, secrets, status, talosconfig, template, unlock, up,
+    check, completions, config, destroy, explain, export, import, init, kubeconfig, lab, man, node,
+    output, plan, render, runs, schema, secrets, status, talosconfig, template, unlock, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -114,6 +114,7 @@ pub(crate) enum Command {
     Destroy(destroy::DestroyArgs),
     Unlock(unlock::UnlockArgs),
     Runs(runs::RunsArgs),
+    Explain(explain::ExplainArgs),
     Template(template::TemplateArgs),
     Render(render::RenderArgs),
     Secrets(secrets::SecretsArgs),

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::visible;
@@ -18,7 +19,7 @@ pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
     if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(CommandError::failed("nothing was changed"))
+    Err(CommandError::failed(CommandCode::Declined, "nothing was changed"))
 }
 
 /// Whether the user answers yes.
@@ -33,21 +34,27 @@ pub(crate) fn word(question: &str, word: &str) -> Result<(), CommandError> {
     if answer == word {
         return Ok(());
     }
-    Err(CommandError::failed(format!("nothing was changed: the answer was not `{word}`")))
+    Err(CommandError::failed(
+        CommandCode::Declined,
+        format!("nothing was changed: the answer was not `{word}`"),
+    ))
 }
 
 fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     if !io::stdin().is_terminal() {
-        return Err(
-            CommandError::usage("nothing was changed: there is no terminal to ask on").hint(hint)
-        );
+        return Err(CommandError::usage_as(
+            CommandCode::InputNeeded,
+            "nothing was changed: there is no terminal to ask on",
+        )
+        .hint(hint));
     }
     let mut stderr = io::stderr().lock();
     // A question that cannot be shown is answered by nobody.
     let question = visible::plain(question);
     stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok();
-    let line =
-        line().map_err(|error| CommandError::failed("cannot read the answer").because(error))?;
+    let line = line().map_err(|error| {
+        CommandError::failed(CommandCode::InputNeeded, "cannot read the answer").because(error)
+    })?;
     match line {
         Some(line) => Ok(line.trim().to_owned()),
         None => Err(interrupt::stopped()),

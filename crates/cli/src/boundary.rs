@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use talmox_model::load::{Content, ReferenceKind};
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::regular_file::{self, LARGEST, ReadError};
 
@@ -74,10 +75,19 @@ impl Boundary {
 
     /// The same as text, for commands.
     pub(crate) fn read_text(&self, path: &Path) -> Result<String, CommandError> {
-        let failed = || CommandError::failed(format!("cannot read {}", path.display()));
+        let failed = || {
+            CommandError::failed(
+                CommandCode::FileUnreadable,
+                format!("cannot read {}", path.display()),
+            )
+        };
         let bytes = self.read(path).map_err(|error| failed().because(error))?;
-        String::from_utf8(bytes)
-            .map_err(|_| CommandError::failed(format!("{}: not UTF-8 text", path.display())))
+        String::from_utf8(bytes).map_err(|_| {
+            CommandError::failed(
+                CommandCode::FileUnreadable,
+                format!("{}: not UTF-8 text", path.display()),
+            )
+        })
     }
 
     /// The same for the checks of an inventory. A folder of manifests is only looked for: what is in it is read later.

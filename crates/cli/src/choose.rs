@@ -8,6 +8,7 @@ use talmox_model::{Cluster, Inventory, Node, Span};
 use crate::args::Global;
 use crate::boundary::Boundary;
 use crate::command::check;
+use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 use crate::locate::locate;
@@ -67,7 +68,11 @@ impl Chosen {
     pub(crate) fn refuse_outside(&self, path: &Path) -> Result<(), CommandError> {
         if path.symlink_metadata().is_ok() {
             self.boundary.admit(path).map_err(|error| {
-                CommandError::failed(format!("cannot write {}", path.display())).because(error)
+                CommandError::failed(
+                    CommandCode::FileUnwritable,
+                    format!("cannot write {}", path.display()),
+                )
+                .because(error)
             })?;
         }
         Ok(())
@@ -117,7 +122,11 @@ impl Chosen {
         disk::refuse_link(&self.folder().join(".talmox"))?;
         disk::refuse_link(&runs)?;
         std::fs::create_dir_all(&runs).map_err(|error| {
-            CommandError::failed(format!("cannot make {}", runs.display())).because(error)
+            CommandError::failed(
+                CommandCode::FileUnwritable,
+                format!("cannot make {}", runs.display()),
+            )
+            .because(error)
         })?;
         Ok(runs)
     }
@@ -194,17 +203,23 @@ pub(crate) fn one(
     let wanted: Vec<_> = located.clusters.iter().filter(|files| !files.is_neighbour).collect();
     let [own] = wanted.as_slice() else {
         let known: Vec<_> = wanted.iter().map(|files| files.default_name.as_str()).collect();
-        return Err(CommandError::usage("the inventory holds several clusters")
-            .hint(format!("name one of them: {}", known.join(", "))));
+        return Err(CommandError::usage_as(
+            CommandCode::ClusterAmbiguous,
+            "the inventory holds several clusters",
+        )
+        .hint(format!("name one of them: {}", known.join(", "))));
     };
     let file = own.cluster.as_ref().map(|file| file.path.clone()).unwrap_or_default();
     let boundary = located.boundary.clone();
     let inventory = check::load_located(located);
     if inventory.has_errors() {
         printer.say_raw(&render::text(&inventory, printer.color));
-        return Err(CommandError::failed("the inventory has errors; nothing was changed")
-            .hint("correct what is marked `error` above")
-            .detail("diagnostics", render::json(&inventory)));
+        return Err(CommandError::failed(
+            CommandCode::InventoryInvalid,
+            "the inventory has errors; nothing was changed",
+        )
+        .hint("correct what is marked `error` above")
+        .detail("diagnostics", render::json(&inventory)));
     }
     Ok(Chosen { inventory, file, boundary, allows_commands: global.allow_commands })
 }

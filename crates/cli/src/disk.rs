@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use talmox_talos_config::random::Randomness as _;
 use talmox_talos_config::secret::SecretText;
 
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::regular_file::{self, LARGEST_OWN, ReadError};
@@ -75,9 +76,8 @@ impl Staged {
                 if current.as_ref().map(SecretText::expose) != Some(known) {
                     let message =
                         format!("{} was changed by somebody else meanwhile", path.display());
-                    return Err(
-                        CommandError::failed(message).hint("nothing was written; try again")
-                    );
+                    return Err(CommandError::failed(CommandCode::FileChanged, message)
+                        .hint("nothing was written; try again"));
                 }
                 fs::rename(&temporary.0, target).map_err(failed)?;
             }
@@ -89,7 +89,8 @@ impl Staged {
 }
 
 fn cannot_write(path: &Path, error: io::Error) -> CommandError {
-    CommandError::failed(format!("cannot write {}", path.display())).because(error)
+    CommandError::failed(CommandCode::FileUnwritable, format!("cannot write {}", path.display()))
+        .because(error)
 }
 
 /// The text of a regular file; nothing if there is no such file.
@@ -98,23 +99,28 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandErro
         Ok(bytes) => secret_text(path, bytes).map(Some),
         // A link that leads nowhere counts as a missing file for readers, and is refused for writers.
         Err(ReadError::Missing | ReadError::Dangling) => Ok(None),
-        Err(error) => {
-            Err(CommandError::failed(format!("cannot read {}", path.display())).because(error))
-        }
+        Err(error) => Err(CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("cannot read {}", path.display()),
+        )
+        .because(error)),
     }
 }
 
 /// Bytes that must be text.
 pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, CommandError> {
     let text = String::from_utf8(bytes).map(SecretText::new);
-    text.map_err(|_| CommandError::failed(format!("{} is not text", path.display())))
+    text.map_err(|_| {
+        CommandError::failed(CommandCode::FileUnreadable, format!("{} is not text", path.display()))
+    })
 }
 
 /// Refuses a link where talmox makes its own files: it would have others overwritten.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
         let message = format!("{} is a link, which talmox did not make", path.display());
-        return Err(CommandError::failed(message).hint("look where it leads, then remove it"));
+        return Err(CommandError::failed(CommandCode::FileUnsafe, message)
+            .hint("look where it leads, then remove it"));
     }
     Ok(())
 }
@@ -199,12 +205,15 @@ fn followed(path: &Path) -> Result<PathBuf, CommandError> {
     };
     let nowhere = |error| {
         let message = format!("{} is a link that leads nowhere", path.display());
-        CommandError::failed(message).because(error)
+        CommandError::failed(CommandCode::FileUnreadable, message).because(error)
     };
     let target =
         if known.is_symlink() { path.canonicalize().map_err(nowhere)? } else { path.to_owned() };
     if !target.is_file() {
-        return Err(CommandError::failed(format!("{} is no regular file", path.display())));
+        return Err(CommandError::failed(
+            CommandCode::FileUnsafe,
+            format!("{} is no regular file", path.display()),
+        ));
     }
     Ok(target)
 }

@@ -4,7 +4,10 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use serde_json::{Value as Json, json};
+use talmox_engine::step::StepCode;
+use talmox_model::Code;
 
+use crate::command_code::CommandCode;
 use crate::visible::unstyled;
 
 /// The documented exit codes.
@@ -23,9 +26,46 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Code of an error: that of the command, or that of a run or of the inventory where it is more precise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorCode {
+    Command(CommandCode),
+    Step(StepCode),
+    Inventory(Code),
+}
+
+impl ErrorCode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Command(code) => code.as_str(),
+            Self::Step(code) => code.as_str(),
+            Self::Inventory(code) => code.as_str(),
+        }
+    }
+}
+
+impl From<CommandCode> for ErrorCode {
+    fn from(code: CommandCode) -> Self {
+        Self::Command(code)
+    }
+}
+
+impl From<StepCode> for ErrorCode {
+    fn from(code: StepCode) -> Self {
+        Self::Step(code)
+    }
+}
+
+impl From<Code> for ErrorCode {
+    fn from(code: Code) -> Self {
+        Self::Inventory(code)
+    }
+}
+
 /// An error of the outside world or of usage: named, explained, with a hint.
 #[derive(Debug)]
 pub(crate) struct CommandError {
+    pub(crate) code: ErrorCode,
     pub(crate) exit: Exit,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -35,8 +75,9 @@ pub(crate) struct CommandError {
 }
 
 impl CommandError {
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
+    pub(crate) fn failed(code: impl Into<ErrorCode>, message: impl Into<String>) -> Self {
         Self {
+            code: code.into(),
             exit: Exit::Failed,
             message: message.into(),
             source: None,
@@ -45,8 +86,13 @@ impl CommandError {
         }
     }
 
+    /// Wrong usage without a code of its own.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, ..Self::failed(message) }
+        Self::usage_as(CommandCode::Usage, message)
+    }
+
+    pub(crate) fn usage_as(code: impl Into<ErrorCode>, message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, ..Self::failed(code, message) }
     }
 
     pub(crate) fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {
@@ -66,7 +112,11 @@ impl CommandError {
 
     /// The shape that every error has for programs: docs/COMMANDS.md describes it.
     pub(crate) fn to_json(&self) -> Json {
-        let mut error = json!({ "message": unstyled(&self.chain()), "exit_code": self.exit as u8 });
+        let mut error = json!({
+            "code": self.code.as_str(),
+            "message": unstyled(&self.chain()),
+            "exit_code": self.exit as u8,
+        });
         let fields = error.as_object_mut().expect("invariant: made as an object above");
         fields.extend(self.hint.as_ref().map(|hint| ("hint".to_owned(), json!(hint))));
         fields.extend(self.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
 /// The exit code of a program that was told twice.
@@ -39,7 +40,7 @@ pub(crate) fn watch() -> Result<(), CommandError> {
 }
 
 fn unwatched(error: std::io::Error) -> CommandError {
-    CommandError::failed("cannot watch signals").because(error)
+    CommandError::failed(CommandCode::SystemFailed, "cannot watch signals").because(error)
 }
 
 /// Whether somebody wants to stop.
@@ -54,7 +55,7 @@ pub(crate) fn is_unheeded() -> bool {
 
 /// What is said of a command that stopped before it changed anything, or between two clusters.
 pub(crate) fn stopped() -> CommandError {
-    CommandError::failed("stopped: nothing was begun that is not done")
+    CommandError::failed(CommandCode::Interrupted, "stopped: nothing was begun that is not done")
         .hint("the same command goes on from here")
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use talmox_model::load::{ClusterFiles, Content, File, ReferenceKind};
 
 use crate::boundary::{Boundary, is_planted};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
 /// What a command works on.
@@ -39,7 +40,10 @@ pub(crate) fn locate(
         None => default_root()?,
     };
     if !root.exists() {
-        let error = CommandError::usage(format!("there is no inventory at {}", root.display()));
+        let error = CommandError::usage_as(
+            CommandCode::InventoryMissing,
+            format!("there is no inventory at {}", root.display()),
+        );
         return Err(error.hint("name a cluster's folder or file, or run `talmox init`"));
     }
     let boundary = boundary_of(&root, allowed);
@@ -48,7 +52,10 @@ pub(crate) fn locate(
     }
     let found = clusters_in(&root);
     if found.is_empty() {
-        let error = CommandError::usage(format!("no cluster in {}", root.display()));
+        let error = CommandError::usage_as(
+            CommandCode::InventoryMissing,
+            format!("no cluster in {}", root.display()),
+        );
         let hint = if has_other_suffix(&root) {
             "rename cluster.yml to cluster.yaml: only that name is looked for"
         } else {
@@ -63,7 +70,10 @@ pub(crate) fn locate(
         let by_name =
             || found.iter().position(|folder| own_name(folder, &boundary).as_ref() == Some(name));
         let Some(at) = by_folder.or_else(by_name) else {
-            let error = CommandError::usage(format!("no cluster `{name}` in {}", root.display()));
+            let error = CommandError::usage_as(
+                CommandCode::ClusterUnknown,
+                format!("no cluster `{name}` in {}", root.display()),
+            );
             return Err(error.hint(match nearest(name, &folders) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are: {}", folders.join(", ")),
@@ -105,7 +115,7 @@ fn default_root() -> Result<PathBuf, CommandError> {
             return Ok(path.to_owned());
         }
     }
-    let error = CommandError::usage("there is no inventory here");
+    let error = CommandError::usage_as(CommandCode::InventoryMissing, "there is no inventory here");
     Err(error.hint("run `talmox init` to write one, or name one with --inventory PATH"))
 }
 

@@ -8,6 +8,7 @@ mod boundary;
 mod choose;
 mod columns;
 mod command;
+mod command_code;
 mod command_consent;
 mod core_dump;
 mod disk;

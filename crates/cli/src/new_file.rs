@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use talmox_talos_config::secret::SecretText;
 
+use crate::command_code::CommandCode;
 use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
@@ -37,7 +38,10 @@ pub(crate) fn refuse_existing(
     for path in paths {
         let path = path.as_ref();
         if fs::symlink_metadata(path).is_ok() {
-            let error = CommandError::failed(format!("{} exists already", path.display()));
+            let error = CommandError::failed(
+                CommandCode::FileExists,
+                format!("{} exists already", path.display()),
+            );
             return Err(error.hint(hint));
         }
     }

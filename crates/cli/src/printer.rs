@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use crate::args::{Color, Format};
+use crate::command_code::CommandCode;
 use crate::environment;
-use crate::error::CommandError;
+use crate::error::{CommandError, ErrorCode};
 use crate::visible::{self, Escapes, Pieces};
 
 #[derive(Clone, Debug)]
@@ -123,7 +124,7 @@ impl Printer {
 
     /// For people on stderr; for programs also on stdout, where they look for the result.
     pub(crate) fn error(&self, error: &CommandError) {
-        self.complain(&error.chain());
+        self.complain(error.code, &error.chain());
         if let Some(hint) = &error.hint {
             self.say_always(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
         }
@@ -131,8 +132,9 @@ impl Printer {
     }
 
     /// An error that is not the end.
-    pub(crate) fn complain(&self, message: &str) {
-        self.say_always(&format!("{} {message}", self.paint("error:", "1;31")));
+    pub(crate) fn complain(&self, code: impl Into<ErrorCode>, message: &str) {
+        let head = format!("error[{}]:", code.into().as_str());
+        self.say_always(&format!("{} {message}", self.paint(&head, "1;31")));
     }
 
     pub(crate) fn error_as_json(&self, error: &CommandError) {
@@ -152,10 +154,12 @@ impl Printer {
             return text.to_owned();
         }
         let colors =
-            [("+ ", "32"), ("~ ", "33"), ("- ", "31"), ("error:", "1;31"), ("warning:", "1;33")];
+            [("+ ", "32"), ("~ ", "33"), ("- ", "31"), ("error[", "1;31"), ("warning[", "1;33")];
         let line = |line: &str| match colors.iter().find(|(head, _)| line.starts_with(head)) {
+            // Of a finding, severity and code are coloured: `error[vm-foreign]:`.
             Some((head, sgr)) if head.len() > 2 => {
-                format!("{}{}\n", visible::styled(head, sgr), &line[head.len()..])
+                let end = line.find("]:").map_or(head.len(), |end| end + 2);
+                format!("{}{}\n", visible::styled(&line[..end], sgr), &line[end..])
             }
             Some((_, sgr)) => format!("{}\n", visible::styled(line, sgr)),
             None => format!("{line}\n"),
@@ -195,7 +199,10 @@ fn write_result(bytes: &[u8]) -> Result<bool, CommandError> {
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(CommandError::failed("cannot write the result").because(error)),
+        Err(error) => {
+            Err(CommandError::failed(CommandCode::OutputFailed, "cannot write the result")
+                .because(error))
+        }
     }
 }
 
@@ -228,8 +235,8 @@ mod tests {
         fn no_printing_path_passes_control_characters_on(text in "(?s).{0,48}") {
             for printer in printers() {
                 let painted = format!("{} {text}", printer.paint(&text, "1;31"));
-                let plan = printer.plan(&format!("+ vm {text}\nerror: {text}\n{text}"), printer.color);
-                let error = CommandError::failed(text.clone()).hint(text.clone());
+                let plan = printer.plan(&format!("+ vm {text}\nerror[vm-foreign]: {text}\n{text}"), printer.color);
+                let error = CommandError::failed(CommandCode::OutputFailed, text.clone()).hint(text.clone());
                 let json = format!("{}\n", error.to_json());
                 for printed in [&text, &painted, &plan, &error.chain(), &json] {
                     let shown = visible::shown(printed, Escapes::Text);
@@ -246,7 +253,10 @@ mod tests {
     #[test]
     fn errors_for_programs_have_no_colours() {
         let [printer, ..] = printers();
-        let error = CommandError::failed(format!("{} no", printer.paint("hint:", "1;36")));
+        let error = CommandError::failed(
+            CommandCode::OutputFailed,
+            format!("{} no", printer.paint("hint:", "1;36")),
+        );
         assert_eq!(error.to_json()["error"]["message"], "hint: no");
     }
 }

@@ -7,6 +7,7 @@ use rustix::termios::{
 };
 use talmox_talos_config::secret::SecretText;
 
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::line_editor::{LineEditor, LineEnd};
@@ -77,7 +78,9 @@ fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, Comma
     printer.say("");
     match end {
         LineEnd::Entered => Ok(line.text()),
-        LineEnd::Interrupted => Err(CommandError::failed("stopped: nothing was written")),
+        LineEnd::Interrupted => {
+            Err(CommandError::failed(CommandCode::Interrupted, "stopped: nothing was written"))
+        }
         LineEnd::EndOfInput => Err(no_answer()),
     }
 }
@@ -121,9 +124,9 @@ impl Drop for RawInput {
 }
 
 fn unreadable(error: io::Error) -> CommandError {
-    CommandError::failed("cannot read the answer").because(error)
+    CommandError::failed(CommandCode::InputNeeded, "cannot read the answer").because(error)
 }
 
 fn no_answer() -> CommandError {
-    CommandError::failed("no answer; nothing was written")
+    CommandError::failed(CommandCode::InputNeeded, "no answer; nothing was written")
 }

@@ -9,6 +9,7 @@ use talmox_model::{Cluster, Span, Spanned};
 use talmox_talos_config::secret::SecretText;
 
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::command_consent::{self, Asking};
 use crate::environment;
 use crate::error::CommandError;
@@ -149,7 +150,10 @@ impl<'a> Resolver<'a> {
         };
         if text.is_empty() {
             let what = describe(&reference.secret.value);
-            return Err(CommandError::failed(format!("{setting}: {what} is empty")));
+            return Err(CommandError::failed(
+                CommandCode::SecretUnset,
+                format!("{setting}: {what} is empty"),
+            ));
         }
         Ok(text)
     }
@@ -166,18 +170,18 @@ impl<'a> Resolver<'a> {
         let set = format!("`talmox secrets set {path}` writes it");
         let Some(file) = opened else {
             let message = format!("{setting}: there is no {shown}, where `{path}` should be");
-            return Err(CommandError::failed(message).hint(set));
+            return Err(CommandError::failed(CommandCode::SecretsMissing, message).hint(set));
         };
         match (file.document.get_text(path), file.document.get(path)) {
             (Some(text), _) => Ok(text),
             (None, Some(node)) if !node.is_null() => {
                 let message =
                     format!("{setting}: `{path}` in {shown} is {}, not text", node.describe());
-                Err(CommandError::failed(message))
+                Err(CommandError::failed(CommandCode::SecretUnset, message))
             }
             _ => {
                 let message = format!("{setting}: {shown} has no `{path}`");
-                Err(CommandError::failed(message).hint(set))
+                Err(CommandError::failed(CommandCode::SecretsMissing, message).hint(set))
             }
         }
     }
@@ -193,8 +197,12 @@ impl<'a> Resolver<'a> {
         setting: Name<'_>,
     ) -> Result<SecretText, CommandError> {
         let name = program(command);
-        let failed =
-            |what: &str| CommandError::failed(format!("{setting}: the command `{name}` {what}"));
+        let failed = |what: &str| {
+            CommandError::failed(
+                CommandCode::SecretCommandFailed,
+                format!("{setting}: the command `{name}` {what}"),
+            )
+        };
         let consent = command_consent::may_run(
             command,
             &setting.to_string(),
@@ -207,7 +215,7 @@ impl<'a> Resolver<'a> {
                 "{setting}: the inventory names a command that was not allowed to run: {}",
                 command_consent::shown(command)
             );
-            return Err(CommandError::usage(message).hint(
+            return Err(CommandError::usage_as(CommandCode::SecretCommandNotAllowed, message).hint(
                 "look at the command; then pass --allow-commands, or run talmox on a terminal and answer the question",
             ));
         }
@@ -252,10 +260,13 @@ fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
         } else {
             format!("`export {name}=…`, or refer to another place")
         };
-        CommandError::failed(message).hint(hint)
+        CommandError::failed(CommandCode::SecretUnset, message).hint(hint)
     })?;
     value.into_string().map(SecretText::new).map_err(|_| {
-        CommandError::failed(format!("{setting}: the environment variable {name} is not text"))
+        CommandError::failed(
+            CommandCode::SecretUnset,
+            format!("{setting}: the environment variable {name} is not text"),
+        )
     })
 }
 

@@ -256,8 +256,8 @@ mod tests {
                     proxmox: {endpoint: 'https://pve:8006', token: {env: T}, node: pve}\n";
         let found = inventory("cluster.yaml", &format!("{head}{nodes}"));
         let text = text(&found, false);
-        assert_eq!(text.matches("names no template").count(), 1, "{text}");
-        assert!(text.contains("`cp-1` names no template (also `cp-2`, `wk-1`)\n"), "{text}");
+        assert_eq!(text.matches("has no template").count(), 1, "{text}");
+        assert!(text.contains("`cp-1` has no template (also `cp-2`, `wk-1`)\n"), "{text}");
         // `template` is not a key of the top level, where `boot` stands.
         let hint =
             "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`";
@@ -271,7 +271,7 @@ mod tests {
         assert!(!inventory("cluster.yaml", &fixed).has_errors());
         assert_eq!(count(&found, Severity::Error), 1);
         let all = json(&found);
-        let named = |one: &&Json| one["message"].as_str().unwrap().ends_with("names no template");
+        let named = |one: &&Json| one["message"].as_str().unwrap().ends_with("has no template");
         assert_eq!(all.as_array().unwrap().iter().filter(named).count(), 3, "programs see all");
     }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::interrupt::{self, Stops};
 
@@ -13,10 +14,10 @@ const LAST_TASKS: Duration = Duration::from_secs(2);
 pub(crate) fn run<T>(
     command: impl Future<Output = Result<T, CommandError>>,
 ) -> Result<T, CommandError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::failed("cannot start").because(error))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+            CommandError::failed(CommandCode::SystemFailed, "cannot start").because(error)
+        })?;
     let result = runtime.block_on(async {
         interrupt::watch()?;
         let mut stops = Stops::new()?;

@@ -71,6 +71,9 @@ pub enum StepEnd {
     /// There was nothing to do, and nothing to wait for.
     Already,
     Failed {
+        /// The code of the error; logs of earlier releases have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
         message: String,
         /// What it came from, the nearest first.
         causes: Vec<String>,
@@ -134,7 +137,12 @@ mod tests {
     #[test]
     fn events_are_stamped_and_read_back() {
         let (events, mut listener) = Events::channel(Clock::real());
-        let end = StepEnd::Failed { message: "no".to_owned(), causes: vec![], hint: None };
+        let end = StepEnd::Failed {
+            code: Some("timeout".to_owned()),
+            message: "no".to_owned(),
+            causes: vec![],
+            hint: None,
+        };
         let what = Event::StepEnded { step: "vm/a/create".to_owned(), end, seconds: 1.5 };
         events.send(what.clone());
         let heard = listener.try_recv().unwrap();

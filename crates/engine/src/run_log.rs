@@ -248,7 +248,8 @@ mod tests {
             }
             has_bootstrapped(folder.path())
         };
-        let failed = || StepEnd::Failed { message: String::new(), causes: vec![], hint: None };
+        let failed =
+            || StepEnd::Failed { code: None, message: String::new(), causes: vec![], hint: None };
         let end = |end| Event::RunEnded { end, seconds: 1.0 };
         assert!(!log("up", true, vec![ended(BOOTSTRAP, StepEnd::Done)]), "in a lab");
         assert!(!log("up", false, vec![ended(BOOTSTRAP, failed()), end(RunEnd::Failed)]));

@@ -11,7 +11,7 @@ use talmox_clock::{Chance, Clock};
 use talmox_lab_environment::{Environment, Profile};
 use talmox_lab_kube::KubeStore;
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
+use talmox_talos_config::generate::{ClusterIdentity, Input, Options, Role, generate};
 use talmox_talos_config::network::Prefix;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::schematic::Schematic;
@@ -88,7 +88,7 @@ impl Bench {
             cluster_name: "bench",
             endpoint: &format!("https://{VIP}:6443"),
             kubernetes_version: "1.34.1",
-            identity: &Identity::from(bundle),
+            identity: &ClusterIdentity::from(bundle),
             options: &Options::default(),
         };
         let config = generate(&input, role).unwrap();

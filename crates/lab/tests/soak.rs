@@ -18,7 +18,7 @@ use kube::Kube;
 use talmox_clock::Clock;
 use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, Settings};
-use talmox_talos_api::health::{self, Health, look};
+use talmox_talos_api::health::{self, ClusterHealth, look};
 use talmox_talos_config::schematic::Schematic;
 
 const NODES: u8 = 200;
@@ -67,7 +67,8 @@ async fn two_hundred_nodes_run_in_one_process() {
 
     let subjects = cluster.subjects(&numbers);
     phase::until("the cluster to be healthy", || async {
-        let mut health = Health::new(Clock::real(), health::Settings { has_cni: true });
+        let mut health =
+            ClusterHealth::new(Clock::real(), health::HealthSettings { has_cni: true });
         let views = look(&subjects).await;
         let view = Kube::connect(&cluster).await?.view(&[]).await?;
         health.update(&views, Some(&view));

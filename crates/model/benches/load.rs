@@ -1,5 +1,5 @@
-//! Load and check of inventories of 7, 100 and 2,000 nodes. Time must grow linearly: 2,000 nodes
-//! within 25 times of 100.
+//! Loading and checking of inventories of 7, 100 and 2,000 nodes. The time must grow linearly: 2,000 nodes within 25
+//! times of 100.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ classes:
   gpu: {image: {extensions: [siderolabs/tailscale]}, patches: [{machine: {sysctls: {a: b}}}]}
 ";
 
-/// Three control planes, the rest workers; each with settings of its own.
+/// Three control planes and workers, each with its own settings.
 fn nodes(count: usize) -> String {
     let mut text = String::from("controlplane:\n");
     for index in 0..count {
@@ -58,7 +58,7 @@ fn load_and_check(criterion: &mut Criterion) {
         assert_eq!(inventory.clusters[0].nodes.len(), count);
         group.throughput(Throughput::Elements(count as u64));
         group.bench_with_input(BenchmarkId::from_parameter(count), &files, |bencher, files| {
-            // What is loaded is kept: giving the memory back is not part of it.
+            // The result is kept, because freeing its memory is not part of the measurement.
             bencher.iter_with_large_drop(|| {
                 Parsed::new(black_box(files.clone())).check(&BTreeMap::new())
             });

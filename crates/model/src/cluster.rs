@@ -11,13 +11,13 @@ use crate::release::Release;
 use crate::source::{Sources, Span};
 use crate::value::{Boot, Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
 
-/// What was loaded, and what is wrong with it.
+/// Clusters that were loaded, with the problems found in them.
 #[derive(Debug)]
 pub struct Inventory {
     pub sources: Sources,
-    /// In the order of the files.
+    /// Findings in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more findings there are than are kept.
+    /// Number of findings that were dropped because there are too many.
     pub unlisted: usize,
     pub clusters: Vec<Cluster>,
 }
@@ -28,31 +28,31 @@ impl Inventory {
     }
 }
 
-/// A cluster: the settings of all layers below its nodes, and the nodes.
+/// Cluster with the settings of all layers below its nodes, and the nodes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: String,
-    /// Built-in settings, defaults.yaml and cluster.yaml laid over each other. Its lists of nodes
-    /// are empty: see `nodes`.
+    /// Built-in settings, defaults.yaml and cluster.yaml, merged. Its lists of nodes are empty: see `nodes`.
     pub file: InventoryFile,
     /// Control planes first, each role in the order of the files.
     pub nodes: Vec<Node>,
-    /// How many control planes the files list, those without a usable name included.
+    /// Number of control planes in the files, including those without a usable name.
     pub(crate) listed_controlplanes: usize,
-    /// Where to point at for what the cluster as a whole lacks.
+    /// Position for findings about something that the cluster as a whole lacks.
     pub(crate) place: Option<Span>,
-    /// A file of it could not be read at all: what the rest says is no use.
-    pub(crate) is_torn: bool,
+    /// Whether a file of the cluster could not be read at all. Then the remaining settings are not checked against
+    /// others.
+    pub(crate) is_unreadable: bool,
 }
 
-/// A node with the settings of all layers.
+/// Node with the settings of all layers.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: Spanned<NodeName>,
     pub role: Role,
     pub entry: NodeEntry,
-    /// False if the name is missing or bad, and `name` only stands in for it. That is an error:
-    /// whoever acts on an inventory without errors sees no such node.
+    /// False if the name is missing or invalid, and `name` is a placeholder. That is an error: an inventory without
+    /// errors has no such node.
     pub(crate) is_named: bool,
 }
 
@@ -65,25 +65,25 @@ impl Node {
         *self.settings().system.os.required() == Os::Talos
     }
 
-    /// Its address, without the prefix length.
+    /// Address of the node, without the prefix length.
     pub fn address(&self) -> Option<IpAddr> {
         self.entry.ip.get().map(|ip| ip.address)
     }
 
-    /// Where it is reached: its lease with `boot: dhcp`, else its address.
+    /// Address at which the node is reached: its lease with `boot: dhcp`, otherwise its address.
     pub fn contact(&self) -> Option<IpAddr> {
         let lease = self.entry.dhcp.get().copied();
         let is_leased = *self.settings().system.boot.required() == Boot::Dhcp;
         if is_leased { lease.or_else(|| self.address()) } else { self.address().or(lease) }
     }
 
-    /// The prefix length of its network: its own, or that of the subnet it is in.
+    /// Prefix length of the node's network: its own, or that of the subnet.
     pub fn prefix_len(&self, cluster: &Cluster) -> Option<u8> {
         let own = self.entry.ip.get().and_then(|ip| ip.prefix_len);
         own.or_else(|| cluster.file.network.subnet.get().map(|subnet| subnet.prefix_len()))
     }
 
-    /// True if a PCI device is passed through.
+    /// Whether a PCI device is passed through.
     pub fn has_gpu(&self) -> bool {
         let gpu = &self.settings().hardware.gpu;
         gpu.pci.is_given() || gpu.mapping.is_given()
@@ -91,7 +91,7 @@ impl Node {
 }
 
 impl Cluster {
-    /// Lays the layers over each other, weakest first, and the nodes' own on top.
+    /// Merges the layers, weakest first, and the settings of each node over them.
     pub(crate) fn resolve(
         default_name: String,
         layers: Vec<InventoryFile>,
@@ -106,13 +106,13 @@ impl Cluster {
             Mapping::overlay(&mut base, layer_settings(&layer));
             Mapping::overlay(&mut file, layer);
         }
-        Mapping::settle(&mut file, &builtin);
+        Mapping::apply_builtin(&mut file, &builtin);
         let mut controlplane = base.clone();
         Mapping::overlay(&mut controlplane, role_settings(&file, Role::ControlPlane));
         let mut worker = base;
         Mapping::overlay(&mut worker, role_settings(&file, Role::Worker));
 
-        // The nodes leave the lists: a large inventory is held once.
+        // The nodes are moved out of the lists, so that a large inventory is in memory once.
         let lists = [
             (Role::ControlPlane, &controlplane, take_items(&mut file.controlplane)),
             (Role::Worker, &worker, take_items(&mut file.workers)),
@@ -124,17 +124,17 @@ impl Cluster {
             for item in items {
                 let number = nodes.len() + 1;
                 let mut node = resolve_node(item, number, role, base, &classes, findings);
-                Mapping::settle(&mut node.entry.settings, &builtin_settings);
+                Mapping::apply_builtin(&mut node.entry.settings, &builtin_settings);
                 nodes.push(node);
             }
         }
         let name = file.cluster_name.get().map_or(default_name, ToString::to_string);
-        Self { name, file, nodes, listed_controlplanes, place, is_torn: false }
+        Self { name, file, nodes, listed_controlplanes, place, is_unreadable: false }
     }
 
-    /// False if a file of it could not be read at all: what is known of it is no use.
+    /// False if a file of the cluster could not be read at all.
     pub fn is_readable(&self) -> bool {
-        !self.is_torn
+        !self.is_unreadable
     }
 
     pub fn controlplanes(&self) -> impl Iterator<Item = &Node> {
@@ -149,13 +149,13 @@ impl Cluster {
         self.nodes.iter().find(|node| node.is_named && node.name.value.as_str() == name)
     }
 
-    /// The node whose name is most like the given one.
+    /// Name of the node that is most similar to the given name.
     pub fn closest_node(&self, name: &str) -> Option<&str> {
         let named = self.nodes.iter().filter(|node| node.is_named);
         closest(name, named.map(|node| node.name.value.as_str()))
     }
 
-    /// The version of Kubernetes: the one given, or the one that the Talos version brings.
+    /// Version of Kubernetes: the given version, or the default of the Talos version.
     pub fn kubernetes_version(&self) -> Option<KubernetesVersion> {
         let given = self.file.kubernetes_version.get().cloned();
         given.or_else(|| {
@@ -164,7 +164,7 @@ impl Cluster {
         })
     }
 
-    /// Where clients find the Kubernetes API: as given, the VIP, or the first control plane.
+    /// URL of the Kubernetes API: the given endpoint, the VIP, or the first control plane.
     pub fn endpoint(&self) -> Option<HttpUrl> {
         if let Some(url) = self.file.endpoint.get() {
             return Some(url.clone());
@@ -187,20 +187,20 @@ impl Cluster {
         self.file.network.svc_cidr.get().map(|cidrs| cidrs.0.clone()).unwrap_or_default()
     }
 
-    /// Every setting that shapes a node, with the place it came from.
+    /// All settings of a node, with the position that each value comes from.
     pub fn explain(&self, node: &Node) -> Vec<Explained> {
         let mut rows = vec![];
         if node.has_gpu() {
             Mapping::explain(&node.entry, "", &mut rows);
         } else {
-            // Without a device there is nothing that its settings could be about.
+            // Without a device, the settings of the device have no effect.
             let mut entry = node.entry.clone();
             entry.settings.hardware.gpu = Gpu::default();
             Mapping::explain(&entry, "", &mut rows);
         }
         let later = [
             ("vmid", node.entry.vmid.is_absent(), "(assigned by the plan)"),
-            ("mac", node.entry.mac.is_absent(), "(from the cluster's id and the name)"),
+            ("mac", node.entry.mac.is_absent(), "(derived from the cluster's id and the name)"),
         ];
         for (path, is_open, value) in later {
             rows.extend(is_open.then(|| derived(path, Some(value))).flatten());
@@ -220,7 +220,7 @@ impl Cluster {
         self.file.proxmox.image_datastore.explain("proxmox.image_datastore", &mut rows);
         let first = rows.len();
         Mapping::explain(&self.file.network, "network", &mut rows);
-        // These are the node's own, above.
+        // The settings of the node itself are above.
         let is_doubled =
             |path: &str| matches!(path, "network.vlan" | "network.mtu" | "network.gateway");
         let network = rows.split_off(first);
@@ -228,7 +228,7 @@ impl Cluster {
         rows
     }
 
-    /// Every patch that a node gets, in the order of application.
+    /// All patches of a node, in the order of application.
     pub fn patches<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Spanned<Patch>> {
         node.settings().system.patches.iter()
     }
@@ -238,8 +238,7 @@ fn derived(path: &str, value: Option<impl ToString>) -> Option<Explained> {
     Some(Explained { path: path.to_owned(), value: value?.to_string(), span: None })
 }
 
-/// What one file says about every node. `machine` wins over the keys that set the same for the
-/// cluster as a whole.
+/// Settings of one file for every node. `machine` wins over the keys of the cluster that set the same value.
 fn layer_settings(file: &InventoryFile) -> Settings {
     let mut settings = Settings::default();
     settings.system.boot = file.boot.clone();
@@ -267,7 +266,7 @@ fn role_settings(file: &InventoryFile, role: Role) -> Settings {
     by_role
 }
 
-/// The classes of a cluster, quick to look up.
+/// Classes of a cluster, indexed by name.
 struct Classes<'a> {
     by_name: HashMap<&'a str, &'a Settings>,
     file: &'a InventoryFile,
@@ -292,7 +291,7 @@ fn resolve_node(
     }
     Mapping::overlay(&mut entry.settings, own);
     if entry.name.is_absent() {
-        let diagnostic = Diagnostic::error(Code::Missing, "a node without a name");
+        let diagnostic = Diagnostic::error(Code::Missing, "the node has no name");
         findings.push(diagnostic.at(item.span).hint("add `name: …`"));
     }
     let is_named = entry.name.is_given();
@@ -305,7 +304,8 @@ fn resolve_node(
 
 fn unknown_class(name: &str, span: Span, file: &InventoryFile) -> Diagnostic {
     let diagnostic =
-        Diagnostic::error(Code::UnknownClass, format!("there is no class `{name}`")).at(span);
+        Diagnostic::error(Code::UnknownClass, format!("the class `{name}` is not defined"))
+            .at(span);
     match closest(name, file.classes.names()) {
         Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
         None if file.classes.is_empty() => diagnostic.hint("define it under `classes:`"),

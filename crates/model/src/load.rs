@@ -1,4 +1,4 @@
-//! From bytes to an [`Inventory`].
+//! Loading of an [`Inventory`] from the bytes of its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,26 +13,26 @@ use crate::inventory::InventoryFile;
 use crate::language::{Context, Mapping, hide_in_lines, hide_in_tree, read_mapping};
 use crate::source::{SourceId, Sources, Span};
 
-/// No inventory is larger: two thousand nodes take half a megabyte.
+/// Maximum size of an inventory file: 2000 nodes take 0.5 MiB.
 const LARGEST_FILE: usize = 4 << 20;
 
 pub use crate::check::ReferenceKind;
 
-/// What became of reading a file.
+/// Content of a file, or the error of reading it.
 pub type Content = Result<Vec<u8>, String>;
 
-/// A file that was found.
+/// File of an inventory.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// As messages name it; relative paths inside start at its folder.
+    /// Path as shown in messages; relative paths inside of the file start at its folder.
     pub path: PathBuf,
     pub content: Content,
 }
 
-/// The files of one cluster.
+/// Files of one cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFiles {
-    /// What the cluster is called if it does not say so itself: the name of its folder.
+    /// Name of the cluster if `cluster_name` is not set: the name of its folder.
     pub default_name: String,
     /// `defaults.yaml`, shared with the clusters beside it.
     pub defaults: Option<File>,
@@ -40,19 +40,19 @@ pub struct ClusterFiles {
     pub cluster: Option<File>,
     /// `nodes.yaml`.
     pub nodes: Option<File>,
-    /// Not asked for: only looked at because it may share a Proxmox with one that is. Its own
+    /// Whether the cluster was not requested, and is loaded only because it may use the same Proxmox. Its own
     /// problems are not reported.
     pub is_neighbour: bool,
 }
 
-/// Inventories that are read, and wait for the files that they name.
+/// Parsed inventories, before the files that they refer to are checked.
 #[derive(Debug)]
 pub struct Parsed {
     sources: Sources,
     findings: Findings,
     clusters: Vec<Cluster>,
     neighbours: Vec<Cluster>,
-    /// Files whose text is not shown in findings.
+    /// Files whose text findings do not show.
     outside: BTreeSet<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Parsed {
             neighbours: vec![],
             outside: BTreeSet::new(),
         };
-        let mut shared = Shared::default();
+        let mut shared = SharedFiles::default();
         for files in clusters {
             let mut findings = Findings::default();
             let is_neighbour = files.is_neighbour;
@@ -80,7 +80,7 @@ impl Parsed {
         parsed
     }
 
-    /// The files that the inventories name: patches, certificates, add-ons.
+    /// Files that the inventories refer to: patches, certificates, add-ons.
     pub fn references(&self) -> BTreeMap<PathBuf, ReferenceKind> {
         let mut paths = BTreeMap::new();
         for cluster in &self.clusters {
@@ -91,15 +91,15 @@ impl Parsed {
         paths
     }
 
-    /// Names the files that are outside the repository of the inventory: its author chose them, and nothing of
-    /// their text is shown in findings.
+    /// Marks the files outside of the repository of the inventory. The author of the inventory chose their paths, so
+    /// findings do not show their text.
     #[must_use]
     pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
         self.outside = self.references().into_keys().filter(|path| is_outside(path)).collect();
         self
     }
 
-    /// Checks everything. `read` tells what became of reading a file that the inventories name.
+    /// Runs all checks. `read` returns the content of a file that the inventories refer to.
     pub fn check_with(self, mut read: impl FnMut(&Path, ReferenceKind) -> Content) -> Inventory {
         let read = |(path, kind): (PathBuf, ReferenceKind)| {
             let content = read(&path, kind);
@@ -109,7 +109,7 @@ impl Parsed {
         self.check(&references)
     }
 
-    /// Checks everything, given what became of reading the [`references`](Self::references).
+    /// Runs all checks with the given contents of the [`references`](Self::references).
     pub fn check(self, references: &BTreeMap<PathBuf, Content>) -> Inventory {
         let Self { mut sources, mut findings, clusters, neighbours, outside } = self;
         let mut opened = BTreeMap::new();
@@ -129,13 +129,13 @@ impl Parsed {
             }
             findings.append(found, |found| in_files(found, cluster, &sources));
         }
-        check::fleet(&clusters, &neighbours, &sources, &mut findings);
+        check::check_clusters(&clusters, &neighbours, &sources, &mut findings);
         let (diagnostics, unlisted) = findings.finish();
         Inventory { sources, diagnostics, unlisted, clusters }
     }
 }
 
-/// Nobody can correct what is built in: such findings are about the cluster.
+/// Moves a finding about a built-in setting to the cluster: users cannot edit built-in settings.
 fn in_files(mut found: Diagnostic, cluster: &Cluster, sources: &Sources) -> Diagnostic {
     let is_builtin = |span: Span| sources.get(span.source).path().is_none();
     found.related.retain(|label| !is_builtin(label.span));
@@ -146,20 +146,20 @@ fn in_files(mut found: Diagnostic, cluster: &Cluster, sources: &Sources) -> Diag
     found
 }
 
-/// Where a file is that stands in the inventory as `file`.
+/// Path of a file that the inventory refers to as `file`.
 fn resolve(sources: &Sources, span: Span, file: &str) -> PathBuf {
     let folder = sources.get(span.source).path().and_then(Path::parent);
     folder.map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
 }
 
-/// What several clusters have in common is read once.
+/// Files that several clusters share, each parsed once.
 #[derive(Default)]
-struct Shared {
+struct SharedFiles {
     builtin: Option<InventoryFile>,
     defaults: BTreeMap<PathBuf, (InventoryFile, Findings)>,
 }
 
-impl Shared {
+impl SharedFiles {
     fn cluster(
         &mut self,
         files: ClusterFiles,
@@ -173,13 +173,13 @@ impl Shared {
         let mut read = |file: File, kind| read_file(file, kind, sources, findings);
         let cluster = files.cluster.map(|file| read(file, FileKind::Cluster));
         let nodes = files.nodes.map(|file| read(file, FileKind::Nodes));
-        let is_torn = findings.is_torn();
+        let is_unreadable = findings.is_unreadable();
         let mut file = cluster.unwrap_or_default();
         if let Some(nodes) = nodes {
             join_nodes(&mut file, nodes, findings);
         }
         layers.push(file);
-        Cluster { is_torn, ..Cluster::resolve(files.default_name, layers, findings) }
+        Cluster { is_unreadable, ..Cluster::resolve(files.default_name, layers, findings) }
     }
 
     fn builtin(&mut self, sources: &mut Sources) -> InventoryFile {
@@ -188,7 +188,7 @@ impl Shared {
             let id = sources.add(None, include_str!("builtin.yaml").to_owned());
             let file = read_text(id, FileKind::Defaults, sources, &mut findings);
             let (found, _) = findings.finish();
-            assert!(found.is_empty(), "invariant: built-in settings are right: {found:?}");
+            assert!(found.is_empty(), "invariant: built-in settings are valid: {found:?}");
             file
         };
         self.builtin.get_or_insert_with(read).clone()
@@ -226,13 +226,14 @@ fn read_file(
     let (text, problem) = match file.content {
         Err(problem) => {
             let diagnostic =
-                Diagnostic::error(Code::Unreadable, format!("cannot be read: {problem}"));
-            (String::new(), Some((diagnostic.hint("look at the path and its permissions"), 0..0)))
+                Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {problem}"));
+            (String::new(), Some((diagnostic.hint("check the path and its permissions"), 0..0)))
         }
         Ok(bytes) if bytes.len() > LARGEST_FILE => {
-            let message = format!("{} MiB are too much for an inventory", bytes.len() >> 20);
+            let message =
+                format!("the file has {} MiB, too much for an inventory", bytes.len() >> 20);
             let hint =
-                format!("at most {} MiB are read; is this the right file?", LARGEST_FILE >> 20);
+                format!("check the path; an inventory file has at most {} MiB", LARGEST_FILE >> 20);
             let diagnostic = Diagnostic::error(Code::TooLarge, message).hint(hint);
             (String::new(), Some((diagnostic, 0..0)))
         }
@@ -247,7 +248,7 @@ fn read_file(
     read_text(id, kind, sources, findings)
 }
 
-/// The text of a file, or what of it can be shown and where it stops being text.
+/// Text of a file. If the bytes are not UTF-8: the part before the invalid byte, with the error and its position.
 pub(crate) fn decode(mut bytes: Vec<u8>) -> (String, Option<(Diagnostic, Range<usize>)>) {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);
@@ -256,8 +257,10 @@ pub(crate) fn decode(mut bytes: Vec<u8>) -> (String, Option<(Diagnostic, Range<u
         Ok(text) => (text, None),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            let message =
-                format!("not UTF-8 text: the byte 0x{:02x} is no character", error.as_bytes()[at]);
+            let message = format!(
+                "the file is not UTF-8 text: the byte 0x{:02x} is not part of a character",
+                error.as_bytes()[at]
+            );
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             let shown = at..at + char::REPLACEMENT_CHARACTER.len_utf8();
             (
@@ -290,20 +293,20 @@ fn read_text(
     hide_in_tree(&documents, source, sources);
     if let Some(second) = documents.get(1) {
         findings.push(
-            Diagnostic::error(Code::SeveralDocuments, "a second YAML document")
+            Diagnostic::error(Code::SeveralDocuments, "the file has a second YAML document")
                 .at(Span::of(source, second.span))
-                .hint("an inventory file holds one; remove the `---` before it"),
+                .hint("remove the `---` before it; an inventory file has one document"),
         );
     }
     let Some(document) = documents.first().filter(|document| !document.is_null()) else {
         return file;
     };
     if document.as_map().is_none() {
-        let message = format!("the file holds {}, not settings", document.describe());
+        let message = format!("the file contains {}, not settings", document.describe());
         findings.push(
             Diagnostic::error(Code::Syntax, message)
                 .at(Span::of(source, document.span))
-                .hint("an inventory file is a mapping, such as `talos_version: v1.11.2`"),
+                .hint("write the settings as a mapping, such as `talos_version: v1.11.2`"),
         );
         return file;
     }
@@ -316,7 +319,7 @@ fn read_text(
     file
 }
 
-/// What is wrong with a text that is not YAML, and where.
+/// Error for a text that is not YAML, with its position.
 pub(crate) fn syntax_error(
     error: &talmox_yaml::ReadError,
     source: SourceId,
@@ -331,19 +334,18 @@ pub(crate) fn syntax_error(
         Diagnostic::error(Code::Syntax, error.to_string()).at(Span::of(source, error.span));
     match &error.kind {
         ReadErrorKind::Syntax(_) if line[..indent].contains('\t') => {
-            diagnostic.hint("YAML is indented with spaces, not with tabs")
+            diagnostic.hint("indent with spaces; YAML does not allow tabs")
         }
         ReadErrorKind::Syntax(_) => {
-            diagnostic.hint("look at the indentation and the quotes here and in the line above")
+            diagnostic.hint("check the indentation and the quotes here and in the line above")
         }
-        ReadErrorKind::TooDeep(_) => {
-            diagnostic.hint("no inventory is as deep; look for brackets that are not closed")
-        }
-        _ => diagnostic.hint("write it out"),
+        ReadErrorKind::TooDeep(_) => diagnostic
+            .hint("check for brackets that are not closed; no inventory is nested this deeply"),
+        _ => diagnostic.hint("write the value out instead"),
     }
 }
 
-/// nodes.yaml holds nodes, defaults.yaml holds everything else.
+/// Reports keys in the wrong file: nodes.yaml contains nodes, defaults.yaml everything else.
 fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context<'_>) {
     let Some(map) = document.as_map() else { return };
     for entry in &map.entries {
@@ -354,17 +356,17 @@ fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context
         let hint = match kind {
             FileKind::Nodes if !holds_nodes => "move it to cluster.yaml",
             FileKind::Defaults if holds_nodes || name == "cluster_name" => {
-                "move it to the cluster it belongs to: defaults.yaml is shared"
+                "move it to the file of its cluster; all clusters share defaults.yaml"
             }
             _ => continue,
         };
         let span = cx.span(&entry.key);
-        let message = format!("`{name}` does not belong into this file");
+        let message = format!("`{name}` does not belong in this file");
         cx.report(Diagnostic::error(Code::MisplacedKey, message).at(span).hint(hint));
     }
 }
 
-/// Puts the nodes of nodes.yaml into the cluster.
+/// Moves the nodes of nodes.yaml into the cluster.
 fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, findings: &mut Findings) {
     for (name, own, other) in [
         ("controlplane", &mut file.controlplane, nodes.controlplane),
@@ -372,7 +374,7 @@ fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, findings: &mut Fin
     ] {
         match (own.span, other.span) {
             (Some(here), Some(there)) => findings.push(
-                Diagnostic::error(Code::MisplacedKey, format!("`{name}` is given in two files"))
+                Diagnostic::error(Code::MisplacedKey, format!("`{name}` is set in two files"))
                     .at(here)
                     .related(there, "and here")
                     .hint("keep the nodes in one of the two files"),

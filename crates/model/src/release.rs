@@ -1,19 +1,19 @@
-//! Talos releases that talmox knows, and the Kubernetes versions each of them runs.
+//! Talos releases that talmox supports, and the Kubernetes versions that each of them runs.
 
 use crate::value::{KubernetesVersion, TalosVersion};
 
-/// A minor release of Talos.
+/// Minor release of Talos.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
-    /// Of Talos 1.x.
+    /// Minor version of Talos 1.x.
     pub minor: u64,
-    /// The oldest and newest minor of Kubernetes 1.x that it runs.
+    /// Oldest and newest minor version of Kubernetes 1.x that the release runs.
     pub kubernetes: (u64, u64),
-    /// The patch release of the newest minor that it brings.
+    /// Patch version of the newest Kubernetes minor that the release installs by default.
     pub default_kubernetes_patch: u64,
 }
 
-/// Oldest first.
+/// Supported releases, oldest first.
 pub const RELEASES: &[Release] = &[
     Release { minor: 8, kubernetes: (26, 31), default_kubernetes_patch: 4 },
     Release { minor: 9, kubernetes: (27, 32), default_kubernetes_patch: 4 },
@@ -24,13 +24,13 @@ pub const RELEASES: &[Release] = &[
     Release { minor: 14, kubernetes: (32, 37), default_kubernetes_patch: 0 },
 ];
 
-/// The version that a new inventory starts with.
+/// Talos version of a new inventory.
 pub fn default_talos() -> TalosVersion {
     TalosVersion::new(1, 13, 9)
 }
 
 impl Release {
-    /// The release that a version belongs to.
+    /// Release of a version, if supported.
     pub fn of(version: &TalosVersion) -> Option<&'static Self> {
         let (major, minor) = version.minor();
         RELEASES.iter().find(|release| major == 1 && release.minor == minor)

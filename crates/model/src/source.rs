@@ -1,19 +1,19 @@
-//! The texts that an inventory was read from, and places in them.
+//! Texts of the inventory files, and positions in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Characters are counted once for each block of so many bytes, so that a place in a line of
-/// megabytes is as quick to tell as any.
+/// Number of bytes per block of the character index. The index keeps the lookup of a position fast in a line of
+/// several megabytes.
 const BLOCK: usize = 1024;
 
-/// One of the texts in [`Sources`].
+/// Index of a text in [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(u32);
 
-/// A place in one of the texts. Every value of an inventory has one, so it is kept small.
+/// Byte range in one of the texts. Every value of an inventory has one, so it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     pub source: SourceId,
@@ -21,7 +21,7 @@ pub struct Span {
     end: u32,
 }
 
-/// Line and column, both from 1; columns count characters.
+/// Line and column, starting at 1. Columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub line: usize,
@@ -30,20 +30,20 @@ pub struct Position {
 
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// `None` for the settings that are built in.
+    /// Path of the file; `None` for the built-in settings.
     path: Option<PathBuf>,
     text: String,
-    /// Where each line starts.
+    /// Byte offset of each line.
     lines: Vec<usize>,
-    /// How many characters stand before each block.
+    /// Number of characters before each block.
     characters: Vec<usize>,
-    /// Places that hold a secret and are never shown: where each starts and ends.
+    /// Byte ranges that contain a secret and are never shown: start to end.
     secret: BTreeMap<usize, usize>,
     redacted: OnceLock<String>,
 }
 
 impl Source {
-    /// How messages name it.
+    /// Name of the text in messages.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| "built-in".to_owned(), |path| path.display().to_string())
     }
@@ -68,13 +68,13 @@ impl Source {
         self.characters[block] + count_characters(&self.text.as_bytes()[block * BLOCK..offset])
     }
 
-    /// The text with every secret replaced by asterisks of the same length, for snippets.
+    /// Text with every secret replaced by asterisks of the same length, for snippets.
     pub fn redacted_text(&self) -> &str {
         self.redacted.get_or_init(|| {
             let mut bytes = self.text.clone().into_bytes();
             for (start, end) in &self.secret {
                 for byte in &mut bytes[*start..*end] {
-                    // Multi-byte characters become several asterisks: lengths stay, letters go.
+                    // A multi-byte character becomes several asterisks, so that byte offsets stay the same.
                     if !matches!(byte, b'\n' | b'\r') {
                         *byte = b'*';
                     }
@@ -84,7 +84,7 @@ impl Source {
         })
     }
 
-    /// True if a part of the place is never shown.
+    /// Whether a part of the range is never shown.
     pub(crate) fn is_hidden(&self, place: &Range<usize>) -> bool {
         let before = self.secret.range(..place.end.max(place.start + 1)).next_back();
         before.is_some_and(|(_, end)| *end > place.start)
@@ -94,7 +94,7 @@ impl Source {
         if place.is_empty() {
             return;
         }
-        // Nested places are covered by the outer one; ranges never overlap.
+        // A nested range is covered by the outer one; ranges never overlap.
         let (mut start, mut end) = (place.start, place.end);
         while let Some((other, other_end)) =
             self.secret.range(..end).next_back().map(|(at, end)| (*at, *end))
@@ -111,7 +111,7 @@ impl Source {
     }
 }
 
-/// Bytes that start a character.
+/// Number of characters that start in the bytes.
 fn count_characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
@@ -152,7 +152,7 @@ impl Sources {
         self.0.iter()
     }
 
-    /// `file:line:column` of the start of a span.
+    /// Start of a span as `file:line:column`.
     pub fn locate(&self, span: Span) -> String {
         let source = self.get(span.source);
         if source.path.is_none() {
@@ -177,12 +177,12 @@ impl Span {
         Self::new(source, span.start..span.end)
     }
 
-    /// True for what nobody wrote. The built-in settings are the first source of every load.
+    /// Whether the span is in the built-in settings, which are the first source of every load.
     pub(crate) fn is_builtin(self) -> bool {
         self.source == SourceId(0)
     }
 
-    /// The bytes it covers.
+    /// Byte range of the span.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_places_become_asterisks() {
+    fn hidden_ranges_become_asterisks() {
         let mut sources = Sources::default();
         let id = sources.add(None, "token: geheim\nnext: 1\n".to_owned());
         sources.hide(Span::new(id, 7..13));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn places_in_a_huge_line_are_found() {
+    fn positions_in_a_huge_line_are_correct() {
         let mut sources = Sources::default();
         let text = "ä".repeat(5000);
         let id = sources.add(Some(Path::new("a.yaml")), format!("x\n{text}"));

@@ -1,26 +1,26 @@
-//! Certificate authorities that certificates of servers and clients are judged by.
+//! Certificate authorities (CAs) that certificates of servers and clients are verified with.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Why there are no authorities to judge certificates by.
+/// Reason why there are no CA certificates to verify with.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    #[error("the authorities that this machine trusts cannot be read")]
+    #[error("the CA certificates of this machine cannot be read")]
     NoSystemRoots(#[source] Option<rustls_native_certs::Error>),
-    #[error("there is no certificate of an authority in PEM form")]
+    #[error("the CA file contains no certificate in PEM form")]
     NoAuthority,
-    #[error("the certificate of an authority is not sound")]
+    #[error("a CA certificate is invalid")]
     BadAuthority(#[source] rustls::Error),
 }
 
-/// The authorities that this machine trusts: those in the usual places, or where `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
-/// The platform's own verifier would do the same on Linux, with more packages.
+/// CA certificates at the usual paths, or at `SSL_CERT_FILE` and `SSL_CERT_DIR`. The platform verifier would do the
+/// same on Linux, with more dependencies.
 pub fn system() -> Result<RootCertStore, AuthorityError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems ship certificates that rustls cannot use; the others are still good.
+    // Some systems have certificates that rustls cannot parse. They are skipped.
     let (added, _ignored) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         return Err(AuthorityError::NoSystemRoots(found.errors.into_iter().next()));
@@ -28,21 +28,21 @@ pub fn system() -> Result<RootCertStore, AuthorityError> {
     Ok(roots)
 }
 
-/// One authority, in DER form.
+/// One CA certificate, in DER form.
 pub fn from_der(certificate: &[u8]) -> Result<RootCertStore, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(certificate.to_vec()))?;
     Ok(roots)
 }
 
-/// One or more authorities, in PEM form.
+/// One or more CA certificates, in PEM form.
 pub fn from_pem(pem: &[u8]) -> Result<RootCertStore, AuthorityError> {
     let mut roots = RootCertStore::empty();
     add_pem(&mut roots, pem)?;
     if roots.is_empty() { Err(AuthorityError::NoAuthority) } else { Ok(roots) }
 }
 
-/// Adds authorities in PEM form; a text without any adds none.
+/// Adds CA certificates in PEM form; a text without any adds none.
 pub fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), AuthorityError> {
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|_| AuthorityError::NoAuthority)?;

@@ -7,10 +7,10 @@ use talmox_values::Address;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-/// Why there is no TCP connection.
+/// Reason why there is no TCP connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The reach map is closed and has no entry for the address. No name was looked up, no packet was sent.
+    /// The reach map is closed and has no entry for the address. Nothing was resolved, no packet was sent.
     #[error("no route to {address}: the reach map has no entry for it")]
     NoRoute { address: Address },
     #[error("cannot find the address of {host}")]
@@ -28,8 +28,8 @@ impl From<ConnectError> for io::Error {
     }
 }
 
-/// Opens a TCP connection to an address as it is, without a reach map. `limit` is for the lookup of a name, and for
-/// each IP address that it has.
+/// Opens a TCP connection directly, without a reach map. `limit` applies to the resolution of a name, and to each of
+/// its addresses.
 pub async fn connect(address: &Address, limit: Duration) -> Result<TcpStream, ConnectError> {
     let Address { host, port } = address;
     let found = timeout(limit, lookup_host((host.as_str(), *port))).await;

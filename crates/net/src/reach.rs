@@ -1,7 +1,7 @@
-//! The reach map: where the address of a node, a server or a host name is connected to.
+//! Reach map: the real target of the address of a node, a server or a host name.
 //!
 //! Clients of Talos, Kubernetes and web servers connect through a map only, so that one place decides which addresses
-//! can be reached at all.
+//! are reachable.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,16 +12,15 @@ use tokio::net::TcpStream;
 
 use crate::connect::{ConnectError, connect};
 
-/// Where addresses and host names lead: through NAT, a jump host, or into a lab.
+/// Map of addresses and host names to their real targets: through NAT, a jump host, or into a lab.
 ///
-/// Each key is a host, or host:port, and so is each value; where a value names no port, the port
-/// stays.
+/// Each key and value is a host, or host:port; a value without a port keeps the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// An address without an entry is looked up and connected to as it is.
+    /// Addresses without an entry are resolved and connected to directly.
     Open(BTreeMap<String, String>),
-    /// An address without an entry is unreachable, except for loopback addresses. In a lab, an address of the
-    /// inventory may be that of a real machine, which a rehearsal must never connect to.
+    /// Addresses without an entry are unreachable, except for loopback addresses. In a lab, an address of the
+    /// inventory may be that of a real machine, which must never be contacted.
     Closed(BTreeMap<String, String>),
 }
 
@@ -32,24 +31,23 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// A map that leaves the addresses it does not name as they are.
+    /// Map that leaves other addresses unchanged.
     pub fn new<K: Into<String>, V: Into<String>>(map: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Open(texts(map))
     }
 
-    /// A map of all addresses that can be reached, beside loopback addresses.
+    /// Map of all reachable addresses, besides loopback addresses.
     pub fn closed<K: Into<String>, V: Into<String>>(map: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Closed(texts(map))
     }
 
-    /// The address that other programs, such as kubectl, must use for `address`. One that the map does not
-    /// name is unchanged, also where the map is closed.
+    /// Address that other programs, such as kubectl, must use for `address`. Without an entry it is unchanged, also
+    /// in a closed map.
     pub fn target(&self, address: &Address) -> Address {
         self.named(address).unwrap_or_else(|| address.clone())
     }
 
-    /// Opens a TCP connection to where the map leads. `limit` is for the lookup of a name, and for each IP address that
-    /// it has.
+    /// Opens a TCP connection. `limit` applies to the resolution of a name, and to each of its addresses.
     pub async fn connect(
         &self,
         address: &Address,
@@ -63,7 +61,7 @@ impl Reach {
         self.named(address).is_some()
     }
 
-    /// Where a connection to `address` is opened. The only place that decides whether it is.
+    /// Target of a connection to `address`. The only place that decides whether it is opened.
     pub fn route(&self, address: &Address) -> Result<Address, ConnectError> {
         match (self.named(address), self) {
             (Some(target), _) => Ok(target),
@@ -75,7 +73,7 @@ impl Reach {
         }
     }
 
-    /// The entry of the map for an address. One with a port wins over one without.
+    /// Entry of an address. The more specific entry wins.
     fn named(&self, address: &Address) -> Option<Address> {
         let (Self::Open(map) | Self::Closed(map)) = self;
         let target = map.get(&address.to_string()).or_else(|| map.get(&address.host))?;
@@ -89,7 +87,7 @@ fn texts<K: Into<String>, V: Into<String>>(
     map.into_iter().map(|(from, to)| (from.into(), to.into())).collect()
 }
 
-/// The loopback address that a host is, without asking a resolver about `localhost`.
+/// Loopback address of a host, without a resolver for `localhost`.
 fn loopback(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(IpAddr::from([127, 0, 0, 1]));
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lead_where_the_map_says() {
+    fn addresses_are_mapped_to_their_targets() {
         for reach in [Reach::new(map()), Reach::closed(map())] {
             let target = |host: &str, port| reach.target(&at(host, port)).to_string();
             assert_eq!(target("10.0.0.11", PORT), "127.3.4.11:50000");
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn loopback_is_reachable_whatever_the_map_says() {
+    async fn loopback_is_reachable_with_any_map() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in ["127.0.0.1", "localhost"] {

@@ -1,4 +1,4 @@
-//! How TLS is set up: one crypto provider, TLS 1.2 and 1.3, and time from the clock of talmox where a lab needs it.
+//! TLS configuration: one crypto provider, TLS 1.2 and 1.3, and time from the clock of talmox where a lab needs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ConfigBuilder, ServerConfig, WantsVerifier};
 use talmox_clock::Clock;
 
-/// A client whose verifier is not chosen yet.
+/// Client configuration without a verifier yet.
 pub type ClientBuilder = ConfigBuilder<ClientConfig, WantsVerifier>;
 
-/// A server whose verifier of clients is not chosen yet.
+/// Server configuration without a verifier of clients yet.
 pub type ServerBuilder = ConfigBuilder<ServerConfig, WantsVerifier>;
 
 /// The cryptography of every TLS connection.
@@ -20,18 +20,18 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// A client that judges certificates by real time.
+/// Client that verifies certificates with real time.
 pub fn client() -> Result<ClientBuilder, rustls::Error> {
     ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
 }
 
-/// A client that judges certificates by the time of `clock`: in a lab whose time runs faster, certificates expire sooner.
+/// Client that verifies certificates with the time of `clock`: in a lab with faster time, certificates age faster too.
 pub fn client_with_clock(clock: Clock) -> Result<ClientBuilder, rustls::Error> {
     ClientConfig::builder_with_details(provider(), Arc::new(ClockTime::new(clock)))
         .with_safe_default_protocol_versions()
 }
 
-/// A server that judges certificates by real time.
+/// Server that verifies certificates with real time.
 pub fn server() -> Result<ServerBuilder, rustls::Error> {
     ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
 }

@@ -1,8 +1,8 @@
-//! Percent-encoding, for each component by itself.
+//! Percent-encoding of path segments, queries and forms.
 
 use std::fmt::Display;
 
-/// Encodes everything that could mean something in a path, a query or a form.
+/// Encodes all characters with a meaning in a path, a query or a form.
 pub fn component(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -15,12 +15,12 @@ pub fn component(text: &str) -> String {
     out
 }
 
-/// A path of escaped segments: a `/` inside of one stays inside of it.
+/// Path of escaped segments: a `/` inside of a segment is escaped.
 pub(crate) fn path(segments: &[&dyn Display]) -> String {
     segments.iter().map(|segment| format!("/{}", component(&segment.to_string()))).collect()
 }
 
-/// Parameters as they stand in a query and in a form.
+/// Parameters in the notation of a query and a form.
 pub(crate) fn form(params: &[(String, String)]) -> String {
     let pair =
         |(name, value): &(String, String)| format!("{}={}", component(name), component(value));
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_keep_to_themselves() {
+    fn components_are_escaped() {
         assert_eq!(component("a b+c&d=e/ü~"), "a%20b%2Bc%26d%3De%2F%C3%BC~");
         let volume = "local:import/x.raw";
         assert_eq!(path(&[&"content", &volume]), "/content/local%3Aimport%2Fx.raw");

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest;
 
-/// The SHA-256 fingerprint of a certificate.
+/// SHA-256 fingerprint of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl fmt::Display for Fingerprint {
-    /// As Proxmox shows it: `AB:CD:…`.
+    /// Writes the fingerprint as Proxmox does: `AB:CD:…`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             let colon = if index == 0 { "" } else { ":" };
@@ -20,15 +20,15 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// A text that is no fingerprint.
+/// Error for a text that is not a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a SHA-256 fingerprint has 32 bytes in hexadecimal digits, such as AB:CD:…")]
+#[error("the text is not a SHA-256 fingerprint: 32 bytes in hexadecimal digits, such as AB:CD:…")]
 pub struct BadFingerprint;
 
 impl FromStr for Fingerprint {
     type Err = BadFingerprint;
 
-    /// With or without colons, in either case.
+    /// Parses a fingerprint with or without colons, in upper or lower case.
     fn from_str(text: &str) -> Result<Self, BadFingerprint> {
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
         let byte = |pair: &[u8]| {
@@ -46,7 +46,7 @@ impl FromStr for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of a certificate in DER form.
+    /// Fingerprint of a certificate in DER form.
     pub fn of(certificate: &[u8]) -> Self {
         let digest = digest::digest(&digest::SHA256, certificate);
         Self(digest.as_ref().try_into().expect("invariant: SHA-256 has 32 bytes"))
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fingerprints_look_as_in_proxmox() {
+    fn fingerprints_are_displayed_as_in_proxmox() {
         let text = Fingerprint([0xab; 32]).to_string();
         assert!(text.starts_with("AB:AB:") && text.len() == 95, "{text}");
         assert_eq!(text.parse(), Ok(Fingerprint([0xab; 32])));

@@ -1,6 +1,6 @@
-//! Proxmox VE as plain values: ids, VM configs, requests and the reading of answers.
+//! Types of the Proxmox VE API: IDs, VM configs, requests and answers.
 //!
-//! Nothing here opens a socket or waits. The client that sends requests is `talmox-pve`.
+//! Nothing here does I/O or waits. The client that sends requests is `talmox-pve`.
 
 pub mod api;
 pub mod config;

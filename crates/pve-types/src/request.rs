@@ -1,4 +1,4 @@
-//! A request as a value: built and looked at without a socket in sight.
+//! Requests as values, built and inspected without a connection.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,19 +29,20 @@ impl Method {
     }
 }
 
-/// What a request burdens while its task runs. A client limits how many requests burden the same host or storage.
+/// Host and storages that a request uses while its task runs. A client limits the number of concurrent requests per
+/// host and storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     pub node: Option<NodeName>,
     pub storages: BTreeSet<StorageId>,
 }
 
-/// One call of the API, and how its answer is read.
+/// API call, with the decoder of its answer.
 ///
-/// The functions in [`crate::api`] make them; a client sends them.
+/// The functions in [`crate::api`] create requests; a client sends them.
 pub struct Request<T> {
     pub(crate) method: Method,
-    /// Below `/api2/json`, every segment escaped.
+    /// Path below `/api2/json`, with every segment escaped.
     pub(crate) path: String,
     pub(crate) params: Vec<(String, String)>,
     pub(crate) scope: Scope,
@@ -90,7 +91,7 @@ impl<T> Request<T> {
         }
     }
 
-    /// Adds a flag if it is set: absent is what Proxmox takes as unset.
+    /// Adds a flag if it is set: Proxmox treats an absent flag as unset.
     pub(crate) fn with_flag(self, name: &str, is_set: bool) -> Self {
         if is_set { self.with(name, 1) } else { self }
     }
@@ -100,7 +101,7 @@ impl<T> Request<T> {
         self
     }
 
-    pub(crate) fn burdening<'a>(
+    pub(crate) fn using_storages<'a>(
         mut self,
         storages: impl IntoIterator<Item = &'a StorageId>,
     ) -> Self {
@@ -112,7 +113,7 @@ impl<T> Request<T> {
         self.method
     }
 
-    /// Below `/api2/json`, every segment escaped.
+    /// Path below `/api2/json`, with every segment escaped.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -125,15 +126,15 @@ impl<T> Request<T> {
         &self.scope
     }
 
-    /// Method and path, as errors name the operation.
+    /// Method and path: the operation in error messages.
     pub fn operation(&self) -> String {
         format!("{} {}", self.method.as_str(), self.path)
     }
 
-    /// What stands in the first line of the HTTP request.
+    /// Target of the HTTP request line.
     pub fn target(&self) -> String {
         let query = match self.method {
-            // A body with DELETE is refused.
+            // Proxmox rejects a DELETE with a body.
             Method::Get | Method::Delete => encode::form(&self.params),
             Method::Post | Method::Put => String::new(),
         };
@@ -141,12 +142,12 @@ impl<T> Request<T> {
         format!("/api2/json{}{mark}{query}", self.path)
     }
 
-    /// Reads the answer to this request.
+    /// Decodes the answer to this request.
     pub fn decode(&self, answer: &Answer) -> Result<T, Unreadable> {
         (self.decode)(answer)
     }
 
-    /// The form in the body, if there is one.
+    /// Form in the body, if the method has one.
     pub fn body(&self) -> Option<String> {
         match self.method {
             Method::Get | Method::Delete => None,
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_go_where_the_method_has_them() {
+    fn parameters_are_in_the_query_or_the_body_by_method() {
         let delete = Request::<()>::delete(&[&"pools"]).with("poolid", "a/b").with_flag("x", false);
         assert_eq!(delete.target(), "/api2/json/pools?poolid=a%2Fb");
         assert_eq!(delete.body(), None);

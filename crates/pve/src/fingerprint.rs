@@ -1,9 +1,8 @@
-//! The fingerprint of a server's certificate, read from the server itself.
+//! Fingerprint of a server's certificate, read from the server itself.
 //!
-//! Proxmox signs its own certificates, so a first contact cannot be checked against any CA. This
-//! module shows what is there, for a person to compare with what Proxmox displays (the host,
-//! System, Certificates). It never decides that a certificate is good, and sends nothing but the
-//! TLS handshake.
+//! Proxmox signs its own certificates, so no CA can verify them at the first contact. This module returns the
+//! fingerprint for a person to compare with the one that Proxmox displays (host, System, Certificates). It never
+//! decides whether a certificate is trusted, and sends nothing but the TLS handshake.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,7 +15,7 @@ use talmox_net::{ByLeaf, tls};
 
 pub use talmox_pve_types::fingerprint::{BadFingerprint, Fingerprint};
 
-/// Why no fingerprint could be read.
+/// Reason why a fingerprint could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("`{host}` is not a host name")]
@@ -31,14 +30,14 @@ pub enum ProbeError {
     Handshake { host: String, port: u16, source: io::Error },
 }
 
-/// Connects, reads the certificate, and hangs up.
+/// Connects, reads the certificate, and disconnects.
 pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, ProbeError> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|source| ProbeError::BadName { host: host.to_owned(), source })?;
     let mut socket = connect(host, port, timeout)?;
     let seen = Arc::new(OnceLock::new());
     let handshake = |source| ProbeError::Handshake { host: host.to_owned(), port, source };
-    // Takes every certificate, and notes it.
+    // Accepts every certificate, and stores it.
     let note = Arc::clone(&seen);
     let verifier = ByLeaf::new(move |leaf| note.set(Fingerprint::of(leaf)).is_ok());
     let config = tls::client()
@@ -48,7 +47,7 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
         .with_no_client_auth();
     let mut connection = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;
-    // One deadline for the whole handshake: a server that sends a byte now and then must not delay its end.
+    // One deadline for everything: a server that sends single bytes must not block the caller.
     let started = now();
     while connection.is_handshaking() {
         let left = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
@@ -69,11 +68,13 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
             Err(error) => return Err(handshake(error)),
         }
     }
-    // The last words of the handshake, so that the server sees it end well.
+    // Sends the end of the handshake, so that the server sees a complete one.
     while connection.wants_write() {
         connection.write_tls(&mut socket).map_err(handshake)?;
     }
-    seen.get().copied().ok_or_else(|| handshake(io::Error::other("no certificate was shown")))
+    seen.get()
+        .copied()
+        .ok_or_else(|| handshake(io::Error::other("the server presented no certificate")))
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -89,7 +90,7 @@ fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, ProbeE
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|source| ProbeError::Resolve { host: host.to_owned(), source })?;
-    let mut last = io::Error::other("the name has no address");
+    let mut last = io::Error::other("the host name has no address");
     for address in addresses {
         let connected = TcpStream::connect_timeout(&address, timeout).and_then(|socket| {
             socket.set_read_timeout(Some(timeout))?;
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_on_the_port_is_told_apart() {
+    fn a_server_without_tls_is_reported_as_such() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {
@@ -168,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_dribbles_is_given_up_in_time() {
+    fn a_server_that_sends_single_bytes_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
-            // The head of a handshake record that never comes to its end, byte by byte.
+            // The header of a handshake record that never ends, byte by byte.
             let mut bytes = [0x16, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
             while bytes.next().is_some_and(|byte| socket.write_all(&[byte]).is_ok()) {
                 thread::park_timeout(Duration::from_millis(20));

@@ -1,7 +1,7 @@
-//! Proxmox VE as talmox speaks to it.
+//! Client of the Proxmox VE API.
 //!
-//! A call is a value: [`api`] (of `talmox-pve-types`) makes it, [`Client`] sends it. Nothing here prints, and time and
-//! chance come from `talmox-clock`.
+//! A call is a value: [`api`] (of `talmox-pve-types`) creates it, [`Client`] sends it. Nothing here prints; time and
+//! randomness come from `talmox-clock`.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Reading of HTTP responses: an answer, or the error that the status and the text stand for.
+//! Parsing of HTTP responses: the answer, or the error that status and text mean.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use talmox_pve_types::wire::{Answer, Fields, Unreadable, text};
 
 use crate::error::{Lost, NotSent, PveError, Rejection};
 
-/// Turns what came over the wire into an answer or an error.
+/// Converts an HTTP response to an answer or an error.
 ///
-/// The words of an error stand in the body only since PVE 8.4, before that in the reason phrase
-/// alone; and answers about authentication have no body at all.
+/// The text of an error is in the body only since PVE 8.4, before that only in the reason phrase; responses about
+/// authentication have no body at all.
 pub(crate) fn interpret(
     operation: &str,
     status: u16,
@@ -24,8 +24,9 @@ pub(crate) fn interpret(
         serde_json::from_slice(body).ok()
     };
     if (200..300).contains(&status) {
-        let json =
-            json.ok_or_else(|| PveError::lost(operation, Unreadable("it is not JSON".to_owned())))?;
+        let json = json.ok_or_else(|| {
+            PveError::lost(operation, Unreadable("the answer is not JSON".to_owned()))
+        })?;
         let fields = Fields::of(&json).ok();
         return Ok(Answer {
             data: fields.and_then(|fields| fields.value("data")).cloned().unwrap_or_default(),
@@ -37,13 +38,13 @@ pub(crate) fn interpret(
     let said = fields.and_then(|fields| fields.text("message"));
     let said = said.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let message = said.unwrap_or_else(|| match reason.trim() {
-        "" => "no reason was given".to_owned(),
+        "" => "Proxmox gave no reason".to_owned(),
         reason => reason.to_owned(),
     });
     Err(match status {
         595 => PveError::not_sent(operation, NotSent::Node { message }),
-        // 596 to 599: the node that was asked lost the one that was meant. 502 to 504: some gateway
-        // lost them both.
+        // 596 to 599: the node that received the request lost the target node. 502 to 504: a gateway lost the
+        // connection.
         596..=599 | 502..=504 => PveError::lost(operation, Lost::Proxy { status, message }),
         _ => {
             let errors = fields.and_then(|fields| fields.inner("errors")).map(errors);
@@ -55,7 +56,7 @@ pub(crate) fn interpret(
 
 fn errors(fields: Fields<'_>) -> BTreeMap<String, String> {
     let said = |(parameter, value): (&String, &Value)| {
-        // Values may be quoted in what is said about them.
+        // The text may quote the value of the parameter.
         let text = text(value).unwrap_or_else(|| value.to_string());
         let text = if is_secret(parameter) { "is not accepted" } else { text.trim_end() };
         (parameter.clone(), text.to_owned())
@@ -69,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(status: u16, reason: &str, body: &str) -> Rejection {
+    fn rejected(status: u16, reason: &str, body: &str) -> Rejection {
         match interpret("GET /x", status, reason, body.as_bytes()) {
             Err(PveError::Rejected(rejection)) => *rejection,
             other => panic!("{other:?}"),
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_found_wherever_they_are() {
+    fn answers_with_and_without_a_data_field_are_parsed() {
         let data =
             |body: &str| interpret("GET /x", 200, "OK", body.as_bytes()).map(|answer| answer.data);
         assert_eq!(data(r#"{"data":[1]}"#).unwrap(), json!([1]));
@@ -90,22 +91,22 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_error_come_from_the_body_or_the_first_line() {
+    fn the_text_of_an_error_comes_from_the_body_or_the_status_line() {
         let body = r#"{"data":null,"message":"storage 'x' does not exist\n"}"#;
-        assert_eq!(refused(500, "Internal", body).message, "storage 'x' does not exist");
+        assert_eq!(rejected(500, "Internal", body).message, "storage 'x' does not exist");
         assert_eq!(
-            refused(500, "storage 'x' does not exist", "").message,
+            rejected(500, "storage 'x' does not exist", "").message,
             "storage 'x' does not exist"
         );
-        assert_eq!(refused(401, "No ticket", "").message, "No ticket");
-        assert_eq!(refused(500, "it broke", "<html>").message, "it broke");
-        assert_eq!(refused(500, "", "").message, "no reason was given");
+        assert_eq!(rejected(401, "No ticket", "").message, "No ticket");
+        assert_eq!(rejected(500, "it broke", "<html>").message, "it broke");
+        assert_eq!(rejected(500, "", "").message, "Proxmox gave no reason");
     }
 
     #[test]
-    fn nothing_is_said_about_the_value_of_a_secret() {
+    fn errors_do_not_contain_the_value_of_a_secret() {
         let body = r#"{"errors":{"cipassword":"value 'hunter2' does not match","ciuser":"odd"}}"#;
-        let rejection = refused(400, "Parameter verification failed.", body);
+        let rejection = rejected(400, "Parameter verification failed.", body);
         assert_eq!(rejection.errors["ciuser"], "odd");
         let shown = format!("{rejection} {rejection:?}");
         assert!(shown.contains("cipassword") && !shown.contains("hunter2"), "{shown}");
@@ -114,11 +115,11 @@ mod tests {
     #[test]
     fn errors_of_parameters_are_kept() {
         let body = r#"{"data":null,"errors":{"net0":"invalid format\n","vmid":7}}"#;
-        let rejection = refused(400, "Parameter verification failed.", body);
+        let rejection = rejected(400, "Parameter verification failed.", body);
         assert_eq!(rejection.errors["net0"], "invalid format");
         assert_eq!(
             rejection.to_string(),
-            "GET /x was refused: Parameter verification failed. (status 400); net0: invalid format; vmid: 7"
+            "GET /x was rejected: Parameter verification failed. (status 400); net0: invalid format; vmid: 7"
         );
     }
 }

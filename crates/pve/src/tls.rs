@@ -1,4 +1,4 @@
-//! How certificates of Proxmox hosts are judged, and the TLS set-up for it.
+//! Trust settings, and the TLS configuration made from them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,16 +10,16 @@ use talmox_net::{ByLeaf, tls};
 
 use crate::fingerprint::Fingerprint;
 
-/// How the certificate of a server is judged.
+/// Rule for the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// By the authorities that this machine trusts.
+    /// CAs that this machine trusts.
     System,
-    /// By these authorities, in PEM form, and by no others.
+    /// Only these CAs, in PEM form.
     Authorities(Vec<u8>),
-    /// By its fingerprint alone, which must be one of these. Every host of a cluster has its own.
+    /// Only certificates with one of these fingerprints. Every host of a cluster has its own certificate.
     Pinned(BTreeSet<Fingerprint>),
-    /// Not at all: any server that answers gets the credentials. The caller must warn the user.
+    /// No check: any server that answers gets the credentials. The caller must warn the user.
     Insecure,
 }
 
@@ -27,19 +27,19 @@ pub enum Trust {
 pub enum TrustError {
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    #[error("no fingerprint is given")]
+    #[error("no fingerprint is configured")]
     NoFingerprint,
-    #[error("TLS cannot be set up")]
+    #[error("TLS cannot be configured")]
     Setup(#[source] rustls::Error),
 }
 
-/// A server showed a certificate that is not pinned, with this fingerprint.
+/// Error for a server certificate that is not pinned, with its fingerprint.
 #[derive(Debug, thiserror::Error)]
-#[error("its certificate has the fingerprint {0}, which is not pinned")]
+#[error("the certificate of the server has the fingerprint {0}, which is not pinned")]
 pub(crate) struct NotPinned(pub(crate) Fingerprint);
 
 impl NotPinned {
-    /// The fingerprint behind a failed handshake, if that is what it failed at.
+    /// Fingerprint in the error of a handshake, if an unpinned certificate caused it.
     pub(crate) fn find(handshake: &io::Error) -> Option<Fingerprint> {
         let error = handshake.get_ref()?.downcast_ref::<rustls::Error>()?;
         let rustls::Error::InvalidCertificate(CertificateError::Other(other)) = error else {
@@ -49,7 +49,7 @@ impl NotPinned {
     }
 }
 
-/// TLS as a client, for HTTP/1.1, which is all that Proxmox speaks.
+/// TLS client configuration for HTTP/1.1, the only protocol of Proxmox.
 pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let builder = tls::client().map_err(TrustError::Setup)?;
     let mut config = match trust {

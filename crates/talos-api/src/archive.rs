@@ -1,18 +1,17 @@
-//! The `tar.gz` that a node sends when it is asked for a file: taken apart while it comes, however
-//! big the file is.
+//! Extraction of the file in a `tar.gz` archive from a node, while the archive arrives. The file may have any size.
 
 use std::io::{self, Write};
 
 use flate2::write::GzDecoder;
 
-/// Of a tar file.
+/// Block size of a tar file.
 const BLOCK: usize = 512;
 
-/// Takes an archive piece by piece and passes the content of its only file on.
+/// Accepts an archive in pieces and writes the content of its only file.
 pub(crate) struct OnlyFile<W: Write>(GzDecoder<Untar<W>>);
 
 impl<W: Write> OnlyFile<W> {
-    /// More than `most` bytes are refused.
+    /// Creates an extractor that rejects more than `most` bytes.
     pub(crate) fn new(out: W, most: u64) -> Self {
         let state = Expect::Header(Vec::with_capacity(BLOCK));
         Self(GzDecoder::new(Untar { out, most, state, has_file: false }))
@@ -22,20 +21,20 @@ impl<W: Write> OnlyFile<W> {
         self.0.write_all(piece)
     }
 
-    /// What took the content, once all of it came.
+    /// Writer of the content, after the whole archive was received.
     pub(crate) fn finish(self) -> io::Result<W> {
         let untar = self.0.finish()?;
         match untar.state {
             Expect::End if untar.has_file => Ok(untar.out),
-            Expect::End => Err(bad("the archive holds no file")),
-            _ => Err(bad("the archive is not whole")),
+            Expect::End => Err(bad("the archive contains no file")),
+            _ => Err(bad("the archive is incomplete")),
         }
     }
 }
 
-/// What comes next.
+/// Next expected part of the archive.
 enum Expect {
-    /// So much of a header is there.
+    /// Header, of which these bytes were received.
     Header(Vec<u8>),
     Body {
         left: u64,
@@ -43,7 +42,7 @@ enum Expect {
         is_file: bool,
     },
     Padding(u64),
-    /// Whatever comes after the last file means nothing.
+    /// Data after the last file, which is ignored.
     End,
 }
 
@@ -70,7 +69,7 @@ impl<W: Write> Write for Untar<W> {
 }
 
 impl<W: Write> Untar<W> {
-    /// How many bytes were taken.
+    /// Processes bytes and returns their number.
     fn step(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.state {
             Expect::Header(header) => {
@@ -108,21 +107,22 @@ impl<W: Write> Untar<W> {
         if header.iter().all(|byte| *byte == 0) {
             return Ok(Expect::End);
         }
-        let size = size(&header[124..136]).ok_or_else(|| bad("the archive has an odd size"))?;
-        // Folders and attributes may stand beside it.
+        let size = size(&header[124..136])
+            .ok_or_else(|| bad("the archive contains an invalid file size"))?;
+        // Folders and attributes may be present beside the file.
         let is_file = matches!(header[156], b'0' | 0);
         if is_file && std::mem::replace(&mut self.has_file, true) {
-            return Err(bad("the archive holds several files"));
+            return Err(bad("the archive contains several files"));
         }
         if size > self.most {
-            return Err(bad("the file is too big"));
+            return Err(bad("the file is too large"));
         }
         let padding = size.next_multiple_of(BLOCK as u64) - size;
         Ok(if size == 0 { after(0) } else { Expect::Body { left: size, padding, is_file } })
     }
 }
 
-/// In octal digits; beyond 8 GiB as a number with the highest bit set.
+/// Parses a size in octal digits; above 8 GiB, a binary number with the highest bit set.
 fn size(field: &[u8]) -> Option<u64> {
     if field.first()? & 0x80 != 0 {
         return Some(u64::from_be_bytes(*field.last_chunk()?));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_file_is_found_whatever_the_pieces_are() {
+    fn the_only_file_is_extracted_from_pieces_of_any_size() {
         let text = "apiVersion: v1\n".repeat(100);
         let whole = archive(&[(b'5', ""), (b'x', "a path"), (b'0', &text)]);
         for piece in [1, 7, 512, 1 << 20] {
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_archive_is_refused() {
+    fn archives_with_no_or_several_files_are_rejected() {
         let refused = |archive: &[u8], why: &str| {
             let error = read(archive, 64).unwrap_err();
             assert!(error.contains(why), "{error}");
         };
         refused(&archive(&[(b'0', "one"), (b'0', "two")]), "several files");
         refused(&archive(&[]), "no file");
-        refused(&archive(&[(b'0', &"x".repeat(2 << 20))]), "too big");
+        refused(&archive(&[(b'0', &"x".repeat(2 << 20))]), "too large");
         assert!(read(b"no archive", 64).is_err());
         let whole = archive(&[(b'0', "text")]);
         for end in [5, 30, whole.len() - 12, whole.len() - 1] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn big_files_have_their_size_in_binary() {
+    fn large_files_have_a_binary_size_field() {
         let mut field = [0; 12];
         field[0] = 0x80;
         field[4..].copy_from_slice(&(9_u64 << 30).to_be_bytes());

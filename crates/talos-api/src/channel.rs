@@ -1,6 +1,6 @@
-//! One HTTP/2 connection to one node, opened when it is needed and again when it was lost.
+//! HTTP/2 connection to one node, opened when it is needed and reopened when it was lost.
 //!
-//! Every node is asked directly: no request is routed through another one.
+//! Every node is contacted directly: no request is routed through another node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use tonic::codegen::{BoxFuture, Service};
 use crate::dial::{DialError, Dialer, Stream};
 use crate::trace;
 
-/// How much may be under way to us before we have read it.
+/// Flow-control window: bytes that the node may send before the client reads them.
 const WINDOW: u32 = 1 << 20;
 
-/// A call that got no answer from the node.
+/// Failure of a call without an answer of the node.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     #[error(transparent)]
     Dial(Arc<DialError>),
-    #[error("the connection broke")]
+    #[error("the connection was lost")]
     Cut(#[source] hyper::Error),
 }
 
@@ -39,12 +39,12 @@ struct Inner {
     dialer: Dialer,
     origin: Uri,
     live: Mutex<Option<SendRequest<Body>>>,
-    /// Whether somebody took the connection that is being opened.
+    /// Whether the node accepted the TCP connection that is being opened.
     is_taken: AtomicBool,
 }
 
 impl Channel {
-    /// Nothing is connected yet.
+    /// Creates a channel without connecting.
     pub(crate) fn new(dialer: Dialer) -> Self {
         let uri = Uri::builder().scheme("https").authority(dialer.address.to_string());
         let origin = uri.path_and_query("/").build().unwrap_or_default();
@@ -52,19 +52,19 @@ impl Channel {
         Self(Arc::new(Inner { dialer, origin, live, is_taken }))
     }
 
-    /// With a connection that is open already.
+    /// Creates a channel on an open connection.
     pub(crate) async fn over(dialer: Dialer, stream: Stream) -> Result<Self, hyper::Error> {
         let channel = Self::new(dialer);
         *channel.0.live.lock().await = Some(handshake(stream).await?);
         Ok(channel)
     }
 
-    /// Makes sure that there is a connection.
+    /// Opens a connection if there is none.
     pub(crate) async fn open(&self) -> Result<(), Unanswered> {
         self.0.sender().await.map(|_| ())
     }
 
-    /// Why there is no connection yet, if opening one takes too long.
+    /// Error for a connection that could not be opened in time.
     pub(crate) fn unopened(&self) -> DialError {
         let Inner { dialer, is_taken, .. } = &*self.0;
         if is_taken.load(Ordering::Relaxed) { dialer.silent() } else { dialer.unconnected() }
@@ -94,7 +94,7 @@ impl Inner {
         self.is_taken.store(true, Ordering::Relaxed);
         let secured = self.dialer.secure(socket).await;
         let dialed = secured.map_err(|failed| unanswered(failed.error))?;
-        // Nothing was asked yet: reported as a cut, an apply would seem to be possibly done.
+        // No request was sent yet: as a lost connection, an apply would seem to be possibly done.
         let sender =
             handshake(dialed.stream).await.map_err(|_| unanswered(self.dialer.hung_up()))?;
         Ok(live.insert(sender).clone())
@@ -105,7 +105,7 @@ impl Inner {
         match sender.try_send_request(request).await {
             Ok(response) => Ok(response),
             Err(mut error) => match error.take_message() {
-                // It comes back untouched, so it never went out: the node had hung up.
+                // hyper returns a request that was never sent: the node had closed the connection.
                 Some(request) => {
                     trace::resent(&self.dialer.address);
                     *self.live.lock().await = None;
@@ -124,7 +124,7 @@ async fn handshake(stream: Stream) -> Result<SendRequest<Body>, hyper::Error> {
         .initial_connection_window_size(4 * WINDOW)
         .handshake(TokioIo::new(stream))
         .await?;
-    // Ends when the senders are dropped or the node hangs up; what went wrong they are told too.
+    // The driver ends when the senders are dropped or the node closes the connection; the senders get its error too.
     let _driver = tokio::spawn(connection);
     Ok(sender)
 }

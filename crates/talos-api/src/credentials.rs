@@ -1,4 +1,4 @@
-//! Who we are to a configured node: the cluster's authority, our certificate and its key.
+//! Credentials for configured nodes: the CA of the cluster, a client certificate and its key.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use talmox_talos_config::client::{ClientError, Role, talosconfig};
+use talmox_talos_config::client::{ClientError, ClientRole, talosconfig};
 use talmox_talos_config::pki::{Certificate, PkiError, PrivateKey};
 use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secret::SecretText;
@@ -14,7 +14,7 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use talmox_yaml::{Node, ReadError};
 
-/// What mutual TLS is made of. Its key does not show.
+/// Material for mutual TLS. `Debug` hides the key.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub(crate) authority: Certificate,
@@ -22,43 +22,48 @@ pub struct Credentials {
     key: SecretText,
 }
 
-/// Why there are no credentials.
+/// Reason why credentials could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    #[error("make a talosconfig")]
+    #[error("cannot generate a talosconfig")]
     Issue(#[from] ClientError),
-    #[error("read the talosconfig as YAML")]
+    #[error("the talosconfig is not YAML")]
     Yaml(#[from] ReadError),
     #[error("the talosconfig has no context `{context}`")]
     NoContext { context: String },
-    #[error("`{field}` of the context is missing, or is no base64 of a text")]
+    #[error("`{field}` of the context is missing, or is not base64 of a text")]
     Field { field: &'static str },
-    #[error("`{field}` of the context cannot be used")]
+    #[error("`{field}` of the context is invalid")]
     Pki {
         field: &'static str,
         #[source]
         source: PkiError,
     },
-    #[error("the certificate and the key of the context do not belong together")]
+    #[error("the certificate and the key of the context do not match")]
     Mismatch,
 }
 
 impl Credentials {
-    /// Makes a certificate with these roles from the bundle. The shorter it lives, the better.
+    /// Issues a certificate with these roles from the secrets bundle. A short lifetime limits the damage of a leak.
     pub fn issue(
         bundle: &Bundle,
-        roles: &[Role],
+        roles: &[ClientRole],
         ttl: Duration,
         now: UnixTime,
         randomness: &mut dyn Randomness,
     ) -> Result<Self, CredentialsError> {
-        let request =
-            talosconfig::Request { context: "talmox", endpoints: &[], nodes: &[], roles, ttl };
+        let request = talosconfig::TalosconfigRequest {
+            context: "talmox",
+            endpoints: &[],
+            nodes: &[],
+            roles,
+            ttl,
+        };
         let text = talosconfig::generate(bundle, &request, now, randomness)?;
         Self::from_talosconfig(&text, None)
     }
 
-    /// Reads a context of a talosconfig; the current one if none is named.
+    /// Reads a context of a talosconfig, or the current context.
     pub fn from_talosconfig(
         text: &SecretText,
         context: Option<&str>,
@@ -89,13 +94,13 @@ impl Credentials {
         Ok(Self { authority, certificate, key: key.to_pkcs8_pem() })
     }
 
-    /// The name of the context that a talosconfig uses where none is chosen.
+    /// Name of the current context of a talosconfig.
     pub fn current_context(text: &SecretText) -> Option<String> {
         let root = talmox_yaml::read_first(text.expose()).ok()??;
         root.as_map()?.get("context")?.as_str().map(str::to_owned)
     }
 
-    /// When our certificate ends.
+    /// Expiry of the client certificate.
     pub fn not_after(&self) -> UnixTime {
         self.certificate.not_after
     }

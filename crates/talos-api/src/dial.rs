@@ -1,8 +1,8 @@
-//! Opening a connection, up to the first word of the other side.
+//! Opening of a connection, up to the first data of the node.
 //!
-//! In TLS 1.3 a server judges our certificate after we are through with the handshake. A gRPC
-//! server speaks first, so its first word, or its alert, is waited for: whatever stands in the way
-//! is known before anything is asked.
+//! In TLS 1.3 a server checks the client certificate after the handshake is complete for the client. A gRPC server
+//! sends first, so its first data, or its alert, is awaited: every problem of the connection is known before a
+//! request is sent.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,35 +22,35 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Why there is no connection. Nothing was asked yet, so trying again is safe.
+/// Reason why there is no connection. No request was sent, so a retry is safe.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     #[error("cannot find the address of {host}")]
     Resolve { host: String, source: io::Error },
     #[error("cannot connect to {target}")]
     Connect { target: Address, source: io::Error },
-    /// Somebody took the connection, and said nothing.
+    /// The TCP connection was accepted, but no data followed.
     #[error("{target} did not answer in time")]
     Silent { target: Address },
-    /// We do not accept its certificate.
+    /// The client does not accept the certificate of the node.
     #[error("the certificate of {target} is not accepted")]
     Certificate { target: Address, source: rustls::Error },
-    #[error("{target} does not have the key that was pinned")]
+    #[error("{target} does not have the pinned key")]
     OtherKey { target: Address },
-    /// It does not accept ours, or wants one.
-    #[error("{target} refused the connection: {}", alert_text(*alert))]
+    /// The node does not accept the client certificate, or requires one.
+    #[error("{target} rejected the connection: {}", alert_text(*alert))]
     Refused { target: Address, alert: AlertDescription },
-    /// A node does this while its API restarts, and while it shuts down.
+    /// The node closed the connection, as it does while its API restarts and while it shuts down.
     #[error("{target} closed the connection before it answered")]
     HungUp { target: Address },
-    #[error("no TLS connection to {target}")]
+    #[error("cannot establish a TLS connection to {target}")]
     Tls { target: Address, source: io::Error },
 }
 
 impl DialError {
     /// Whether a node fails this way for a second or two while its API restarts, as it does between maintenance mode
-    /// and its config: 1.13 closes connections, 1.12 refuses the port, and a server without a certificate yet
-    /// reports an internal error.
+    /// and its config: 1.13 closes connections, 1.12 refuses the port, and a server without a certificate yet reports
+    /// an internal error.
     pub fn is_restart(&self) -> bool {
         match self {
             Self::HungUp { .. } => true,
@@ -73,34 +73,34 @@ fn is_hung_up(error: &io::Error) -> bool {
 
 fn alert_text(alert: AlertDescription) -> &'static str {
     match alert {
-        AlertDescription::CertificateRequired => "it wants a client certificate",
-        AlertDescription::UnknownCA => "it does not know the authority of our certificate",
+        AlertDescription::CertificateRequired => "it requires a client certificate",
+        AlertDescription::UnknownCA => "it does not trust the CA of the client certificate",
         AlertDescription::CertificateExpired => {
-            "by its clock our certificate is no longer, or not yet, valid"
+            "by its clock the client certificate is not valid yet, or expired"
         }
-        AlertDescription::BadCertificate => "it does not accept our certificate",
-        _ => "it broke off the handshake",
+        AlertDescription::BadCertificate => "it does not accept the client certificate",
+        _ => "it aborted the TLS handshake",
     }
 }
 
-/// All that is needed to open a connection, again and again.
+/// Settings for opening connections to one node.
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) address: Address,
-    /// Where the connection goes, for messages.
+    /// Target of the connection, for messages.
     target: Address,
     reach: Reach,
     tls: TlsConnector,
     limit: Duration,
 }
 
-/// An open connection, and the certificate that the other side showed.
+/// Open connection, with the certificate of the node.
 pub(crate) struct Dialed {
     pub(crate) stream: Stream,
     pub(crate) leaf: Option<CertificateDer<'static>>,
 }
 
-/// How a dial ended, with the certificate that was seen if the handshake came that far.
+/// Failed connection, with the certificate of the node if the handshake got that far.
 pub(crate) struct Failed {
     pub(crate) error: DialError,
     pub(crate) leaf: Option<CertificateDer<'static>>,
@@ -113,7 +113,7 @@ impl From<DialError> for Failed {
 }
 
 impl Dialer {
-    /// `limit` is real time, for each step: bytes cross a real network.
+    /// Creates a dialer. `limit` is the real time of each step, because the network is real.
     pub(crate) fn new(address: Address, reach: &Reach, tls: ClientConfig, limit: Duration) -> Self {
         let (target, reach) = (reach.target(&address), reach.clone());
         Self { address, target, reach, tls: TlsConnector::from(Arc::new(tls)), limit }
@@ -124,7 +124,7 @@ impl Dialer {
         self.secure(socket).await
     }
 
-    /// The second half of dialling: TLS, and the first word.
+    /// Second half of connecting: TLS, and the first data of the node.
     pub(crate) async fn secure(&self, socket: TcpStream) -> Result<Dialed, Failed> {
         let broken = |source| self.explain(source);
         prepare(&socket).map_err(broken)?;
@@ -151,7 +151,7 @@ impl Dialer {
         Err(Failed { error, leaf })
     }
 
-    /// The first half of dialling: somebody takes the connection.
+    /// First half of connecting: TCP.
     pub(crate) async fn connect(&self) -> Result<TcpStream, DialError> {
         let connecting = self.reach.connect(&self.address, self.limit).await;
         connecting.map_err(|error| match error {
@@ -170,13 +170,13 @@ impl Dialer {
         DialError::HungUp { target: self.target.clone() }
     }
 
-    /// Nobody took the connection in time.
+    /// Error for a TCP connection that was not accepted in time.
     pub(crate) fn unconnected(&self) -> DialError {
         let source = io::ErrorKind::TimedOut.into();
         DialError::Connect { target: self.target.clone(), source }
     }
 
-    /// What TLS says comes wrapped in an error of the socket.
+    /// Extracts the TLS error from the socket error that contains it.
     fn explain(&self, source: io::Error) -> DialError {
         let target = self.target.clone();
         match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -195,20 +195,21 @@ impl Dialer {
     }
 }
 
-/// Small requests must not wait for more to come, and a node that lost its power must be missed.
+/// Disables Nagle's algorithm, so that small requests are sent immediately, and enables keepalive, so that a node
+/// without power is noticed.
 ///
-/// The kernel asks, not HTTP/2: a Talos node takes pings that come more often than every five
-/// minutes for abuse, and hangs up.
+/// The kernel sends the probes, not HTTP/2: a Talos node treats HTTP/2 pings more often than every five minutes as
+/// abuse, and closes the connection.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
     socket.set_nodelay(true)?;
     SockRef::from(socket).set_tcp_keepalive(&alive)
 }
 
-/// After so much silence the other side is asked whether it is still there.
+/// Idle time before the first keepalive probe.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// A TLS connection whose first bytes were read already.
+/// TLS connection whose first bytes were read already.
 pub(crate) struct Stream {
     tls: TlsStream<TcpStream>,
     early: Vec<u8>,
@@ -259,7 +260,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test]
-    async fn a_silent_node_is_asked_whether_it_is_there() {
+    async fn connections_have_keepalive_enabled() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         prepare(&socket).unwrap();

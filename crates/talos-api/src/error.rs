@@ -1,7 +1,7 @@
-//! What can go wrong, told apart by what is to be done about it.
+//! Errors, by what the caller must do.
 //!
-//! "Not yet" is worth waiting for. "No" is an answer, and stays one. What could not be reached was
-//! never asked; of what was lost nobody knows whether it was done.
+//! `NotYet` can be retried later. `No` is a final answer. An unreachable node got no request; of a lost one it is
+//! unknown whether it was executed.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use crate::node_service::plain;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TalosError {
-    /// There is no connection, and nothing was asked.
+    /// There is no connection, and no request was sent.
     #[error("{} was not sent", call)]
     Unreachable { call: Call, source: Arc<DialError> },
-    /// The node cannot do this now, and says why. Waiting helps.
+    /// The node cannot do this now, and reports why. A later retry can succeed.
     #[error("{call} is not possible yet: {}", plain(reason))]
     NotYet { call: Call, code: Code, reason: String },
-    /// The node says no. Waiting does not help.
-    #[error("{call} was refused: {message} ({})", code_name(*code))]
+    /// The node rejected the request. A retry does not help.
+    #[error("{call} was rejected: {message} ({})", code_name(*code))]
     No { call: Call, code: Code, message: String },
-    /// The connection broke before the answer was whole: look before asking again. `status` is for those who debug:
-    /// its text is that of libraries.
-    #[error("{call} {}: the connection broke", lost(call))]
+    /// The connection was lost before the answer was complete: check the state before a retry. `status` is for
+    /// debugging: its text comes from libraries.
+    #[error("{call} {}: the connection was lost", lost(call))]
     Lost { call: Call, status: Arc<Status> },
-    /// The answer did not come in time: look before asking again.
+    /// The answer did not arrive in time: check the state before a retry.
     #[error("{call} was not answered in time{}", late(call))]
     Late { call: Call },
-    /// The answer is not what it should be.
-    #[error("{call} was answered with what makes no sense: {what}")]
+    /// The answer has unexpected content.
+    #[error("{call} returned an unexpected answer: {what}")]
     Unreadable { call: Call, what: String },
 }
 
-/// What was asked of whom. Displays as `Bootstrap on 10.0.0.11:50000`.
+/// Operation and node. Displays as `Bootstrap on 10.0.0.11:50000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub operation: &'static str,
@@ -48,7 +48,7 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// The operations that change nothing, whatever becomes of their answers.
+/// Operations that change nothing, whether or not their answers arrive.
 const READS: [&str; 20] = [
     "Connect",
     "Copy",
@@ -73,23 +73,23 @@ const READS: [&str; 20] = [
 ];
 
 impl Call {
-    /// Whether the node is the same after it as before.
+    /// Whether the operation changes nothing on the node.
     pub fn is_read(&self) -> bool {
         READS.contains(&self.operation)
     }
 }
 
 fn lost(call: &Call) -> &'static str {
-    if call.is_read() { "was cut short" } else { "may or may not have been done" }
+    if call.is_read() { "was interrupted" } else { "may have been executed" }
 }
 
 fn late(call: &Call) -> &'static str {
-    if call.is_read() { "" } else { ", and may have been carried out" }
+    if call.is_read() { "" } else { ", and may have been executed" }
 }
 
 impl TalosError {
     pub(crate) fn new(call: Call, status: Status) -> Self {
-        // What the node said has no source; what happened on the way has.
+        // A status from the node has no source; a failure of the connection has one.
         let Some(source) = std::error::Error::source(&status) else {
             return Self::answered(call, &status);
         };
@@ -102,7 +102,7 @@ impl TalosError {
     fn answered(call: Call, status: &Status) -> Self {
         let (code, message) = (status.code(), status.message().to_owned());
         match code {
-            // apid lost the service behind it, or was told to stop, while it was asked.
+            // apid lost the service behind it, or was stopped, during the request.
             Code::Cancelled => Self::Lost { call, status: Arc::new(status.clone()) },
             Code::Unavailable if CUT.iter().any(|word| message.contains(word)) => {
                 Self::Lost { call, status: Arc::new(status.clone()) }
@@ -127,7 +127,7 @@ impl TalosError {
         }
     }
 
-    /// What the node answered, if it did.
+    /// gRPC code of the answer, if the node answered.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::NotYet { code, .. } | Self::No { code, .. } => Some(*code),
@@ -135,12 +135,12 @@ impl TalosError {
         }
     }
 
-    /// Whether the node knows no such call, or not in the state that it is in.
+    /// Whether the node does not know this call, or not in its current state.
     pub fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }
 
-    /// Whether asking again can help without anybody doing anything.
+    /// Whether a retry can succeed without intervention.
     pub fn may_pass(&self) -> bool {
         !matches!(self, Self::No { .. } | Self::Unreadable { .. })
     }
@@ -150,28 +150,28 @@ impl TalosError {
         matches!(self, Self::Unreachable { .. } | Self::NotYet { .. } | Self::No { .. })
     }
 
-    /// Why waiting goes on, in few words.
+    /// Short reason, for the display of a wait.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable { source, .. } => source.to_string(),
             Self::NotYet { reason, .. } => plain(reason),
             Self::No { message, .. } => message.clone(),
-            Self::Lost { .. } => "the connection broke".to_owned(),
-            Self::Late { .. } => "no answer came in time".to_owned(),
+            Self::Lost { .. } => "the connection was lost".to_owned(),
+            Self::Late { .. } => "the node did not answer in time".to_owned(),
             Self::Unreadable { what, .. } => what.clone(),
         }
     }
 }
 
-/// How apid says that the connection to the service behind it broke after the question was put.
+/// Texts by which apid reports that the connection to the service behind it was lost after the request was sent.
 const CUT: [&str; 3] = ["reading from server", "EOF", "transport is closing"];
 
-/// How Talos says that only time is missing, each from the beginning of a word. Whatever else it lacks (a disk to
-/// install on, a snapshot, the right machine), somebody has to see to.
+/// Texts by which Talos reports a condition that passes with time, each from the start of a word. Other missing
+/// conditions (a disk to install on, a snapshot, the right machine) need intervention.
 const WAITS: [&str; 4] = [" yet", " already in progress", " node is rebooting", " locked"];
 
-/// How etcd says the same: its members come up, find a leader, and its learners catch up. machined passes that on,
-/// mostly without the code.
+/// Texts by which etcd reports a condition that passes with time: members start, elect a leader, and learners catch
+/// up. machined passes them on, mostly without the code.
 const ETCD_WAITS: [&str; 11] = [
     " etcdserver: no leader",
     " etcdserver: leader changed",
@@ -192,7 +192,7 @@ fn is_waiting(code: Code, message: &str) -> bool {
     ETCD_WAITS.iter().any(is_said) || code == Code::FailedPrecondition && WAITS.iter().any(is_said)
 }
 
-/// As gRPC spells it.
+/// Name of the code as in gRPC.
 fn code_name(code: Code) -> String {
     format!("{code:?}")
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn not_yet_and_no_are_different() {
+    fn not_yet_is_distinguished_from_no() {
         let not_yet =
             TalosError::new(call(), Status::failed_precondition("time is not in sync yet"));
         assert_eq!(
@@ -219,14 +219,14 @@ mod tests {
             TalosError::new(call(), Status::already_exists("etcd data directory is not empty"));
         assert_eq!(
             no.to_string(),
-            "Bootstrap on 10.0.0.11:50000 was refused: etcd data directory is not empty (AlreadyExists)"
+            "Bootstrap on 10.0.0.11:50000 was rejected: etcd data directory is not empty (AlreadyExists)"
         );
         assert!(!no.may_pass());
         assert_eq!(no.code(), Some(Code::AlreadyExists));
     }
 
     #[test]
-    fn only_what_time_cures_is_worth_waiting_for() {
+    fn only_conditions_that_pass_with_time_are_not_yet() {
         use Code::{AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unknown};
         for (code, message, is_waiting) in [
             (FailedPrecondition, "bootstrap is not available yet", true),
@@ -289,7 +289,7 @@ mod tests {
             ),
             (AlreadyExists, "etcd data directory is not empty", false),
             (AlreadyExists, "machine is already installed", false),
-            // Such a text quotes what it was sent.
+            // Such a text quotes the config that was sent.
             (Unknown, "unknown keys found during decoding: machine: {locked: not yet}", false),
             (InvalidArgument, "configuration validation failed: not yet", false),
             (NotFound, "failed to remove member 7: etcdserver: member not found", false),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_is_not_up_yet_is_told_without_the_words_of_libraries() {
+    fn a_service_that_is_not_up_yet_is_named_without_library_texts() {
         let words = "connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:2379: \
                      connect: connection refused\"";
         let error = TalosError::new(call(), Status::unavailable(words));
@@ -321,29 +321,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_on_the_way_is_neither() {
+    fn lost_and_late_answers_are_separate_errors() {
         let status = Status::from_error("broken pipe".into());
         let lost = TalosError::new(call(), status);
         assert!(matches!(lost, TalosError::Lost { .. }));
         assert!(lost.may_pass() && !lost.is_untouched());
         assert_eq!(
             lost.to_string(),
-            "Bootstrap on 10.0.0.11:50000 may or may not have been done: the connection broke"
+            "Bootstrap on 10.0.0.11:50000 may have been executed: the connection was lost"
         );
         let reading = Call { operation: "Dmesg", ..call() };
         let lost = TalosError::new(reading, Status::from_error("broken pipe".into()));
         assert_eq!(
             lost.to_string(),
-            "Dmesg on 10.0.0.11:50000 was cut short: the connection broke"
+            "Dmesg on 10.0.0.11:50000 was interrupted: the connection was lost"
         );
         let late = TalosError::new(call(), Status::deadline_exceeded("context deadline exceeded"));
         assert_eq!(
             late.to_string(),
-            "Bootstrap on 10.0.0.11:50000 was not answered in time, and may have been carried out"
+            "Bootstrap on 10.0.0.11:50000 was not answered in time, and may have been executed"
         );
         let late = TalosError::Late { call: Call { operation: "Dmesg", ..call() } };
         assert_eq!(late.to_string(), "Dmesg on 10.0.0.11:50000 was not answered in time");
-        // What libraries say of it is no cause that tells anybody more.
+        // The text of the libraries adds no cause for the user.
         assert!(std::error::Error::source(&lost).is_none());
         for cut in [
             Status::unavailable("error reading from server: EOF"),

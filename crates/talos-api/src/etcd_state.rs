@@ -1,31 +1,31 @@
-//! Whether etcd runs on a control plane, found out without waiting for an etcd that is down.
+//! State of etcd on a control plane, read without waiting for an etcd that is down.
 
 use crate::client::{Client, Event, Member, Payload, Service};
 use crate::error::TalosError;
 use crate::proto::machine::service_state_event::Action;
 
-/// The state of etcd on one control plane.
+/// State of etcd on one control plane.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EtcdState {
-    /// It runs, and its member knows these.
+    /// etcd runs, and its member reports these members.
     Member(Vec<Member>),
-    /// Its service runs, and etcd does not answer: it is starting, or has lost its quorum. Either way it has data.
+    /// The service runs, but etcd does not answer: it is starting, or has lost its quorum. In both cases it has data.
     Silent(String),
-    /// Its service does not run, and says why.
+    /// The service does not run; its message contains the reason.
     Down(Service),
     /// Talos has not loaded the service.
     Absent,
 }
 
 impl EtcdState {
-    /// Reads the state of the service first. Calls that etcd must answer hang while it is down, so they say nothing about
-    /// an etcd that does not run, and cost their whole deadline.
+    /// Reads the state of the service first. Calls that etcd must answer block while it is down until their deadline,
+    /// without information.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         let services = client.services().await?;
         Self::of(client, services.into_iter().find(|service| service.id == ETCD)).await
     }
 
-    /// The same, where the services are known.
+    /// Reads the state of etcd, with the given state of the service.
     pub async fn of(client: &Client, service: Option<Service>) -> Result<Self, TalosError> {
         let Some(service) = service else { return Ok(Self::Absent) };
         if !service.is_running() {
@@ -39,7 +39,7 @@ impl EtcdState {
         }
     }
 
-    /// Why there is no member to ask; nothing if there is one.
+    /// Reason why there is no member that answers; `None` if there is one.
     pub fn obstacle(&self) -> Option<String> {
         match self {
             Self::Member(_) => None,
@@ -50,22 +50,23 @@ impl EtcdState {
     }
 }
 
-/// A bootstrap of etcd on one control plane, in this boot of the node.
+/// Bootstrap request on one control plane, in this boot of the node.
 ///
-/// Talos keeps the request in memory and accepts another one until etcd has data. The second one stops the etcd that the
-/// first one is starting.
+/// Talos keeps the request in memory and accepts another one until etcd has data. A second request stops the etcd
+/// that the first one is starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootstrapRequest {
-    /// The node reports none.
+    /// The node reports no request.
     None,
-    /// The node accepted one, and its etcd is starting.
+    /// The node accepted a request, and its etcd is starting.
     Accepted,
-    /// The node accepted one, and its etcd failed before it ran. Talos does not start it again.
+    /// The node accepted a request, and its etcd failed before it ran. Talos does not start it again.
     Failed,
 }
 
 impl BootstrapRequest {
-    /// Reads the events of the node: they outlive the client that sent the request, and end with the boot.
+    /// Reads the request from the events of the node: they outlive the client that sent the request, and end with the
+    /// boot.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         Ok(Self::of(&client.past_events().await?))
     }
@@ -83,10 +84,10 @@ impl BootstrapRequest {
     }
 }
 
-/// The id of the service.
+/// ID of the service.
 pub const ETCD: &str = "etcd";
 
-/// What Talos reports as it stops the etcd that waits to join a cluster, to start one that forms a cluster.
+/// Message of Talos when it stops the etcd that waits to join a cluster, to start one that forms a cluster.
 const BOOTSTRAP_REQUESTED: &str = "Bootstrap requested";
 
 #[cfg(test)]
@@ -107,7 +108,7 @@ mod tests {
 
     /// In the order in which 1.12.0 reported them.
     #[test]
-    fn a_bootstrap_is_known_from_the_events_of_the_node() {
+    fn a_bootstrap_request_is_read_from_the_events() {
         let waiting = [
             ("etcd", Action::Preparing, "Running pre state"),
             ("etcd", Action::Failed, "Failed to run pre stage: context canceled"),

@@ -1,8 +1,7 @@
-//! Following what was begun to its end: a reboot, an upgrade, a reset, a shutdown.
+//! Waiting for the end of a reboot, an upgrade, a reset or a shutdown.
 //!
-//! Events that bear the actor's id tell how it goes, until the machine hangs up. A cut connection
-//! proves nothing: only another boot id does, and before anything is begun is the last chance to
-//! read the old one.
+//! Events with the actor's ID report the progress until the machine closes the connection. A lost connection proves
+//! nothing: only another boot ID does, so the old one must be read before the operation starts.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -18,19 +17,19 @@ use crate::proto::machine::{MachineStatusEvent, phase_event, sequence_event};
 use crate::tls::SetupError;
 use crate::wait::{self, Look, Wait, WaitError};
 
-/// After so much silence the machine is asked, whatever its events say or do not say.
+/// Time without events after which the machine is queried directly.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Why something did not come to the end that was waited for.
+/// Reason why an operation did not reach its expected end.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The machine says itself that it failed.
+    /// The machine reports that the operation failed.
     #[error("{sequence} failed: {error}")]
     Failed { sequence: String, error: String },
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// Somebody else answers where the machine was.
-    #[error("another machine is in maintenance mode there: {why}")]
+    /// Another machine answers at the address.
+    #[error("another machine answers in maintenance mode at this address: {why}")]
     OtherMachine { why: String },
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -42,33 +41,33 @@ impl From<TalosError> for FollowError {
     }
 }
 
-/// A machine that is about to be restarted.
+/// Machine that is about to restart.
 #[derive(Clone, Debug)]
 pub struct Follow {
     client: Client,
-    /// Of the boot that is to end.
+    /// Boot ID before the operation.
     boot_id: String,
     wait: Wait,
 }
 
-/// How listening ended.
+/// Reason why listening to events ended.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    /// What was listened for.
-    It,
-    /// The connection was cut, or there was none.
-    Cut(String),
-    /// Nothing for a while.
+enum ListenEnd {
+    /// The awaited event.
+    Matched,
+    /// The connection was lost, or there was none.
+    Lost(String),
+    /// No event for a while.
     Silence,
 }
 
 impl Follow {
-    /// Reads which boot this is. To be called before the reboot, upgrade or reset.
+    /// Reads the boot ID. Call it before the reboot, upgrade or reset.
     pub async fn prepare(client: &Client, wait: Wait) -> Result<Self, TalosError> {
         Ok(Self { client: client.clone(), boot_id: client.boot_id().await?, wait })
     }
 
-    /// Waits until the machine runs and is ready, in another boot. `tell` hears how it goes.
+    /// Waits until the machine runs and is ready, in another boot. `tell` gets the progress.
     pub async fn to_running(
         &self,
         actor: &Actor,
@@ -81,12 +80,12 @@ impl Follow {
             if self.wait.until(boot_id, &mut tell).await? != self.boot_id {
                 break;
             }
-            // Only the connection was lost, and the story goes on.
+            // Only the connection was lost, and the same boot continues.
         }
         self.come_up(&mut tell).await
     }
 
-    /// Waits until the machine is in maintenance mode: where a reset of `STATE` leads.
+    /// Waits until the machine is in maintenance mode, the end of a reset of `STATE`.
     pub async fn to_maintenance(
         &self,
         actor: &Actor,
@@ -109,7 +108,7 @@ impl Follow {
         }
     }
 
-    /// Waits until the machine has hung up. Whether it is off, only its Proxmox knows.
+    /// Waits until the machine closes the connection. Whether it is off, only Proxmox knows.
     pub async fn to_silence(
         &self,
         actor: &Actor,
@@ -120,7 +119,7 @@ impl Follow {
 
     /// Listens until the machine does not answer any more, or is in another boot already.
     async fn leave(&self, actor: &Actor, tell: &mut impl FnMut(&str)) -> Result<(), FollowError> {
-        // Each time all that the machine remembers is told again.
+        // Each new stream repeats all events that the machine stores.
         let mut known = BTreeSet::new();
         loop {
             let mut failed = None;
@@ -150,7 +149,7 @@ impl Follow {
             }
             if self.wait.deadline.has_passed() {
                 let reason = match heard {
-                    Heard::Cut(why) => why,
+                    ListenEnd::Lost(why) => why,
                     _ => "the machine has not restarted".to_owned(),
                 };
                 return Err(WaitError::Late { reason }.into());
@@ -159,7 +158,7 @@ impl Follow {
         }
     }
 
-    /// Listens until the machine is up.
+    /// Listens until the machine is ready.
     async fn come_up(&self, tell: &mut impl FnMut(&str)) -> Result<(), FollowError> {
         loop {
             let heard = self
@@ -173,10 +172,10 @@ impl Follow {
                     }
                 })
                 .await?;
-            if heard == Heard::It {
+            if heard == ListenEnd::Matched {
                 return Ok(());
             }
-            // What was said before we came is not always said again.
+            // Events from before the connection are not always repeated.
             let reason = match wait::machine_ready(&self.client).await {
                 Ok(Look::Done(())) => return Ok(()),
                 Ok(Look::NotYet(reason)) => reason,
@@ -190,14 +189,14 @@ impl Follow {
         }
     }
 
-    /// Hears all that the machine remembers and then what it says, until `hear` has enough.
+    /// Passes the stored and the new events of the machine to `hear`, until `hear` returns a result.
     async fn listen(
         &self,
         actor: Option<&Actor>,
         mut hear: impl FnMut(&Event) -> ControlFlow<()>,
-    ) -> Result<Heard, FollowError> {
+    ) -> Result<ListenEnd, FollowError> {
         let cut = |error: TalosError| {
-            if error.may_pass() { Ok(Heard::Cut(error.reason())) } else { Err(error.into()) }
+            if error.may_pass() { Ok(ListenEnd::Lost(error.reason())) } else { Err(error.into()) }
         };
         let mut events = match self.client.events(&Since::TheBeginning, actor).await {
             Ok(events) => events,
@@ -205,16 +204,18 @@ impl Follow {
         };
         loop {
             if self.wait.deadline.has_passed() {
-                return Ok(Heard::Silence);
+                return Ok(ListenEnd::Silence);
             }
             let patience = SILENCE.min(self.wait.deadline.left()).max(self.wait.pause);
             match self.wait.clock.timeout(patience, events.next()).await {
-                Err(_) => return Ok(Heard::Silence),
+                Err(_) => return Ok(ListenEnd::Silence),
                 Ok(Err(error)) => return cut(error),
-                Ok(Ok(None)) => return Ok(Heard::Cut("the events have ended".to_owned())),
+                Ok(Ok(None)) => {
+                    return Ok(ListenEnd::Lost("the event stream has ended".to_owned()));
+                }
                 Ok(Ok(Some(event))) => {
                     if hear(&event).is_break() {
-                        return Ok(Heard::It);
+                        return Ok(ListenEnd::Matched);
                     }
                 }
             }
@@ -226,7 +227,7 @@ impl Follow {
     }
 }
 
-/// What the machine says went wrong with what this actor does. Of others it may say what it likes.
+/// Failure that the machine reports for this actor. Failures of other actors do not count.
 fn failure(event: &Event, actor: &Actor) -> Option<FollowError> {
     match &event.payload {
         Payload::Sequence(sequence) if event.actor == *actor => {
@@ -241,11 +242,11 @@ fn is_ready(status: &MachineStatusEvent) -> bool {
     status.stage() == MachineStage::Running && status.status.as_ref().is_some_and(|one| one.ready)
 }
 
-/// What is worth telling, in few words.
+/// Short text for an event that is worth showing.
 fn describe(payload: &Payload) -> Option<String> {
     match payload {
         Payload::Sequence(event) if event.action() == sequence_event::Action::Start => {
-            Some(format!("{} begins", event.sequence))
+            Some(format!("{} started", event.sequence))
         }
         Payload::Phase(event) if event.action() == phase_event::Action::Start => {
             Some(format!("phase {}", event.phase))

@@ -1,11 +1,11 @@
-//! The Talos API as talmox speaks to it.
+//! Client of the Talos API.
 //!
-//! A [`Client`] speaks to one node, directly; [`probe()`] says what is at an address before anybody
-//! speaks to it; [`health`] judges a cluster, [`quorum`] its etcd; [`wait`] waits for a node and says
-//! for what, [`follow`] follows a restart to its end, [`upgrade`] installs another Talos. Nothing here
-//! prints, time comes from `talmox-clock`, and what may hold keys does not show itself.
+//! A [`Client`] talks directly to one node; [`probe()`] identifies what answers at an address; [`health`] checks a
+//! cluster, [`quorum`] its etcd; [`wait`] waits for a node and reports the reason, [`follow`] waits for the end of a
+//! restart, [`upgrade`] installs another Talos version. Nothing here prints, time comes from `talmox-clock`, and
+//! `Debug` hides everything that may contain keys.
 //!
-//! With the feature `server` there is the other side of the same stubs.
+//! The feature `server` adds the server side of the same stubs.
 
 pub mod address;
 pub mod client;

@@ -1,26 +1,25 @@
-//! Which machine it is that answers: what it says of its hardware and of its first-boot drive.
+//! Identity of a machine: its hardware and its first-boot drive.
 
 use crate::client::{Client, ResourceKind};
 use crate::error::TalosError;
 
 pub use talmox_talos_config::machine::Expected;
 
-/// What a machine says of itself to anybody. This catches mix-ups; whoever wants to deceive can say
-/// the same.
+/// Identity that a machine reports to any client. It catches mix-ups; an attacker can report the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The UUID of its SMBIOS, as it stands there.
+    /// UUID of its SMBIOS, as reported.
     pub uuid: Option<String>,
     pub serial: Option<String>,
-    /// Of its network cards, in lower case.
+    /// MAC addresses of its network cards, in lower case.
     pub macs: Vec<String>,
-    /// What the drive that it was booted with calls it.
+    /// Instance ID of the drive that it was booted with.
     pub instance_id: Option<String>,
     pub hostname: Option<String>,
 }
 
 impl Machine {
-    /// Asks a node, of whichever face.
+    /// Reads the identity of a node, in maintenance mode or configured.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         let system = client.get(ResourceKind::SYSTEM_INFORMATION, "systeminformation").await?;
         let platform = client.get(ResourceKind::PLATFORM_METADATA, "platformmetadata").await?;
@@ -46,7 +45,7 @@ impl Machine {
         })
     }
 
-    /// What speaks against its being the machine that is meant; nothing if it is.
+    /// Difference to the expected machine, if any.
     pub fn mismatch(&self, expected: &Expected) -> Option<String> {
         let same = |wanted: &Option<String>, found: &Option<String>, what: &str| {
             let wanted = wanted.as_deref()?;
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_known_by_all_that_is_expected() {
+    fn every_expected_property_of_a_machine_is_compared() {
         let machine = Machine {
             uuid: Some("4c4c4544-0042-3510-8051-b4c04f333732".to_owned()),
             macs: vec!["bc:24:11:00:00:01".to_owned()],

@@ -3,7 +3,7 @@
 //! While a node boots, its API answers with gRPC's own description of the socket that it could not reach. That is
 //! replaced by the name of the service.
 
-/// Part of the address of a service on a node, and the service.
+/// Part of the address of a service on a node, and the name of the service.
 const SERVICES: [(&str, &str); 6] = [
     ("/machined/", "machined"),
     ("/apid/", "apid"),
@@ -13,7 +13,7 @@ const SERVICES: [(&str, &str); 6] = [
     (":6443", "the Kubernetes API server"),
 ];
 
-/// The reason without gRPC's wrapping, where that is all there is.
+/// Reason without gRPC's wrapping of a socket error.
 pub(crate) fn plain(reason: &str) -> String {
     let Some(socket) = Unreached::of(reason) else { return reason.to_owned() };
     let Unreached { place, why } = socket;
@@ -23,17 +23,17 @@ pub(crate) fn plain(reason: &str) -> String {
     }
 }
 
-/// A socket that the node could not connect to.
+/// Socket that the node could not connect to.
 struct Unreached<'a> {
     place: &'a str,
     why: &'a str,
 }
 
 impl<'a> Unreached<'a> {
-    /// Reads `… Error while dialing: dial unix PATH: connect: connection refused`.
+    /// Parses `… Error while dialing: dial unix PATH: connect: connection refused`.
     fn of(reason: &'a str) -> Option<Self> {
         let (_, dialed) = reason.split_once("Error while dialing: dial ")?;
-        // A name that has no address comes without one: `dial tcp: lookup NAME: no such host`.
+        // A name without an address is reported as `dial tcp: lookup NAME: no such host`.
         let rest = dialed.split_once(' ')?.1.trim_end_matches('"');
         let rest = rest.strip_prefix("lookup ").unwrap_or(rest);
         let (place, why) = rest.split_once(": ")?;

@@ -1,4 +1,4 @@
-//! The fingerprint that a node in maintenance mode shows on its console.
+//! Fingerprint that a node in maintenance mode shows on its console.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,22 +11,22 @@ use rustls::server::ParsedCertificate;
 
 /// SHA-256 of the public key (SubjectPublicKeyInfo) of a certificate. Displays as base64.
 ///
-/// In the first seconds after a boot a node makes new keys several times: a pin that is read then
-/// may be stale a moment later.
+/// In the first seconds after a boot a node generates keys several times: a pin from that time may be stale a moment
+/// later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pin([u8; SHA256_OUTPUT_LEN]);
 
-/// A text that is no pin.
+/// Error for a text that is not a pin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no fingerprint: it must be 32 bytes in base64, as the node's console shows it"
+    "`{text}` is not a fingerprint: it must be 32 bytes in base64, as the node's console shows it"
 )]
 pub struct BadPin {
     text: String,
 }
 
 impl Pin {
-    /// Of a certificate; nothing if it is none.
+    /// Pin of a certificate; `None` if it cannot be parsed.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         let hash = digest(&SHA256, &parsed.subject_public_key_info());

@@ -1,7 +1,7 @@
-//! What is at an address: found out before anything is asked of it.
+//! Identification of what answers at an address, before any request is sent to it.
 //!
-//! A node has two faces on one port. Configured, it wants a certificate of its cluster's authority
-//! and shows one; in maintenance mode it takes anybody and shows a certificate of its own making.
+//! A node uses one port in two modes. Configured, it requires a client certificate of the cluster's CA and presents
+//! one of the same CA; in maintenance mode it accepts any client and presents a self-signed certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,61 +26,61 @@ use crate::trace::dialed;
 
 macro_rules! hangs {
     () => {
-        "it hangs (its console tells), or large packets get lost on the way (`mtu:`)"
+        "look at its console, because it may hang, and check `mtu:`, because large packets may get lost"
     };
 }
 
-/// What may be with a node that takes connections and does not answer.
+/// Advice for a node that accepts connections and does not answer.
 pub const HANGS: &str = hangs!();
 
-/// What is there.
+/// What answers at an address.
 #[derive(Debug)]
 pub enum Verdict {
-    /// There is no way to anybody.
+    /// No machine accepts connections.
     Nothing(DialError),
-    /// Somebody takes the connection, and then says nothing: a node that hangs, or is about to come up.
+    /// The TCP connection is accepted, but no data follows: a node that hangs, or is starting.
     Mute(DialError),
-    /// Somebody who does not speak as a node does.
+    /// A server that is not a Talos node.
     NoNode(DialError),
     /// A node without a config.
     Maintenance(Box<Maintenance>),
-    /// In maintenance mode, but with another key than the one that was pinned.
+    /// A node in maintenance mode with another key than the pinned one.
     OtherKey { found: Option<Pin> },
-    /// A node of our cluster.
+    /// A node of this cluster.
     Ours,
-    /// A node of our cluster, by another name: the address is not in its certificate.
+    /// A node of this cluster whose certificate does not contain the address.
     OtherName { presented: Vec<String> },
-    /// A node of somebody else's cluster.
+    /// A node of another cluster.
     OtherAuthority,
-    /// A certificate has ended.
+    /// An expired certificate.
     Expired { whose: Whose, not_after: UnixTime },
-    /// Its clock and ours differ; by at least so much, where that can be told.
+    /// The clocks differ, at least by this much if known.
     ClockSkew { at_least: Option<Duration> },
-    /// A node of our cluster that does not accept our certificate, for whatever reason.
+    /// A node of this cluster that rejects the client certificate, for another reason.
     RefusesUs(AlertDescription),
-    /// It takes anybody, and does not answer as a node in maintenance mode does.
+    /// The server accepts any client, but does not answer like a node in maintenance mode.
     Unclear(TalosError),
 }
 
-/// Whose certificate it is.
+/// Owner of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Ours,
     TheNode,
 }
 
-/// A node in maintenance mode.
+/// Node in maintenance mode.
 #[derive(Debug)]
 pub struct Maintenance {
-    /// Of the key that it has now.
+    /// Pin of its current key.
     pub pin: Option<Pin>,
-    /// What it says of itself.
+    /// Identity that it reports.
     pub machine: Machine,
-    /// Speaks to the same node, and to no other: with its key pinned.
+    /// Client of the same node, with its key pinned.
     pub client: Client,
 }
 
-/// Finds out what is at `node`. `pin` is for maintenance mode alone.
+/// Identifies what answers at `node`. `pin` applies to maintenance mode only.
 pub async fn probe(
     node: &Address,
     credentials: &Credentials,
@@ -91,30 +91,29 @@ pub async fn probe(
     let refusal = match dialed(settings.dialer(node.clone(), tls)).await {
         Ok(_) => return Ok(Verdict::Ours),
         Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
-        // Who breaks off before showing a certificate is no node: those do so after it.
+        // A server that aborts before it presents a certificate is not a node: nodes abort after it.
         Err(Failed { error: DialError::Refused { alert, .. }, leaf: Some(_) }) => {
-            return Ok(refused(alert, credentials, settings));
+            return Ok(rejected(alert, credentials, settings));
         }
-        Err(Failed { error, .. }) => return Ok(unheard(error)),
+        Err(Failed { error, .. }) => return Ok(no_data(error)),
     };
-    // Its certificate is not good enough for us. Does it want one at all?
+    // The client rejects its certificate. A second attempt shows whether it requires a client certificate.
     let anonymous = tls::anonymous(None, settings.clock)?;
     match dialed(settings.dialer(node.clone(), anonymous)).await {
         Ok(dialed) => maintenance(node, dialed, pin, settings).await,
         Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
             configured(&refusal, &leaf, node, credentials)
         }
-        // It takes anybody, with a certificate that is not ours, and waits to be spoken to. A node
-        // would speak first.
+        // The server accepts any client with an unknown certificate, and waits for data. A node would send first.
         Err(Failed { error: error @ DialError::Silent { .. }, leaf: Some(_) }) => {
             Ok(Verdict::NoNode(error))
         }
-        Err(Failed { error, .. }) => Ok(unheard(error)),
+        Err(Failed { error, .. }) => Ok(no_data(error)),
     }
 }
 
-/// There was no word of a node.
-fn unheard(error: DialError) -> Verdict {
+/// Verdict for a connection without data of a node.
+fn no_data(error: DialError) -> Verdict {
     match error {
         DialError::Resolve { .. } | DialError::Connect { .. } => Verdict::Nothing(error),
         DialError::Silent { .. } | DialError::HungUp { .. } => Verdict::Mute(error),
@@ -122,7 +121,7 @@ fn unheard(error: DialError) -> Verdict {
     }
 }
 
-/// When the certificate ends that a node of our cluster shows; nothing if it cannot be read.
+/// Expiry of the certificate of a node of this cluster; `None` if it cannot be read.
 pub async fn certificate_end(
     node: &Address,
     credentials: &Credentials,
@@ -168,7 +167,7 @@ async fn maintenance(
     })
 }
 
-/// It is configured, and we did not accept its certificate.
+/// Verdict for a configured node whose certificate the client rejected.
 fn configured(
     refusal: &rustls::Error,
     leaf: &CertificateDer<'_>,
@@ -180,7 +179,7 @@ fn configured(
     };
     let (verdict, at) = match refusal {
         CertificateError::ExpiredContext { not_after, .. } => {
-            let ended = our_time(*not_after);
+            let ended = unix_time(*not_after);
             (Verdict::Expired { whose: Whose::TheNode, not_after: ended }, not_after)
         }
         CertificateError::NotValidYetContext { time, not_before } => {
@@ -193,17 +192,21 @@ fn configured(
         }
         _ => return Ok(Verdict::OtherAuthority),
     };
-    // The dates are looked at first: whose it is must still be asked, at a time when it is valid.
-    Ok(if is_ours(leaf, *at, node, credentials)? { verdict } else { Verdict::OtherAuthority })
+    // The dates are checked first; whether the CA matches must be checked at a time when the certificate is valid.
+    Ok(if is_of_this_cluster(leaf, *at, node, credentials)? {
+        verdict
+    } else {
+        Verdict::OtherAuthority
+    })
 }
 
-/// The name itself: it comes as `DnsName("cp-1")` or `IpAddress(10.0.0.11)`.
+/// The name itself, from `DnsName("cp-1")` or `IpAddress(10.0.0.11)`.
 fn bare(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
 }
 
-fn is_ours(
+fn is_of_this_cluster(
     leaf: &CertificateDer<'_>,
     at: TlsTime,
     node: &Address,
@@ -220,10 +223,10 @@ fn is_ours(
     ))
 }
 
-/// We accepted its certificate, and it did not accept ours.
-fn refused(alert: AlertDescription, credentials: &Credentials, settings: &Settings) -> Verdict {
+/// Verdict for a node that rejected the client certificate.
+fn rejected(alert: AlertDescription, credentials: &Credentials, settings: &Settings) -> Verdict {
     let not_after = credentials.not_after();
-    let now = our_time(TlsTime::since_unix_epoch(settings.clock.since_epoch()));
+    let now = unix_time(TlsTime::since_unix_epoch(settings.clock.since_epoch()));
     if not_after <= now {
         return Verdict::Expired { whose: Whose::Ours, not_after };
     }
@@ -233,48 +236,48 @@ fn refused(alert: AlertDescription, credentials: &Credentials, settings: &Settin
     }
 }
 
-fn our_time(time: TlsTime) -> UnixTime {
+fn unix_time(time: TlsTime) -> UnixTime {
     UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
 impl Verdict {
-    /// What can be done about it.
+    /// Hint about what to do.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Nothing(_) => {
-                "see that the machine is on, that the address is right, and that port 50000 can be \
-                 reached from here"
+                "check that the machine runs, that the address is correct, and that port 50000 is \
+                 reachable from here"
             }
             Self::Mute(_) => {
-                concat!("it may be about to come up; if it stays so, ", hangs!())
+                concat!("wait, because the node may be starting; if it stays like this, ", hangs!())
             }
             Self::NoNode(_) => {
-                "another machine has the address: turn it off, or give the node another `ip:`"
+                "turn off the machine that uses the address, or give the node another `ip:`"
             }
             Self::Unclear(_) => {
-                "it may be about to come up; if it stays so, another machine has the address"
+                "wait, because the node may be starting; if it stays like this, look for another machine with this address"
             }
-            Self::Maintenance(_) => "it has no config yet: `talmox up` gives it one",
-            Self::Ours => "there is nothing to be done",
-            Self::OtherKey { .. } => "read its fingerprint from its console again",
+            Self::Maintenance(_) => "run `talmox up` to configure it",
+            Self::Ours => "nothing to do",
+            Self::OtherKey { .. } => "read the fingerprint from the node's console again",
             Self::OtherName { .. } => {
-                "its certificate does not bear this address: correct the `ip:` of the node, or add \
-                 the address to `cert_sans`"
+                "correct the `ip:` of the node, or add the address to `cert_sans`: the certificate of \
+                 the node does not contain it"
             }
             Self::OtherAuthority => {
-                "either the address is another cluster's, or the secrets here are not those that \
-                 the node was given"
+                "check the address, and that the secrets bundle is the one that the node was configured \
+                 with"
             }
             Self::Expired { whose: Whose::Ours, .. } => "correct the clock of this machine",
             Self::Expired { whose: Whose::TheNode, .. } => {
-                "correct the clocks, here and there; a reboot of the node makes it a new one"
+                "correct the clocks of both machines, then reboot the node, which renews its certificate"
             }
             Self::ClockSkew { .. } => {
-                "correct the clocks: the node needs a time server that it can reach"
+                "correct the clocks, and give the node a time server that it can reach"
             }
             Self::RefusesUs(_) => {
-                "the node trusts another authority than the secrets here have: restore the secrets \
-                 that it was given"
+                "restore the secrets bundle that the node was configured with: the node trusts another \
+                 CA"
             }
         }
     }
@@ -285,9 +288,9 @@ impl fmt::Display for Verdict {
         match self {
             Self::Nothing(error) => write!(f, "nothing answers: {error}"),
             Self::Mute(error) => {
-                write!(f, "something that takes connections and says nothing: {error}")
+                write!(f, "a server that accepts connections but sends nothing: {error}")
             }
-            Self::NoNode(error) => write!(f, "something that is no Talos node: {error}"),
+            Self::NoNode(error) => write!(f, "a server that is not a Talos node: {error}"),
             Self::Maintenance(_) => f.write_str("a node in maintenance mode"),
             Self::OtherKey { found: Some(pin) } => {
                 write!(f, "a node in maintenance mode with another key: {pin}")
@@ -297,28 +300,28 @@ impl fmt::Display for Verdict {
             }
             Self::Ours => f.write_str("a node of this cluster"),
             Self::OtherName { presented } => {
-                write!(f, "a node of this cluster by other names: {}", presented.join(", "))
+                write!(f, "a node of this cluster whose certificate has other names: {}", presented.join(", "))
             }
             Self::OtherAuthority => f.write_str("a node of another cluster"),
             Self::Expired { whose: Whose::Ours, not_after } => {
-                write!(f, "our certificate ended at {not_after}")
+                write!(f, "the client certificate expired at {not_after}")
             }
             Self::Expired { whose: Whose::TheNode, not_after } => {
-                write!(f, "the certificate of the node ended at {not_after}")
+                write!(f, "the certificate of the node expired at {not_after}")
             }
             Self::ClockSkew { at_least: Some(time) } => {
                 write!(f, "the clock of the node is at least {} s ahead", time.as_secs())
             }
             Self::ClockSkew { at_least: None } => {
-                f.write_str("our certificate is valid by our clock, and not by the node's")
+                f.write_str("the client certificate is valid by the clock of this machine, but not by the clock of the node")
             }
             Self::RefusesUs(_) => {
-                f.write_str("a node of this cluster that refuses our certificate")
+                f.write_str("a node of this cluster that rejects the client certificate")
             }
             Self::Unclear(error) if error.may_pass() => {
                 write!(f, "a node whose API is starting or restarting: {}", error.reason())
             }
-            Self::Unclear(error) => write!(f, "something that is not a Talos node: {error}"),
+            Self::Unclear(error) => write!(f, "a server that is not a Talos node: {error}"),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Whether a control plane may go away for a while without etcd losing its quorum.
+//! Whether etcd keeps its quorum while one control plane is down.
 //!
-//! The services of Talos 1.13 and later do not ask before they upgrade a node, so somebody must.
+//! The services of Talos 1.13 and later do not check this before they upgrade a node, so the client must.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use crate::client::{Alarm, Client, Health, Member, MemberStatus, Service};
 use crate::error::TalosError;
 use crate::etcd_state::ETCD;
 
-/// etcd on one control plane, as it was seen; what could not be seen says why.
+/// Observed state of etcd on one control plane; each value, or the reason why it is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EtcdView {
-    /// The control plane.
+    /// Name of the control plane.
     pub name: String,
     pub service: Result<Option<Service>, String>,
-    /// All members, as its own sees them.
+    /// All members, as reported by its own member.
     pub members: Result<Vec<Member>, String>,
     pub status: Result<MemberStatus, String>,
     pub alarms: Result<Vec<(u64, Alarm)>, String>,
 }
 
-/// Looks at etcd on all control planes at the same time. The views come in the order of the nodes.
+/// Observes etcd on all control planes at the same time. The views have the order of the nodes.
 pub async fn look(control_planes: &[(String, Client)]) -> Vec<EtcdView> {
     let mut tasks = JoinSet::new();
     for (at, (name, client)) in control_planes.iter().cloned().enumerate() {
@@ -38,7 +38,7 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
     let why = |error: TalosError| error.reason();
     let service = match client.services().await {
         Ok(all) => Ok(all.into_iter().find(|service| service.id == ETCD)),
-        // Nothing else will be answered: one reason is enough, and one wait.
+        // No further request would be answered: one reason and one timeout are enough.
         Err(error) => {
             let why = error.reason();
             return EtcdView {
@@ -50,11 +50,11 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
             };
         }
     };
-    // An etcd that is down never answers: its service says why.
+    // An etcd that is down never answers: its service has the reason.
     if let Ok(found) = &service
         && !found.as_ref().is_some_and(Service::is_running)
     {
-        let down = found.as_ref().map_or("etcd does not run".to_owned(), Service::describe);
+        let down = found.as_ref().map_or("etcd is not running".to_owned(), Service::describe);
         return EtcdView {
             name,
             service,
@@ -74,26 +74,26 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
     }
 }
 
-/// Everything that speaks against taking one control plane away; nothing if it is safe.
+/// Reasons against taking one control plane down; empty if it is safe.
 ///
-/// `views` are all control planes of the cluster. A single one may go: there is no quorum to keep,
-/// only an outage that its owner knows about. Of two, neither may.
+/// `views` are all control planes of the cluster. A single control plane may go down: it has no quorum to keep. Of
+/// two, neither may.
 pub fn objections(views: &[EtcdView]) -> Vec<String> {
     let mut objections: Vec<String> = views.iter().flat_map(of_one).collect();
     let Some(members) = views.iter().find_map(|view| view.members.as_ref().ok()) else {
-        objections.push("no control plane says who the members of etcd are".to_owned());
+        objections.push("no control plane reports the members of etcd".to_owned());
         return objections;
     };
     objections.extend(of_members(members, views));
     objections
 }
 
-/// What is wrong with one member, by what its node says.
+/// Problems of one member, as reported by its node.
 fn of_one(view: &EtcdView) -> Vec<String> {
     let name = &view.name;
     let service = match &view.service {
         Err(why) => return vec![format!("{name}: {why}")],
-        Ok(None) => return vec![format!("{name}: etcd does not run")],
+        Ok(None) => return vec![format!("{name}: etcd is not running")],
         Ok(Some(service)) => service,
     };
     if !service.is_running() || service.health != Health::Good {
@@ -104,36 +104,40 @@ fn of_one(view: &EtcdView) -> Vec<String> {
         Err(why) => found.push(format!("{name}: {why}")),
         Ok(status) => {
             if status.leader == 0 {
-                found.push(format!("{name}: its etcd knows no leader"));
+                found.push(format!("{name}: its etcd member has no leader"));
             }
             if status.is_learner {
-                found.push(format!("{name}: its etcd is still a learner"));
+                found.push(format!("{name}: its etcd member is still a learner"));
             }
             found.extend(status.errors.iter().map(|error| format!("{name}: {error}")));
         }
     }
     match &view.alarms {
         Err(why) => found.push(format!("{name}: {why}")),
-        // Every member tells the alarms of all: each is said once, by its own node.
+        // Every member reports the alarms of all: each is listed once, for its own node.
         Ok(alarms) => {
             let own = view.status.as_ref().map_or(0, |status| status.member_id);
             let own = alarms.iter().filter(|(member, _)| *member == own);
-            found.extend(own.map(|(_, alarm)| format!("{name}: etcd's alarm is on: {alarm}")));
+            found
+                .extend(own.map(|(_, alarm)| format!("{name}: etcd has an active alarm: {alarm}")));
         }
     }
     found
 }
 
-/// What is wrong with the members as a whole.
+/// Problems of the members as a whole.
 fn of_members(members: &[Member], views: &[EtcdView]) -> Vec<String> {
     let ids = |members: &[Member]| members.iter().map(|one| one.id).collect::<BTreeSet<u64>>();
     let mut found = vec![];
     for view in views {
         match &view.members {
             Ok(theirs) if ids(theirs) != ids(members) => {
-                found.push(format!("{}: it knows other members than the others", view.name));
+                found.push(format!(
+                    "{}: its etcd member list differs from that of the others",
+                    view.name
+                ));
             }
-            // Its service or its status says more, if there is anything to say.
+            // The service or status of the member contains more detail, if it has a problem.
             Err(why) if of_one(view).is_empty() => found.push(format!("{}: {why}", view.name)),
             _ => {}
         }
@@ -147,23 +151,24 @@ fn of_members(members: &[Member], views: &[EtcdView]) -> Vec<String> {
         let is_seen =
             |view: &EtcdView| view.status.as_ref().is_ok_and(|one| one.member_id == member.id);
         if views.iter().all(|view| view.status.is_ok()) && !views.iter().any(is_seen) {
-            found.push(format!("the member {} is on none of the control planes", title(member)));
+            found
+                .push(format!("the member {} does not belong to any control plane", title(member)));
         }
     }
     let leaders: BTreeSet<u64> =
         views.iter().filter_map(|view| Some(view.status.as_ref().ok()?.leader)).collect();
     if leaders.len() > 1 {
-        found.push("the members do not agree on their leader".to_owned());
+        found.push("the etcd members report different leaders".to_owned());
     }
     match members.len() {
         0 => found.push("etcd has no members".to_owned()),
-        2 => found.push("etcd has two members: without either of them it stands still".to_owned()),
+        2 => found.push("etcd has two members and loses its quorum without one of them".to_owned()),
         _ => {}
     }
     found
 }
 
-/// By its name, or by its id before it has one.
+/// Name of the member, or its ID before it has a name.
 fn title(member: &Member) -> String {
     if member.hostname.is_empty() { format!("{:016x}", member.id) } else { member.hostname.clone() }
 }
@@ -205,12 +210,12 @@ mod tests {
         }
         assert_eq!(
             objections(&well(2)),
-            ["etcd has two members: without either of them it stands still"]
+            ["etcd has two members and loses its quorum without one of them"]
         );
     }
 
     #[test]
-    fn whoever_is_away_or_ill_is_named() {
+    fn unreachable_and_unhealthy_members_are_named() {
         let mut views = well(3);
         let away = "10.0.0.2:50000 did not answer in time".to_owned();
         views[1] = EtcdView {
@@ -231,12 +236,12 @@ mod tests {
             ["cp-3: etcd is Running, not healthy: context deadline exceeded"]
         );
         views[2].service = Ok(None);
-        assert_eq!(objections(&views), ["cp-3: etcd does not run"]);
-        assert_eq!(objections(&[]), ["no control plane says who the members of etcd are"]);
+        assert_eq!(objections(&views), ["cp-3: etcd is not running"]);
+        assert_eq!(objections(&[]), ["no control plane reports the members of etcd"]);
     }
 
     #[test]
-    fn learners_strangers_and_those_who_never_started_are_named() {
+    fn learners_unknown_and_unstarted_members_are_named() {
         let mut views = well(3);
         for view in &mut views {
             let members = view.members.as_mut().unwrap();
@@ -251,7 +256,7 @@ mod tests {
             [
                 "the member cp-2 is still a learner",
                 "the member 0000000000000003 has not started",
-                "the member gone is on none of the control planes",
+                "the member gone does not belong to any control plane",
             ]
         );
     }
@@ -266,10 +271,10 @@ mod tests {
         assert_eq!(
             objections(&views),
             [
-                "cp-1: etcd's alarm is on: its space is used up",
-                "cp-3: its etcd knows no leader",
-                "cp-3: it knows other members than the others",
-                "the members do not agree on their leader",
+                "cp-1: etcd has an active alarm: the database is full (NOSPACE)",
+                "cp-3: its etcd member has no leader",
+                "cp-3: its etcd member list differs from that of the others",
+                "the etcd members report different leaders",
             ]
         );
     }

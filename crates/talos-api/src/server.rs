@@ -1,4 +1,4 @@
-//! The other side: services behind one HTTP/2 connection, for whoever plays a node.
+//! Server side: services on one HTTP/2 connection, for simulated nodes.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,11 +20,11 @@ pub use tonic::{Request as Asked, Response as Answered, Status, Streaming};
 type Handler =
     Box<dyn Fn(Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> + Send + Sync>;
 
-/// Services by their names. What nobody offers is answered with `Unimplemented`, as Talos does.
+/// Services by name. A request for another service is answered with `Unimplemented`, as Talos does.
 #[derive(Clone, Default)]
 pub struct Services(Arc<Vec<(&'static str, Handler)>>);
 
-/// Services while they are put together.
+/// Builder of services.
 #[derive(Default)]
 pub struct ServicesBuilder(Vec<(&'static str, Handler)>);
 
@@ -55,7 +55,7 @@ impl Services {
         ServicesBuilder::default()
     }
 
-    /// Answers on one connection until it ends. Its first word goes out at once.
+    /// Serves one connection until it ends. Its first data is sent immediately.
     pub async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -63,7 +63,7 @@ impl Services {
         self.serve_until(stream, std::future::pending()).await
     }
 
-    /// The same; from when `leaving` is done on nothing new is answered, and what was asked before still is.
+    /// Serves one connection; once `leaving` completes, new requests are rejected, and pending ones are answered.
     pub async fn serve_until(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,

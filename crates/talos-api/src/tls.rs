@@ -1,4 +1,6 @@
-//! TLS as a client, for nodes with a machine config and for nodes in maintenance mode.
+//! TLS client configuration for configured nodes and for maintenance mode.
+//!
+//! Time comes from the clock of the client: in a lab with faster time, certificates age faster too.
 
 use std::sync::Arc;
 
@@ -10,9 +12,9 @@ use talmox_net::{ByLeaf, authorities, tls};
 use crate::credentials::Credentials;
 use crate::pin::Pin;
 
-/// Why TLS cannot be set up.
+/// Error for credentials that TLS does not accept.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS cannot be set up with these credentials")]
+#[error("TLS cannot be configured with these credentials")]
 pub struct SetupError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl SetupError {
@@ -21,7 +23,7 @@ impl SetupError {
     }
 }
 
-/// For a configured node: both sides show a certificate of the cluster's authority.
+/// Configuration for a configured node: both sides present a certificate of the cluster's CA.
 pub(crate) fn mutual(credentials: &Credentials, clock: Clock) -> Result<ClientConfig, SetupError> {
     let key = credentials.private_key().map_err(SetupError::new)?;
     let config = tls::client_with_clock(clock)
@@ -32,7 +34,7 @@ pub(crate) fn mutual(credentials: &Credentials, clock: Clock) -> Result<ClientCo
     Ok(finish(config))
 }
 
-/// For a node in maintenance mode, which proves only that it has its key.
+/// Configuration for a node in maintenance mode, which proves only that it has its key.
 pub(crate) fn anonymous(pin: Option<Pin>, clock: Clock) -> Result<ClientConfig, SetupError> {
     let verifier = ByLeaf::new(move |leaf| pin.is_none() || pin == Pin::of(leaf));
     let config = tls::client_with_clock(clock)
@@ -43,7 +45,7 @@ pub(crate) fn anonymous(pin: Option<Pin>, clock: Clock) -> Result<ClientConfig, 
     Ok(finish(config))
 }
 
-/// Judges by the cluster's authority, and by no other.
+/// Verifier that trusts only the CA of the cluster.
 pub(crate) fn verifier(credentials: &Credentials) -> Result<Arc<WebPkiServerVerifier>, SetupError> {
     let roots = authorities::from_der(credentials.authority.as_der()).map_err(SetupError::new)?;
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider())
@@ -53,7 +55,7 @@ pub(crate) fn verifier(credentials: &Credentials) -> Result<Arc<WebPkiServerVeri
 
 fn finish(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Each connection is judged again: between two of them a node may have been configured.
+    // Every connection does a full handshake: between two connections a node may have been configured.
     config.resumption = Resumption::disabled();
     config
 }

@@ -1,7 +1,7 @@
-//! The span of a call: operation and node, what became of it, and how often it was sent again.
+//! Span of a call: operation, node, outcome and number of retries.
 //!
-//! Requests and answers are never part of it, nor the words of a node that rejects a call: they quote the config that they
-//! reject. Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
+//! Requests and answers are never part of it, nor the text of a node that rejects a call: it quotes the config that
+//! it rejects. Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
 
 use std::future::Future;
 
@@ -14,14 +14,14 @@ use crate::error::{Call, TalosError};
 
 const TARGET: &str = "talmox::talos";
 
-/// Waits for the answer to a call inside of its span. `detail` says what a read is about, and may be empty.
+/// Waits for the answer to a call inside of its span. `detail` names the object of a read, and may be empty.
 pub(crate) fn traced<T>(
     call: &Call,
     detail: &str,
     work: impl Future<Output = Result<T, TalosError>>,
 ) -> impl Future<Output = Result<T, TalosError>> {
     let span = span(call, detail);
-    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    // Boxed, because the futures of calls are part of many others, which would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;
@@ -35,7 +35,7 @@ pub(crate) fn traced<T>(
     }
 }
 
-/// Opens a connection that shows what is at an address.
+/// Opens a connection to identify what answers at an address.
 pub(crate) async fn dialed(dialer: Dialer) -> Result<Dialed, Failed> {
     let call = Call { operation: "Connect", node: dialer.address.clone() };
     let span = span(&call, "");
@@ -47,7 +47,7 @@ pub(crate) async fn dialed(dialer: Dialer) -> Result<Dialed, Failed> {
     result
 }
 
-/// Notes that a request which the node never took is sent again. To be called inside of the span.
+/// Records that a request which the node never received is sent again. Call it inside of the span.
 pub(crate) fn resent(node: &Address) {
     Span::current().record("retries", 1_u64);
     tracing::info!(target: TARGET, subject = %node, "retry: the connection was closed before the request was sent");
@@ -68,7 +68,7 @@ fn outcome(error: &TalosError) -> String {
     match error {
         TalosError::Unreachable { source, .. } => format!("not sent: {source}"),
         TalosError::NotYet { code, .. } | TalosError::No { code, .. } => format!("{code:?}"),
-        TalosError::Lost { .. } => "no answer: the connection broke".to_owned(),
+        TalosError::Lost { .. } => "no answer: the connection was lost".to_owned(),
         TalosError::Late { .. } => "no answer in time".to_owned(),
         TalosError::Unreadable { .. } => "unreadable answer".to_owned(),
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::address::node_address;
 
     #[test]
-    fn what_a_node_says_about_a_config_is_not_part_of_an_outcome() {
+    fn an_outcome_does_not_contain_the_text_of_a_rejected_config() {
         let call = Call { operation: "ApplyConfiguration", node: node_address("10.0.0.11") };
         let status = Status::invalid_argument("cannot unmarshal !!str `hunter2` into int");
         let error = TalosError::new(call, status);

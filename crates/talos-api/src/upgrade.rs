@@ -1,24 +1,24 @@
-//! Which way a node is upgraded, and the newer one of the two.
+//! Choice of the upgrade path of a node, and the newer of the two paths.
 //!
-//! The call of old does everything by itself. From Talos 1.13 on the steps are single services;
-//! whoever uses them asks for the quorum ([`crate::quorum`]), drains, and reboots.
+//! The legacy call performs all steps itself. From Talos 1.13 on the steps are single services; the caller checks the
+//! quorum ([`crate::quorum`]), drains, and reboots.
 
 use semver::{BuildMetadata, Prerelease, Version};
 
 use crate::client::{Client, PullStep, Step};
 use crate::error::TalosError;
 
-/// How a node is to be upgraded.
+/// Upgrade path of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpgradePath {
     /// [`Client::legacy_upgrade`]: checks etcd, drains, installs, reboots.
     Legacy,
-    /// [`install`], and the rest is ours.
+    /// [`install`]; the caller performs the other steps.
     Lifecycle,
 }
 
 impl UpgradePath {
-    /// By the Talos that the node runs now (`v1.13.6`). talosctl draws the line at the same place.
+    /// Path for the Talos version that the node runs now (`v1.13.6`). talosctl uses the same limit.
     pub fn of(running: &str) -> Self {
         let Ok(running) = Version::parse(running.trim_start_matches('v')) else {
             return Self::Legacy;
@@ -35,20 +35,20 @@ impl UpgradePath {
     }
 }
 
-/// Why an image was not installed.
+/// Reason why an image was not installed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum InstallError {
     #[error(transparent)]
     Talos(#[from] TalosError),
-    #[error("the node pulled {image}, and did not say that it is there")]
+    #[error("the node pulled {image}, but did not confirm it")]
     NotPulled { image: String },
     #[error("the installer failed with exit code {code}: {last_words}")]
     Failed { code: i32, last_words: String },
-    #[error("the installer did not say how it ended: {last_words}")]
+    #[error("the installer ended without an exit code: {last_words}")]
     Unknown { last_words: String },
 }
 
-/// Pulls the image and puts it in place of what is booted next. Nothing is restarted.
+/// Pulls the image and installs it for the next boot. Nothing is restarted.
 pub async fn install(
     client: &Client,
     image: &str,
@@ -70,7 +70,7 @@ pub async fn install(
     Err(InstallError::Unknown { last_words })
 }
 
-/// The name by which the node knows the image.
+/// Pulls the image and returns the name that the node gives it.
 async fn pull(
     client: &Client,
     image: &str,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_depends_on_what_runs() {
+    fn the_upgrade_path_depends_on_the_running_version() {
         for running in ["v1.8.4", "v1.12.11", "v1.13.0-alpha.2", "v2.0.0", "unknown", ""] {
             assert_eq!(UpgradePath::of(running), UpgradePath::Legacy, "{running}");
         }

@@ -1,7 +1,7 @@
-//! Values of no known type, such as an admission plugin's configuration.
+//! Values without a schema, such as the configuration of an admission plugin.
 //!
-//! Talos keeps them as generic Go values and writes them anew: numbers in decimal, keys sorted,
-//! dates in full. Where it does so we must, too; everywhere else the schema knows better.
+//! Talos decodes them to generic Go values and writes those: numbers in decimal, keys sorted, dates in full. This
+//! module does the same; everywhere else the schema defines the type.
 
 use talmox_yaml::{
     BINARY_TAG, Entry, Map, Node, Resolved, Seq, Style, TIMESTAMP_TAG, Value, key_order, timestamp,
@@ -9,13 +9,13 @@ use talmox_yaml::{
 
 use crate::format::text;
 
-/// The Go type behind a generic value, as far as merging tells them apart.
+/// Go type of a generic value, in the distinctions that merging makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoType {
     Null,
     Bool,
     Int,
-    /// A number beyond the signed range.
+    /// Number beyond the signed range.
     Uint,
     Float,
     Text,
@@ -56,7 +56,7 @@ impl GoType {
     }
 }
 
-/// The canonical form of a generic value.
+/// Canonical form of a generic value.
 pub(crate) fn canonical(node: &Node) -> Node {
     match &node.value {
         Value::Map(map) => canonical_map(map),
@@ -106,7 +106,7 @@ fn canonical_map(map: &Map) -> Node {
     Node::from(Value::Map(Map { entries, flow: false }))
 }
 
-/// The order in which Go's encoder writes a map.
+/// Sorts entries in the order in which Go's encoder writes a map.
 pub(crate) fn sort_by_key(entries: &mut [Entry]) {
     entries.sort_by(|a, b| {
         let (left, right) = (a.key.as_str(), b.key.as_str());
@@ -118,7 +118,7 @@ pub(crate) fn null() -> Node {
     Node::plain("null")
 }
 
-/// The shortest form that reads as the same number, with an exponent from a million on.
+/// Shortest form of a number that parses to the same value, with an exponent from a million on.
 pub(crate) fn write_float(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();

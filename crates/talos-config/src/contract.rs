@@ -1,19 +1,19 @@
-//! The version contract: what a Talos version wants in its config, answered in one place.
+//! Version contract: the config features of each Talos version, in one place.
 //!
-//! A contract is a minor version. Configs for Talos 1.14 are made with contract 1.13, which its
-//! nodes take as they are.
+//! A contract is a minor version. Configs for Talos 1.14 are generated with contract 1.13, which its nodes accept
+//! unchanged.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A Talos minor version that a config is made for.
+/// Talos minor version that a config is generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Contract {
     major: u32,
     minor: u32,
 }
 
-/// The text names no version.
+/// Error for a text that is not a version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing version {0:?}")]
 pub struct ContractError(String);
@@ -21,7 +21,7 @@ pub struct ContractError(String);
 impl FromStr for Contract {
     type Err = ContractError;
 
-    /// Reads `1.12`, `v1.12`, `v1.12.7`, `1.13.0-rc.1`…
+    /// Parses `1.12`, `v1.12`, `v1.12.7`, `1.13.0-rc.1`…
     fn from_str(version: &str) -> Result<Self, ContractError> {
         let refused = || ContractError(version.to_owned());
         let text = version.strip_prefix('v').unwrap_or(version);
@@ -45,7 +45,7 @@ impl fmt::Display for Contract {
 }
 
 impl Contract {
-    /// The oldest and the newest contract that configs are made for.
+    /// Oldest and newest contract for which configs can be generated.
     pub const OLDEST: Self = Self::new(1, 8);
     pub const NEWEST: Self = Self::new(1, 13);
 
@@ -53,7 +53,7 @@ impl Contract {
         Self { major, minor }
     }
 
-    /// The contract to make configs with for nodes of this version.
+    /// Contract for configs of nodes of this version.
     #[must_use]
     pub fn for_nodes(self) -> Self {
         self.min(Self::NEWEST)
@@ -63,112 +63,112 @@ impl Contract {
         self >= Self::new(1, minor)
     }
 
-    /// `HostnameConfig`, `RegistryMirrorConfig` and the like instead of v1alpha1 keys.
+    /// Whether `HostnameConfig`, `RegistryMirrorConfig` and similar documents replace v1alpha1 keys.
     pub fn network_documents(self) -> bool {
         self.since(12)
     }
 
-    /// `features.stableHostname`, before there was `HostnameConfig`.
+    /// Whether `features.stableHostname` is written, before `HostnameConfig` existed.
     pub fn stable_hostname_feature(self) -> bool {
         !self.network_documents()
     }
 
-    /// `features.rbac` and `features.apidCheckExtKeyUsage` are written although always on.
+    /// Whether `features.rbac` and `features.apidCheckExtKeyUsage` are written although they are always on.
     pub fn shows_rbac_features(self) -> bool {
         !self.since(12)
     }
 
-    /// `apiServer.disablePodSecurityPolicy` is written although it does nothing any more.
+    /// Whether `apiServer.disablePodSecurityPolicy` is written although it has no effect any more.
     pub fn shows_disabled_psp(self) -> bool {
         !self.since(12)
     }
 
-    /// The endpoint's host goes into the API server's certificate.
+    /// Whether the host of the endpoint is added to the API server's certificate.
     pub fn endpoint_in_api_server_sans(self) -> bool {
         !self.since(12)
     }
 
-    /// GRUB takes its kernel arguments from the UKI.
+    /// Whether GRUB takes its kernel arguments from the UKI.
     pub fn grub_uses_uki_cmdline(self) -> bool {
         self.since(12)
     }
 
-    /// An empty `machine.network` is written.
+    /// Whether an empty `machine.network` is written.
     pub fn shows_empty_network(self) -> bool {
         !self.since(13)
     }
 
-    /// `KubeSpanConfig` instead of `machine.network.kubespan`.
+    /// Whether `KubeSpanConfig` replaces `machine.network.kubespan`.
     pub fn kubespan_document(self) -> bool {
         self.since(13)
     }
 
-    /// Disk encryption belongs into `VolumeConfig`.
+    /// Whether `VolumeConfig` contains the disk encryption.
     pub fn volume_encryption_document(self) -> bool {
         self.since(11)
     }
 
-    /// Workers know the cluster's name.
+    /// Whether workers get the cluster name.
     pub fn cluster_name_for_workers(self) -> bool {
         self.since(8)
     }
 
-    /// CoreDNS is pointed at the host's resolver.
+    /// Whether CoreDNS forwards to the resolver of the host.
     pub fn forwards_kube_dns_to_host(self) -> bool {
         self.since(8)
     }
 
-    /// Control planes are kept out of external load balancers by a label.
+    /// Whether a label excludes control planes from external load balancers.
     pub fn excludes_from_load_balancers(self) -> bool {
         self.since(8)
     }
 
-    /// `features.hostDNS`.
+    /// Whether `features.hostDNS` is written.
     pub fn host_dns(self) -> bool {
         self.since(7)
     }
 
-    /// The service account key is RSA.
+    /// Whether the service account key is RSA.
     pub fn rsa_service_account_key(self) -> bool {
         self.since(7)
     }
 
-    /// KubePrism is on by default.
+    /// Whether KubePrism is on by default.
     pub fn kube_prism(self) -> bool {
         self.since(6)
     }
 
-    /// `features.diskQuotaSupport`.
+    /// Whether `features.diskQuotaSupport` is written.
     pub fn disk_quota(self) -> bool {
         self.since(5)
     }
 
-    /// Secrets in etcd are encrypted with secretbox; with AES-CBC before.
+    /// Whether secrets in etcd are encrypted with secretbox; with AES-CBC before.
     pub fn secretbox(self) -> bool {
         self.since(3)
     }
 
-    /// The installer image carries the platform: `nocloud-installer`, `metal-installer`.
+    /// Whether the installer image has the platform in its name: `nocloud-installer`, `metal-installer`.
     pub fn platform_installers(self) -> bool {
         self.since(10)
     }
 
-    /// What this Talos version runs, if it is one we know.
+    /// Supported Kubernetes versions of this Talos version, if known.
     pub fn support(self) -> Option<&'static Support> {
         SUPPORT.iter().find(|support| support.talos == self)
     }
 }
 
-/// Which Kubernetes versions a Talos version runs.
+/// Supported Kubernetes versions of a Talos version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Support {
     pub talos: Contract,
-    /// The oldest and newest Kubernetes minor version (1.x) it runs.
+    /// Oldest and newest Kubernetes minor version (1.x).
     pub kubernetes_min: u32,
     pub kubernetes_max: u32,
-    /// What it installs when nothing is said.
+    /// Version that is installed by default.
     pub kubernetes_default: &'static str,
-    /// The oldest Talos version that may be upgraded to it.
+    /// Oldest Talos version that can be upgraded to this version.
     pub upgrade_from: Contract,
 }
 
@@ -204,7 +204,7 @@ static SUPPORT: &[Support] = &[
     supports(11, 29, 34, "1.34.1", 9),
     supports(12, 30, 35, "1.35.4", 10),
     supports(13, 31, 36, "1.36.3", 11),
-    // Its release candidate brought 1.37.0-rc.0.
+    // Its release candidate installs 1.37.0-rc.0.
     supports(14, 32, 37, "1.37.0", 12),
 ];
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_talos_does() {
+    fn versions_are_parsed_as_in_talos() {
         assert_eq!(contract("1.12"), Contract::new(1, 12));
         assert_eq!(contract("v1.13.0-rc.1"), Contract::new(1, 13));
         assert_eq!(contract("v1.8").to_string(), "v1.8");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_must_be_in_the_window() {
+    fn kubernetes_versions_are_checked_against_the_supported_range() {
         let support = contract("v1.12.7").support().unwrap();
         assert_eq!(support.runs_kubernetes("v1.35.0"), Some(true));
         assert_eq!(support.runs_kubernetes("1.36.0"), Some(false));

@@ -1,8 +1,8 @@
-//! From a YAML tree to a canonical tree of a known type, as strict as Talos.
+//! Decoding of a YAML tree to a canonical tree of a known type, as strict as Talos.
 //!
-//! In a canonical tree a struct holds its keys in the table's order and only those that are set in
-//! Go's sense: plain values are dropped when they are zero, pointers, lists and maps when they are
-//! nil. Scalars stand in their canonical form. Encoding, merging and deleting rely on this.
+//! In a canonical tree a struct contains its keys in the table's order and only those that are set in Go's sense:
+//! plain values are dropped when they are zero, pointers, lists and maps when they are nil. Scalars have their
+//! canonical form. Encoding, merging and deleting rely on this.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// What is wrong with a document, in Talos's words.
+/// Decodes a document; the error has Talos's text.
 pub(crate) fn decode(
     node: &Node,
     record: &'static Struct,
@@ -43,7 +43,7 @@ pub(crate) fn decode(
     Ok(decoded.unwrap_or_else(|| Node::from(Value::Map(Map::default()))))
 }
 
-/// Refuses keys that the record does not have, anywhere below.
+/// Rejects keys that the record does not have, at any depth.
 pub(crate) fn check_unknown_keys(
     node: &Node,
     record: &'static Struct,
@@ -62,8 +62,8 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// The canonical form, or nothing when Go's decoder would leave the target alone. A nil
-    /// pointer, list or map is a null.
+    /// Canonical form, or `None` where Go's decoder would not change the target. A nil pointer, list or map is a
+    /// null.
     fn value(&mut self, node: &Node, ty: &'static Type) -> Option<Node> {
         match ty {
             Type::Pointer(_) | Type::List(..) | Type::Map(_) | Type::Args if node.is_null() => {
@@ -155,7 +155,7 @@ impl Decoder<'_> {
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
-    /// What a mapping and its merge keys hold, no key twice.
+    /// Entries of a mapping and its merge keys, without duplicate keys.
     fn merged<'m>(&mut self, map: &'m Map) -> Option<Cow<'m, Map>> {
         if !self.keys_are_unique(map) {
             return None;
@@ -167,7 +167,7 @@ impl Decoder<'_> {
         merged.ok()
     }
 
-    /// A key's text. A null key is skipped, as Go does.
+    /// Text of a key. A null key is skipped, as in Go.
     fn key(&mut self, key: &Node) -> Option<String> {
         if key.is_null() {
             return None;
@@ -188,7 +188,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A command line argument's value: a text, a list of texts, or nothing.
+    /// Value of a command line argument: a text, a list of texts, or nothing.
     fn argument(&mut self, node: &Node) -> Option<Node> {
         if node.is_null() {
             return Some(any::null());
@@ -262,7 +262,7 @@ impl Decoder<'_> {
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
-    /// A generic value with its merge keys applied, if all its keys can be keys.
+    /// Generic value with its merge keys applied, if all keys are valid.
     fn generic(&mut self, node: &Node) -> Option<Node> {
         let value = match &node.value {
             Value::Scalar(_) => return Some(node.clone()),
@@ -320,7 +320,7 @@ impl Decoder<'_> {
         self.error(node, &format!("cannot {verb} {what} into {go}"));
     }
 
-    /// What the YAML library of the release calls its work.
+    /// Verb in the messages of the release's YAML library.
     fn verb(&self) -> &'static str {
         if self.release < Release::V1_13 { "unmarshal" } else { "construct" }
     }
@@ -344,7 +344,7 @@ fn go_tag(scalar: &Scalar) -> &'static str {
     }
 }
 
-/// The older YAML library also reads a hardware address from a list of its bytes.
+/// The older YAML library also decodes a hardware address from a list of bytes.
 fn bytes_of(node: &Node) -> Option<String> {
     let byte = |item: &Node| match item.as_scalar()?.resolve() {
         Resolved::Int(byte) => u8::try_from(byte).ok(),
@@ -359,7 +359,7 @@ fn bytes_of(node: &Node) -> Option<String> {
     bytes.map(|bytes| bytes.join(":"))
 }
 
-/// The older YAML library takes an empty mapping for the zero value of what is a struct in Go.
+/// The older YAML library decodes an empty mapping to the zero value of a Go struct.
 fn is_empty_struct(node: &Node, format: Format) -> bool {
     let is_struct = matches!(
         format,
@@ -396,7 +396,7 @@ fn trim_manifest(manifest: &mut Node) {
     }
 }
 
-/// How Go calls a type, in messages.
+/// Name of a type in Go, for messages.
 fn go_type(ty: &Type, release: Release) -> String {
     match ty {
         Type::Scalar(format) => format::go_name(*format),
@@ -417,10 +417,10 @@ fn go_pointer(ty: &Type, release: Release) -> String {
     }
 }
 
-/// What is unknown in a value. Talos does not look where an alias stands.
+/// Unknown parts of a value. Talos does not check the content of aliases.
 fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> {
     match ty {
-        // The decoder passes over what null keys and merge keys hold, this check does not.
+        // The decoder skips the content of null keys and merge keys; this check does not.
         Type::Scalar(format) => has_wrong_items(node, *format).then(|| node.clone()),
         Type::Args if release < Release::V1_13 => unknown_entries(node, |key, value| {
             unknown_below(key, value, &Type::Scalar(Format::Text), release)
@@ -434,7 +434,7 @@ fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> 
         Type::Struct(record) => unknown_in_record(node, record, release),
         Type::List(inner, _) => {
             let seq = node.as_seq()?;
-            // What an alias stands for was written before the place where it stands.
+            // The content of an alias is at an earlier position than the alias itself.
             let mut reached = node.span.start;
             let mut items = vec![];
             for (at, item) in seq.items.iter().enumerate() {
@@ -460,9 +460,9 @@ fn unknown_in_record(node: &Node, record: &'static Struct, release: Release) -> 
     })
 }
 
-/// What is unknown in a key's value.
+/// Unknown parts of the value of a key.
 fn unknown_below(key: &Node, value: &Node, ty: &'static Type, release: Release) -> Option<Node> {
-    // An alias: what it stands for was written before.
+    // An alias: its content is at an earlier position.
     if value.span.start < key.span.start { None } else { unknown_in(value, ty, release) }
 }
 

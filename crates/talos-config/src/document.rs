@@ -1,7 +1,6 @@
-//! A machine config: documents, in Talos's order, read strictly and written canonically.
+//! Machine config: documents in Talos's order, parsed strictly and written canonically.
 //!
-//! What the documents say is judged in `validate`; here they only have to be well formed and not
-//! to contradict each other by their mere presence.
+//! The module `validate` checks the content; here documents must only be well formed and must not exclude each other.
 
 use talmox_yaml::{Map, Node, Value, emit_as};
 use zeroize::Zeroizing;
@@ -14,23 +13,23 @@ use crate::tags;
 
 const API_VERSION: &str = "v1alpha1";
 
-/// Why a text is no machine config.
+/// Reason why a text is not a machine config.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub(crate) String);
 
-/// A machine config.
+/// Machine config.
 #[derive(Clone, Debug)]
 pub struct Config {
     release: Release,
     pub(crate) entries: Vec<Item>,
 }
 
-/// What a config, or a patch, is a list of.
+/// Item of a config or a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Document(Document),
-    /// `$patch: delete`. Talos keeps one that finds nothing to delete, as an empty document.
+    /// `$patch: delete`. Talos keeps a deletion without a target as an empty document.
     Deletion(Deletion),
 }
 
@@ -39,7 +38,7 @@ impl Item {
         matches!(self, Self::Document(document) if document.kind.name == CONFIG_KIND)
     }
 
-    /// What documents of patch and config are matched by.
+    /// ID by which documents of a patch and a config are matched.
     pub(crate) fn id(&self) -> String {
         match self {
             Self::Document(document) => document.id(),
@@ -48,7 +47,7 @@ impl Item {
     }
 }
 
-/// One document of a known kind.
+/// Document of a known kind.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(crate) kind: &'static Kind,
@@ -64,22 +63,22 @@ impl PartialEq for Document {
 impl Eq for Document {}
 
 impl Document {
-    /// `HostnameConfig`, `LinkConfig`…; `v1alpha1` for the one without a kind.
+    /// `HostnameConfig`, `LinkConfig`…; `v1alpha1` for the document without a kind.
     pub fn kind(&self) -> &'static str {
         self.kind.name
     }
 
-    /// The name, for kinds of which there may be several.
+    /// Name, for kinds with several documents.
     pub fn name(&self) -> Option<&str> {
         if self.kind.is_named() { Some(self.text("name")) } else { None }
     }
 
-    /// The value at a path of keys, in canonical form, if it is set.
+    /// Value at a path of keys, in canonical form, if it is set.
     pub fn get(&self, path: &[&str]) -> Option<&Node> {
         path.iter().try_fold(&self.body, |node, key| node.as_map()?.get(key))
     }
 
-    /// The document's keys in canonical form: only what is set, in the order it is written.
+    /// Keys of the document in canonical form: only those that are set, in output order.
     pub fn body(&self) -> &Node {
         &self.body
     }
@@ -102,7 +101,7 @@ impl Document {
 }
 
 impl Config {
-    /// Reads a config as strictly as Talos of that release does.
+    /// Parses a config as strictly as this release of Talos.
     pub fn parse(text: &str, release: Release) -> Result<Self, DecodeError> {
         parse(text, release, false)
     }
@@ -115,7 +114,7 @@ impl Config {
         self.release
     }
 
-    /// The documents, the v1alpha1 one first.
+    /// Documents, the v1alpha1 document first.
     pub fn documents(&self) -> impl Iterator<Item = &Document> {
         self.entries.iter().filter_map(|item| match item {
             Item::Document(document) => Some(document),
@@ -128,7 +127,7 @@ impl Config {
         self.documents().find(|document| document.kind.name == CONFIG_KIND)
     }
 
-    /// The canonical text: no comments, four spaces, keys in Talos's order.
+    /// Canonical text: no comments, four spaces, keys in Talos's order.
     pub fn encode(&self) -> String {
         let documents = self.entries.iter().map(|item| match item {
             Item::Document(document) => {
@@ -136,8 +135,8 @@ impl Config {
             }
             Item::Deletion(_) => Node::from(Value::Map(Map::default())),
         });
-        // Each of them may hold keys, and the buffer of the result must not be moved while it grows: the memory that it
-        // leaves is not wiped.
+        // Each text may contain keys, and the buffer of the result must not be moved while it grows: the memory that
+        // it leaves is not wiped.
         let texts: Vec<Zeroizing<String>> = documents
             .map(|document| Zeroizing::new(emit_as(&document, 4, self.release.go_yaml())))
             .collect();
@@ -151,7 +150,7 @@ impl Config {
         all
     }
 
-    /// Puts the v1alpha1 document first and refuses documents that exclude each other.
+    /// Moves the v1alpha1 document to the front and rejects documents that exclude each other.
     pub(crate) fn collect(items: Vec<Item>, release: Release) -> Result<Self, DecodeError> {
         check_conflicts(&items)?;
         let (mut entries, rest): (Vec<_>, Vec<_>) = items.into_iter().partition(Item::is_legacy);
@@ -162,7 +161,7 @@ impl Config {
         Ok(Self { release, entries })
     }
 
-    /// The order in which Talos patches: deletions in the v1alpha1 document come first.
+    /// Items in the order in which Talos patches: deletions in the v1alpha1 document come first.
     pub(crate) fn in_patch_order(&self) -> Vec<Item> {
         let legacy = format!("/{CONFIG_KIND}");
         let is_first = |item: &Item| matches!(item, Item::Deletion(_)) && item.id() == legacy;
@@ -254,8 +253,8 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
     Config::collect(items, release)
 }
 
-/// A key or list item that a tab stands before on its line. YAML forbids it and Talos's reader
-/// refuses it; ours is lenient.
+/// Finds a key or list item after a tab on its line. YAML forbids it and Talos's parser rejects it; the parser here
+/// accepts it.
 fn find_tab<'a>(node: &'a Node, text: &str) -> Option<&'a Node> {
     let after_tab = |node: &Node| {
         let before = text.get(..node.span.start).unwrap_or_default();
@@ -278,7 +277,7 @@ fn find_tab<'a>(node: &'a Node, text: &str) -> Option<&'a Node> {
     }
 }
 
-/// apiVersion, kind and name as they are written, before anything is known about the document.
+/// apiVersion, kind and name as they are written, before the kind is known.
 fn identity(map: &Map) -> [String; 3] {
     let value = |key| {
         let value = map.get(key).and_then(Node::as_str);
@@ -308,7 +307,7 @@ fn decode_document(mut node: Node, lines: &Lines, release: Release) -> Result<Do
     Ok(Document { kind, body })
 }
 
-/// The v1alpha1 document has neither; it is known by one of its keys.
+/// Version and kind of a document. The v1alpha1 document has neither; one of its keys identifies it.
 fn version_and_kind(node: &Node) -> Result<(String, String), String> {
     let (mut version, mut kind) = (String::new(), String::new());
     for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {

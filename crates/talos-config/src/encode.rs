@@ -1,5 +1,5 @@
-//! From a canonical tree to the tree that is written: what is empty is left out, what must be
-//! there is filled in.
+//! Conversion of a canonical tree to the tree that is written: empty values are omitted, required values are filled
+//! in.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
@@ -61,7 +61,7 @@ fn encode(node: &Node, ty: &'static Type, release: Release) -> Node {
     }
 }
 
-/// Go's zero value, as it is written.
+/// Written form of Go's zero value.
 fn zero(ty: &'static Type, release: Release) -> Node {
     match ty {
         Type::Scalar(format) => format::zero(*format),
@@ -74,7 +74,7 @@ fn zero(ty: &'static Type, release: Release) -> Node {
     }
 }
 
-/// Whether Go's encoder takes the value for empty. A set pointer never is.
+/// Whether Go's encoder treats the value as empty. A set pointer is never empty.
 fn is_empty(value: Option<&Node>, ty: &'static Type, release: Release) -> bool {
     let Some(value) = value else {
         return true;

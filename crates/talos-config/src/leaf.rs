@@ -1,15 +1,15 @@
-//! The single values of a config, and which of them may be seen.
+//! Single values of a config, and whether they may be shown.
 //!
-//! What is secret by its place stands in the table. Where people choose names themselves, the name
-//! decides, and everywhere the text may give itself away. What nobody knows is hidden.
+//! The schema table marks keys that are always secret. Where users choose the names, the name decides, and a text
+//! that looks like a secret is hidden everywhere. Values without a schema are hidden.
 
 use talmox_yaml::{Node, Value};
 
 use crate::document::{Config, Document};
 use crate::schema::{CONFIG_KIND, Release, Struct, Type};
 
-/// Parts of the names of arguments, parameters, settings… that may hold a secret.
-const TELLING: &[&str] = &[
+/// Parts of the names of arguments, parameters and settings that may contain a secret.
+const SECRET_NAME_PARTS: &[&str] = &[
     "auth",
     "credential",
     "environment",
@@ -25,48 +25,48 @@ const TELLING: &[&str] = &[
     "token",
 ];
 
-/// Words that end as if they did.
+/// Harmless words that end like such a name.
 const HARMLESS: [&str; 2] = ["bypass", "compass"];
 
-/// Where the labels of a node stand.
+/// Path of the node labels.
 const LABELS: &str = "machine.nodeLabels";
 
-/// One value.
+/// Single value of a config.
 #[derive(Clone, Debug)]
 pub struct Leaf<'a> {
     /// `machine.type`, `LinkConfig/eth0.mtu`…
     pub path: String,
-    /// The value itself. Whoever shows it wants [`Leaf::shown`].
+    /// Unredacted value. Use [`Leaf::shown`] for display.
     pub text: &'a str,
-    sight: Sight,
+    visibility: Visibility,
 }
 
-/// How much of a value may be seen, the most first.
+/// Visibility of a value, the most visible first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sight {
+enum Visibility {
     Open,
-    /// Its name tells of a secret, but people give such names to switches too.
+    /// The name looks like that of a secret, but switches have such names too.
     Named,
     Secret,
 }
 
 impl Leaf<'_> {
-    /// The value, if it may be seen.
+    /// The value, if it may be shown.
     pub fn shown(&self) -> Option<&str> {
-        let is_shown = match self.sight {
-            Sight::Open => !gives_away(self.text),
-            Sight::Named => matches!(self.text, "true" | "false"),
-            Sight::Secret => false,
+        let is_shown = match self.visibility {
+            Visibility::Open => !looks_like_secret(self.text),
+            Visibility::Named => matches!(self.text, "true" | "false"),
+            Visibility::Secret => false,
         };
         is_shown.then_some(self.text)
     }
 }
 
-/// Every value of a config. Documents beyond the first go by kind and name.
+/// All values of a config. Documents after the first are identified by kind and name.
 pub fn leaves(config: &Config) -> Vec<Leaf<'_>> {
     let mut walk = Walk { release: config.release(), found: vec![] };
     for document in config.documents() {
-        walk.record(document.body(), document.kind.record, &start(document), Sight::Open);
+        walk.record(document.body(), document.kind.record, &start(document), Visibility::Open);
     }
     walk.found
 }
@@ -85,61 +85,68 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn value(&mut self, node: &'a Node, ty: &'static Type, path: &str, sight: Sight) {
+    fn value(&mut self, node: &'a Node, ty: &'static Type, path: &str, visibility: Visibility) {
         match (ty, &node.value) {
             _ if node.is_null() => {}
-            (Type::Pointer(inner), _) => self.value(node, inner, path, sight),
-            (Type::Struct(record), _) => self.record(node, record, path, sight),
+            (Type::Pointer(inner), _) => self.value(node, inner, path, visibility),
+            (Type::Struct(record), _) => self.record(node, record, path, visibility),
             (Type::Scalar(_) | Type::Args | Type::Any, Value::Scalar(scalar)) => {
-                self.found.push(Leaf { path: path.to_owned(), text: &scalar.text, sight });
+                self.found.push(Leaf { path: path.to_owned(), text: &scalar.text, visibility });
             }
-            (Type::List(inner, _), Value::Seq(_)) => self.list(node, inner, path, sight),
-            (Type::Args | Type::Any, Value::Seq(_)) => self.list(node, ty, path, sight),
-            (Type::Map(inner), Value::Map(_)) => self.names(node, inner, path, sight),
-            (Type::Args | Type::Any, Value::Map(_)) => self.names(node, ty, path, sight),
-            // Not as the table says: nobody knows what it is.
-            _ => self.value(node, &Type::Any, path, Sight::Secret),
+            (Type::List(inner, _), Value::Seq(_)) => self.list(node, inner, path, visibility),
+            (Type::Args | Type::Any, Value::Seq(_)) => self.list(node, ty, path, visibility),
+            (Type::Map(inner), Value::Map(_)) => self.names(node, inner, path, visibility),
+            (Type::Args | Type::Any, Value::Map(_)) => self.names(node, ty, path, visibility),
+            // The value does not match the schema table, so it is hidden.
+            _ => self.value(node, &Type::Any, path, Visibility::Secret),
         }
     }
 
-    fn record(&mut self, node: &'a Node, record: &'static Struct, path: &str, sight: Sight) {
+    fn record(
+        &mut self,
+        node: &'a Node,
+        record: &'static Struct,
+        path: &str,
+        visibility: Visibility,
+    ) {
         let Some(map) = node.as_map() else {
-            return self.value(node, &Type::Any, path, Sight::Secret);
+            return self.value(node, &Type::Any, path, Visibility::Secret);
         };
         for entry in &map.entries {
             let key = entry.key.as_str().unwrap_or_default();
             let path = within(path, key);
             match record.field(key, self.release) {
                 Some(field) if field.secret => {
-                    self.value(&entry.value, &field.ty, &path, Sight::Secret);
+                    self.value(&entry.value, &field.ty, &path, Visibility::Secret);
                 }
-                Some(field) => self.value(&entry.value, &field.ty, &path, sight),
-                None => self.value(&entry.value, &Type::Any, &path, Sight::Secret),
+                Some(field) => self.value(&entry.value, &field.ty, &path, visibility),
+                None => self.value(&entry.value, &Type::Any, &path, Visibility::Secret),
             }
         }
     }
 
-    /// A mapping whose keys people choose. Where more mappings follow that the table knows, such
-    /// a key names a thing, not a value.
-    fn names(&mut self, node: &'a Node, ty: &'static Type, path: &str, sight: Sight) {
+    /// Mapping whose keys users choose. If the schema table has more mappings below it, such a key names an object,
+    /// not a value.
+    fn names(&mut self, node: &'a Node, ty: &'static Type, path: &str, visibility: Visibility) {
         let is_name = matches!(ty, Type::Scalar(_) | Type::Args | Type::Any);
         for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {
             let key = entry.key.as_str().unwrap_or_default();
-            let is_telling = if path == LABELS { is_telling_label } else { is_telling };
-            let named = if is_name && is_telling(key) { Sight::Named } else { Sight::Open };
-            self.value(&entry.value, ty, &within(path, key), sight.max(named));
+            let is_secret_name = if path == LABELS { is_secret_label } else { is_secret_name };
+            let named =
+                if is_name && is_secret_name(key) { Visibility::Named } else { Visibility::Open };
+            self.value(&entry.value, ty, &within(path, key), visibility.max(named));
         }
     }
 
-    fn list(&mut self, node: &'a Node, ty: &'static Type, path: &str, sight: Sight) {
+    fn list(&mut self, node: &'a Node, ty: &'static Type, path: &str, visibility: Visibility) {
         let items = node.as_seq().map(|seq| seq.items.as_slice()).unwrap_or_default();
         let mut before = None;
         for (index, item) in items.iter().enumerate() {
-            // `--token`, and then what it is.
+            // The value follows its name: `--token`, then the token.
             let is_named =
-                before.is_some_and(|text: &str| text.starts_with('-') && is_telling(text));
-            let named = if is_named { Sight::Named } else { Sight::Open };
-            self.value(item, ty, &format!("{path}[{index}]"), sight.max(named));
+                before.is_some_and(|text: &str| text.starts_with('-') && is_secret_name(text));
+            let named = if is_named { Visibility::Named } else { Visibility::Open };
+            self.value(item, ty, &format!("{path}[{index}]"), visibility.max(named));
             before = item.as_str();
         }
     }
@@ -149,14 +156,14 @@ fn within(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether a name, or a path of names, is one that secrets have.
-pub fn is_telling(name: &str) -> bool {
-    // What Kubernetes calls the ways to recognise people, and what they may do.
+/// Whether a name, or a path of names, looks like that of a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    // Names of Kubernetes for ways of authentication and authorization.
     let lower = name.to_lowercase().replace("authorization-", "").replace("authentication-", "");
-    if TELLING.iter().any(|part| lower.contains(part)) {
+    if SECRET_NAME_PARTS.iter().any(|part| lower.contains(part)) {
         return true;
     }
-    // These are parts of many other words.
+    // These are parts of many harmless words.
     let words = words(name);
     words.iter().enumerate().any(|(at, word)| {
         let is_pass = word.trim_end_matches(|last: char| last.is_ascii_digit()).ends_with("pass")
@@ -166,15 +173,15 @@ pub fn is_telling(name: &str) -> bool {
     })
 }
 
-/// Whether the name of a label says that it holds a secret. Labels are public in Kubernetes, and many harmless ones have a name
-/// such as `environment` or `keyboard`: only whole words count.
-fn is_telling_label(name: &str) -> bool {
+/// Whether the name of a label looks like that of a secret. Labels are public in Kubernetes, and many harmless ones
+/// have names such as `environment` or `keyboard`: only whole words count.
+fn is_secret_label(name: &str) -> bool {
     const WORDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
     words(name).iter().any(|word| WORDS.contains(&word.as_str()))
 }
 
-/// `dbPass` and `DB_PASS` are both `db` and `pass`.
+/// Words of a name: `dbPass` and `DB_PASS` are both `db` and `pass`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -194,11 +201,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a text holds a secret, wherever it stands.
-fn gives_away(text: &str) -> bool {
-    let is_setting = |word: &str| word.split_once('=').is_some_and(|(name, _)| is_telling(name));
+/// Whether a text contains a secret, at any path.
+fn looks_like_secret(text: &str) -> bool {
+    let is_setting =
+        |word: &str| word.split_once('=').is_some_and(|(name, _)| is_secret_name(name));
     let is_login = |(user, host): (&str, &str)| {
-        // Images have a digest there.
+        // Image references have a digest there.
         user.contains(':') && !host.starts_with("sha256:") && !host.starts_with("sha512:")
     };
     text.contains('\n')

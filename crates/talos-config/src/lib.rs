@@ -1,13 +1,12 @@
-//! What `talosctl gen secrets | gen config | machineconfig patch | validate` and the Image
-//! Factory's schematic id do, as a pure library.
+//! Pure library for `talosctl gen secrets | gen config | machineconfig patch | validate` and the schematic ID of the
+//! Image Factory.
 //!
-//! Nothing here reads files, the clock, the environment or the network: the caller hands over
-//! bytes and the time.
+//! Nothing here reads files, the clock, the environment or the network: the caller passes bytes and the time.
 //!
-//! Documents are trees driven by one table (`schema`): [`Config`] reads and writes them,
-//! [`patch`] changes them, [`validate`] judges them, [`lint`] says what Talos does not, and
-//! [`generate`] makes them for a version [`contract`]. No document passes through a generic value:
-//! what a scalar means is decided by the type the table gives it.
+//! Documents are trees that one table (`schema`) describes: [`Config`] parses and writes them, [`patch`] changes
+//! them, [`validate`] checks them, [`lint`] reports problems that Talos does not, and [`generate`] generates them for
+//! a version [`contract`]. No document passes through a generic value: the type in the table defines the meaning of a
+//! scalar.
 
 pub mod age;
 mod any;

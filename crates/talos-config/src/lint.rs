@@ -1,7 +1,7 @@
-//! What Talos accepts although it is wrong.
+//! Problems of configs that Talos accepts.
 //!
-//! Each of these passes Talos's validator and then fails, or does nothing, on the machine. They
-//! are advice: a config with lints is a valid config.
+//! Each of them passes Talos's validator and then fails, or has no effect, on the machine. They are advice: a config
+//! with lints is valid.
 
 use std::net::IpAddr;
 
@@ -13,15 +13,15 @@ use crate::format::address::parse_prefix;
 use crate::schema::{any_kind, link_kinds};
 use crate::validate::View;
 
-/// Something that will not do what it seems to say.
+/// Setting that does not have the effect that it suggests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
-    /// Where it stands: `cluster.network.podSubnets[0]`, `LinkConfig/eth0 routes[1]`…
+    /// Path: `cluster.network.podSubnets[0]`, `LinkConfig/eth0 routes[1]`…
     pub path: String,
     pub message: String,
 }
 
-/// Looks for what Talos does not look for.
+/// Finds problems that Talos does not report.
 pub fn lint(config: &Config) -> Vec<Lint> {
     let mut lints = Lints(vec![]);
     let legacy = config.v1alpha1().map(|document| View::of(&document.body));
@@ -41,7 +41,7 @@ pub fn lint(config: &Config) -> Vec<Lint> {
             }
             "Layer2VIPConfig" if legacy.is_some_and(is_worker) => lints.add(
                 at(document),
-                "a worker takes no part in the election of a shared address; put this on control planes only",
+                "a worker does not take part in the election of a virtual IP; configure it on control planes only",
             ),
             "RegistryMirrorConfig" => mirror_twice(document, legacy, &mut lints),
             kind if link_kinds().contains(&kind) => {
@@ -54,14 +54,14 @@ pub fn lint(config: &Config) -> Vec<Lint> {
     lints.0
 }
 
-/// Looks for documents that nodes of a Talos version do not understand. Such a node refuses the
-/// whole config, and its reader only says that it does not know them.
+/// Finds documents that nodes of a Talos version do not support. Such a node rejects the whole config, with a message
+/// that only says that the kind is unknown.
 pub fn lint_kinds(text: &str, talos: Contract) -> Vec<Lint> {
     let mut lints = Lints(vec![]);
     for document in talmox_yaml::read_nodes(text).unwrap_or_default() {
         let get = |key| document.as_map().and_then(|map| map.get(key)).and_then(Node::as_str);
         let Some(kind) = get("kind").and_then(any_kind) else { continue };
-        // What only deletes is no document, and is read by every release.
+        // A deletion is not a document, and every release accepts it.
         if get("$patch") == Some("delete") {
             continue;
         }
@@ -70,8 +70,10 @@ pub fn lint_kinds(text: &str, talos: Contract) -> Vec<Lint> {
             let name = get("name").filter(|_| kind.is_named());
             let path =
                 name.map_or_else(|| kind.name.into(), |name| format!("{}/{name}", kind.name));
-            let message =
-                format!("{} came with Talos {needed}; {talos} refuses the config", kind.name);
+            let message = format!(
+                "{} exists since Talos {needed}; Talos {talos} rejects the config",
+                kind.name
+            );
             lints.add(path, message);
         }
     }
@@ -105,7 +107,7 @@ fn subnets(legacy: View<'_>, lints: &mut Lints) {
             if parse_prefix(subnet).is_none() {
                 lints.add(
                     format!("cluster.network.{key}[{index}]"),
-                    format!("{subnet:?} is no subnet: an address and a mask are needed, as in 10.244.0.0/16"),
+                    format!("{subnet:?} is not a subnet: write an address and a prefix length, such as 10.244.0.0/16"),
                 );
             }
         }
@@ -118,7 +120,7 @@ fn cluster_dns(legacy: View<'_>, lints: &mut Lints) {
         if server.parse::<IpAddr>().is_err() {
             lints.add(
                 format!("machine.kubelet.clusterDNS[{index}]"),
-                format!("{server:?} is no IP address; the kubelet will not start with it"),
+                format!("{server:?} is not an IP address; the kubelet does not start with it"),
             );
         }
     }
@@ -129,12 +131,12 @@ fn cni(legacy: View<'_>, lints: &mut Lints) {
     if cni.get("name").text() == "custom" && cni.get("urls").is_empty() {
         lints.add(
             "cluster.network.cni.urls",
-            "a custom CNI without URLs installs nothing; say \"none\" if the CNI comes from elsewhere",
+            "a custom CNI without URLs installs nothing; use \"none\" if another tool installs the CNI",
         );
     }
 }
 
-/// Names that Kubernetes refuses for nodes.
+/// Reports names that Kubernetes rejects for nodes.
 fn host_name(name: &str, path: &str, lints: &mut Lints) {
     let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_label = |label: &str| {
@@ -147,14 +149,14 @@ fn host_name(name: &str, path: &str, lints: &mut Lints) {
         lints.add(
             path,
             format!(
-                "{name:?} is no host name: labels consist of letters, digits and inner hyphens"
+                "{name:?} is not a host name: labels consist of letters, digits and inner hyphens"
             ),
         );
     }
 }
 
 const NO_GATEWAY: &str =
-    "a route without a gateway reaches only what is on the link itself; is a gateway missing?";
+    "a route without a gateway reaches only the link itself; add a gateway if one is missing";
 
 fn legacy_routes(legacy: View<'_>, lints: &mut Lints) {
     let interfaces = legacy.at(&["machine", "network", "interfaces"]);
@@ -184,7 +186,7 @@ fn routes(document: &Document, lints: &mut Lints) {
     }
 }
 
-/// One link, configured in both forms: their addresses and routes add up.
+/// Reports a link that is configured in both forms: their addresses and routes are combined.
 fn link_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints) {
     let (Some(name), Some(legacy)) = (document.name(), legacy) else {
         return;
@@ -193,20 +195,18 @@ fn link_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints) 
     if interfaces.any(|interface| interface.get("interface").text() == name) {
         lints.add(
             at(document),
-            format!(
-                "{name} is configured in machine.network.interfaces as well; use one of the two"
-            ),
+            format!("{name} is also configured in machine.network.interfaces; use one of the two"),
         );
         return;
     }
-    // Which link a selector chooses is only known to the machine.
+    // Only the machine knows which link a selector matches.
     let mut interfaces = legacy.at(&["machine", "network", "interfaces"]).items();
     if interfaces.any(|interface| interface.get("interface").text().is_empty()) {
         lints.add(
             at(document),
             format!(
-                "machine.network.interfaces chooses a link by its properties; if that is {name}, it is \
-                 configured twice"
+                "machine.network.interfaces selects a link by its properties; if it selects {name}, the link \
+                 is configured twice"
             ),
         );
     }
@@ -220,7 +220,7 @@ fn mirror_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints
     if mirrors.any(|(other, _)| other == host) {
         lints.add(
             at(document),
-            format!("{host} is mirrored in machine.registries as well, which is then ignored"),
+            format!("{host} also has a mirror in machine.registries, which Talos ignores"),
         );
     }
 }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_but_accepted() {
+    fn problems_that_talos_accepts_are_reported() {
         let text = "\
 machine:
     type: worker
@@ -294,7 +294,7 @@ hostname: a_b
     }
 
     #[test]
-    fn kinds_need_their_talos_version() {
+    fn kinds_of_newer_talos_versions_are_reported() {
         let text = "\
 machine: {type: worker}
 ---
@@ -320,7 +320,7 @@ $patch: delete
     }
 
     #[test]
-    fn nothing_to_say() {
+    fn correct_configs_have_no_lints() {
         let text = "\
 machine:
     type: controlplane

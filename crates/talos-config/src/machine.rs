@@ -1,14 +1,14 @@
-//! Identity of a machine, as its hypervisor gave it: what a Talos node reports about itself is compared with it.
+//! Expected identity of a machine, which is compared with the identity that a Talos node reports.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine that a call is meant for. A field that is `None` or empty is not compared.
+/// Expected identity of a machine. A field that is `None` or empty is not compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// The SMBIOS UUID.
+    /// SMBIOS UUID.
     pub uuid: Option<String>,
-    /// The MAC addresses of its network cards.
+    /// MAC addresses of its network cards.
     pub macs: Vec<String>,
-    /// The instance id of its cidata volume or cloud-init drive.
+    /// Instance ID of its cidata volume or cloud-init drive.
     pub instance_id: Option<String>,
 }

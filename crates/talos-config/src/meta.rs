@@ -1,5 +1,5 @@
-//! Values of Talos's META partition, which an image can carry: above all the network config of the
-//! metal platform (key 0xa), with which a machine has its address before it has a config.
+//! Values of Talos's META partition in an image, such as the network config of the metal platform (key 0xa), which
+//! gives a machine its address before it has a config.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,26 +11,26 @@ use crate::format::text as string;
 use crate::network::{FirstLink, FirstNetwork};
 use crate::tree::{list, map_of, texts};
 
-/// The number of a META value. Displays as `0xa`.
+/// Number of a META value. Displays as `0xa`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetaKey(pub u8);
 
-/// One value.
+/// META value with its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetaValue {
     pub key: MetaKey,
     pub value: String,
 }
 
-/// A text that is no META key.
+/// Error for a text that is not a META key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no META key, which is a number below 256")]
+#[error("`{0}` is not a META key: it must be a number below 256")]
 pub struct BadMetaKey(String);
 
 impl MetaKey {
-    /// The network config of the metal platform.
+    /// Network config of the metal platform.
     pub const METAL_NETWORK: Self = Self(0x0a);
-    /// What `${code}` means in a `talos.config` URL.
+    /// Value of `${code}` in a `talos.config` URL.
     pub const DOWNLOAD_CODE: Self = Self(0x0b);
     pub const USER_RESERVED_1: Self = Self(0x0c);
     pub const USER_RESERVED_2: Self = Self(0x0d);
@@ -49,7 +49,7 @@ impl fmt::Display for MetaKey {
 impl FromStr for MetaKey {
     type Err = BadMetaKey;
 
-    /// Reads `10` and `0xa`.
+    /// Parses `10` and `0xa`.
     fn from_str(text: &str) -> Result<Self, BadMetaKey> {
         let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => u8::from_str_radix(digits, 16),
@@ -60,7 +60,7 @@ impl FromStr for MetaKey {
 }
 
 impl MetaValue {
-    /// The network config of the metal platform. Platform nocloud loads it and does not apply it.
+    /// Network config of the metal platform. The platform nocloud loads it and does not apply it.
     pub fn metal_network(network: &FirstNetwork) -> Self {
         Self { key: MetaKey::METAL_NETWORK, value: talmox_yaml::emit(&platform_config(network), 4) }
     }
@@ -72,7 +72,7 @@ fn layer() -> (&'static str, Node) {
     (LAYER.0, string(LAYER.1))
 }
 
-/// What Talos calls a PlatformNetworkConfig, in its own spelling and order.
+/// PlatformNetworkConfig in Talos's notation and order.
 fn platform_config(network: &FirstNetwork) -> Node {
     let mut fields = vec![
         ("addresses", list(network.links.iter().flat_map(addresses))),
@@ -151,7 +151,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
     found
 }
 
-/// A default route for each gateway, with the priorities that Talos gives.
+/// Default route for each gateway, with Talos's priorities.
 fn routes(link: &FirstLink) -> impl Iterator<Item = Node> {
     link.gateways.iter().map(|gateway| {
         let priority = if gateway.is_ipv4() { 1024 } else { 2048 };
@@ -237,7 +237,7 @@ resolvers:
     }
 
     #[test]
-    fn a_vlan_is_a_link_of_its_own() {
+    fn a_vlan_is_a_separate_link() {
         let network = FirstNetwork {
             links: vec![FirstLink {
                 name: "eth0".to_owned(),
@@ -260,7 +260,7 @@ resolvers:
     }
 
     #[test]
-    fn keys_are_read_in_both_bases() {
+    fn meta_keys_are_parsed_in_decimal_and_hexadecimal() {
         assert_eq!("0xa".parse(), Ok(MetaKey::METAL_NETWORK));
         assert_eq!("10".parse(), Ok(MetaKey::METAL_NETWORK));
         assert!("256".parse::<MetaKey>().is_err());

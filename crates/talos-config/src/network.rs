@@ -1,4 +1,4 @@
-//! First network of a machine, before it has a machine config. It is passed by [`meta`](crate::meta) or by
+//! First network of a machine, before it has a machine config. Input of [`meta`](crate::meta) and
 //! [`cidata`](crate::cidata).
 
 use std::fmt;
@@ -8,38 +8,38 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use talmox_values::MacAddress;
 
-/// Everything that a machine needs to be reachable.
+/// Network settings of a machine at first boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstNetwork {
-    /// With a domain behind the first dot, if there is one.
+    /// Host name, optionally with a domain after the first dot.
     pub hostname: String,
     pub links: Vec<FirstLink>,
     pub nameservers: Vec<IpAddr>,
     pub search_domains: Vec<String>,
 }
 
-/// A network card with its static addresses.
+/// Network card with its static addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstLink {
-    /// Such as `eth0`.
+    /// Name, such as `eth0`.
     pub name: String,
     pub mac: Option<MacAddress>,
     pub addresses: Vec<Prefix>,
-    /// One for each family at most.
+    /// Gateways, at most one per address family.
     pub gateways: Vec<IpAddr>,
     pub mtu: Option<u32>,
-    /// The addresses are on this VLAN of the card.
+    /// VLAN of the card that has the addresses.
     pub vlan: Option<u16>,
 }
 
-/// An address and how many of its bits name the network: `10.0.0.11/16`.
+/// Address with prefix length: `10.0.0.11/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
     length: u8,
 }
 
-/// A text that is not a network address.
+/// Error for a text that is not a network address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct AddressError {
@@ -76,7 +76,7 @@ impl Prefix {
         }
     }
 
-    /// The mask of an IPv4 network, spelled out.
+    /// Netmask of an IPv4 network.
     pub(crate) fn netmask(self) -> Option<std::net::Ipv4Addr> {
         let host_bits = 32_u32.checked_sub(u32::from(self.length))?;
         let bits = u32::MAX.checked_shl(host_bits).unwrap_or(0);
@@ -85,7 +85,7 @@ impl Prefix {
 }
 
 impl FirstLink {
-    /// The link that carries the addresses.
+    /// Name of the link that has the addresses.
     pub(crate) fn address_link(&self) -> String {
         match self.vlan {
             None => self.name.clone(),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_strictly() {
+    fn addresses_are_parsed_strictly() {
         let prefix: Prefix = "10.0.0.11/16".parse().unwrap();
         assert_eq!(prefix.to_string(), "10.0.0.11/16");
         assert_eq!(prefix.netmask().unwrap().to_string(), "255.255.0.0");

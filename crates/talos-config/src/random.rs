@@ -1,16 +1,16 @@
-//! Where randomness comes from: the caller says.
+//! Source of randomness, which the caller provides.
 //!
-//! Two things cannot be steered from here, because the cryptographic library draws for itself: the
-//! primes of an RSA key, and the nonces of ECDSA signatures.
+//! The cryptographic library uses its own randomness for the primes of an RSA key and for the nonces of ECDSA
+//! signatures.
 
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
 
-/// A source of random bytes.
+/// Source of random bytes.
 pub trait Randomness {
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-/// The randomness of the operating system.
+/// Randomness of the operating system.
 #[derive(Debug)]
 pub struct SystemRandomness(SystemRandom);
 
@@ -32,14 +32,14 @@ impl Randomness for SystemRandomness {
     }
 }
 
-/// Random bytes in an array.
+/// Array of random bytes.
 pub(crate) fn array<const N: usize>(randomness: &mut dyn Randomness) -> [u8; N] {
     let mut bytes = [0; N];
     randomness.fill(&mut bytes);
     bytes
 }
 
-/// Randomness that is none: the same bytes in every run.
+/// Deterministic bytes: the same in every run.
 #[cfg(test)]
 pub(crate) struct Seeded(pub(crate) u64);
 

@@ -1,8 +1,7 @@
-//! Image Factory schematics: what an image is made with, and the id that names it.
+//! Image Factory schematics: the content of an image, and its ID.
 //!
-//! The id is the SHA-256 of the canonical YAML, so the order of fields and lists is part of it. A
-//! list keeps the order it is given; [`Schematic::with_extensions`] sorts, so that one set of
-//! extensions has one id.
+//! The ID is the SHA-256 of the canonical YAML, so the order of fields and lists is part of it. A list keeps its
+//! order; [`Schematic::with_extensions`] sorts, so that one set of extensions has one ID.
 
 use aws_lc_rs::digest;
 use talmox_yaml::{Entry, Map, Node, ReadError, Seq, Value, key_order};
@@ -12,40 +11,41 @@ use crate::meta::MetaValue;
 use crate::sops::normal_scalar;
 use crate::tree::{list, map_of, texts};
 
-/// A request to the Image Factory.
+/// Request to the Image Factory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schematic {
-    /// Only for the factory's enterprise edition.
+    /// Owner; only for the factory's enterprise edition.
     pub owner: String,
     pub overlay: Option<Overlay>,
     pub customization: Customization,
 }
 
-/// A board-specific addition to the image.
+/// Board-specific addition to the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlay {
     pub image: String,
     pub name: String,
-    /// Whatever the overlay understands; a mapping, if there.
+    /// Options of the overlay; a mapping, if present.
     pub options: Option<Node>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Customization {
-    /// Talos 1.12 and later. Never put secrets here: whoever knows the id can read it.
+    /// Embedded machine config, for Talos 1.12 and later. It must not contain secrets: everyone who knows the ID can
+    /// read it.
     pub embedded_machine_configuration: String,
     pub extra_kernel_args: Vec<String>,
     pub meta: Vec<MetaValue>,
     pub official_extensions: Vec<String>,
     pub bootloader: Bootloader,
     pub secureboot: SecureBoot,
-    /// In bytes; 0 is the factory's default.
+    /// Sector size in bytes; 0 is the factory's default.
     pub disk_sector_size: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bootloader {
-    /// What the Talos version does by itself.
+    /// Default of the Talos version.
     #[default]
     Default,
     DualBoot,
@@ -60,21 +60,21 @@ pub struct SecureBoot {
     pub include_well_known_certificates: bool,
 }
 
-/// Why a text is no schematic.
+/// Reason why a text is not a schematic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchematicError {
-    #[error("read the schematic as YAML")]
+    #[error("the schematic is not YAML")]
     Yaml(#[source] ReadError),
     #[error("`{0}` in the schematic is unknown")]
     Unknown(String),
-    #[error("`{0}` stands twice in the schematic")]
+    #[error("`{0}` is set twice in the schematic")]
     Twice(String),
     #[error("`{path}` in the schematic must be {wanted}")]
     Wrong { path: String, wanted: &'static str },
 }
 
 impl Schematic {
-    /// A schematic with these extensions, sorted and each one once.
+    /// Schematic with these extensions, sorted and without duplicates.
     #[must_use]
     pub fn with_extensions<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         let extensions = &mut self.customization.official_extensions;
@@ -84,7 +84,7 @@ impl Schematic {
         self
     }
 
-    /// Reads YAML or JSON, and refuses what the factory would refuse.
+    /// Parses YAML or JSON, and rejects what the factory would reject.
     pub fn read(text: &str) -> Result<Self, SchematicError> {
         let documents = talmox_yaml::read(text).map_err(SchematicError::Yaml)?;
         match documents.first() {
@@ -108,7 +108,7 @@ impl Schematic {
         Ok(schematic)
     }
 
-    /// The canonical YAML, which the factory also accepts.
+    /// Canonical YAML, which the factory also accepts.
     pub fn to_yaml(&self) -> String {
         let mut fields = vec![];
         push_text(&mut fields, "owner", &self.owner);
@@ -121,7 +121,7 @@ impl Schematic {
         talmox_yaml::emit(&map_of(fields), 4)
     }
 
-    /// The id under which the factory knows this schematic.
+    /// ID of this schematic in the factory.
     pub fn id(&self) -> String {
         let digest = digest::digest(&digest::SHA256, self.to_yaml().as_bytes());
         digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
@@ -209,7 +209,7 @@ fn read_options(node: &Node, path: &str) -> Result<Option<Node>, SchematicError>
     Ok((!is_empty).then(|| untyped(node)))
 }
 
-/// A value of no known type as go-yaml writes it: keys sorted, scalars by their meaning.
+/// Value without a schema as go-yaml writes it: keys sorted, scalars by their meaning.
 fn untyped(node: &Node) -> Node {
     match &node.value {
         Value::Scalar(_) => normal_scalar(node),
@@ -308,7 +308,7 @@ fn read_secureboot(node: &Node, path: &str) -> Result<SecureBoot, SchematicError
     Ok(secureboot)
 }
 
-/// The entries of a mapping with their paths. Nothing is an empty mapping.
+/// Entries of a mapping with their paths. Null is an empty mapping.
 fn fields<'a>(
     node: &'a Node,
     path: &str,
@@ -342,7 +342,7 @@ fn items<'a>(node: &'a Node, path: &str) -> Result<&'a [Node], SchematicError> {
     Ok(&seq.items)
 }
 
-/// Any scalar will do, as in go-yaml.
+/// Any scalar is accepted as text, as in go-yaml.
 fn read_text(node: &Node, path: &str) -> Result<String, SchematicError> {
     match node.as_str() {
         Some(_) if node.is_null() => Ok(String::new()),
@@ -371,7 +371,7 @@ fn number(node: &Node, path: &str, max: u64) -> Result<u64, SchematicError> {
 }
 
 fn flag(node: &Node, path: &str) -> Result<bool, SchematicError> {
-    // A known boolean may also be spelled in the ways of YAML 1.1.
+    // A boolean may also have the YAML 1.1 notation.
     match node.as_str() {
         Some(_) if node.is_null() => Ok(false),
         Some("true" | "True" | "TRUE" | "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON") => {
@@ -392,7 +392,7 @@ mod tests {
     const EMPTY: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 
     #[test]
-    fn ids_are_those_of_the_factory() {
+    fn ids_equal_those_of_the_factory() {
         for (text, id) in [
             ("", EMPTY),
             ("customization: {}", EMPTY),
@@ -475,7 +475,7 @@ customization:
     }
 
     #[test]
-    fn what_the_factory_refuses_is_refused() {
+    fn schematics_that_the_factory_rejects_are_rejected() {
         for (text, message) in [
             ("extensions: []", "`extensions` in the schematic is unknown"),
             (
@@ -489,7 +489,7 @@ customization:
             ("customization: []", "`customization` in the schematic must be a mapping"),
             (
                 "customization: {}\ncustomization: {}",
-                "`customization` stands twice in the schematic",
+                "`customization` is set twice in the schematic",
             ),
         ] {
             assert_eq!(Schematic::read(text).unwrap_err().to_string(), message);

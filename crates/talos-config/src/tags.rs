@@ -1,6 +1,5 @@
-//! Explicit tags, such as `!!int '12'`: what go-yaml makes of them before it looks at the type that
-//! is wanted. Afterwards a scalar's style alone says what it is, and no tag is left, except on bytes
-//! that are no text.
+//! Explicit tags, such as `!!int '12'`: the conversion of go-yaml before it considers the target type. Afterwards the
+//! style of a scalar defines its type, and no tag is left, except on bytes that are not text.
 
 use talmox_yaml::{
     BINARY_TAG, Node, Resolved, STRING_TAG, Scalar, Style, TIMESTAMP_TAG, Value, timestamp,
@@ -10,7 +9,7 @@ use crate::format::decode_base64;
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// Gives every tagged scalar below the node the style that says the same.
+/// Gives every tagged scalar below the node the style that means the same.
 pub(crate) fn apply(node: &mut Node) -> Result<(), String> {
     match &mut node.value {
         Value::Seq(seq) => seq.items.iter_mut().try_for_each(apply),
@@ -28,7 +27,7 @@ pub(crate) fn apply(node: &mut Node) -> Result<(), String> {
     }
 }
 
-/// The tag that remains.
+/// Applies a tag to a scalar and returns the tag that remains.
 fn settle(scalar: &mut Scalar, tag: &str) -> Result<Option<String>, String> {
     if tag == BINARY_TAG {
         let invalid = |_| "!!binary value contains invalid base64 data".to_owned();
@@ -61,7 +60,7 @@ fn settle(scalar: &mut Scalar, tag: &str) -> Result<Option<String>, String> {
             }
             scalar.style = Style::Plain;
         }
-        // Anything may be a text, and is one under a tag that nobody knows.
+        // Every scalar can be a text, and is one under an unknown tag.
         _ if scalar.style == Style::Plain || tag == STRING_TAG => {
             scalar.style = Style::DoubleQuoted;
         }

@@ -1,6 +1,6 @@
-//! A point in time, as certificates and SOPS files need it: whole seconds, in UTC.
+//! Point in time for certificates and SOPS files: whole seconds, in UTC.
 //!
-//! This module never asks for the time; it only writes and reads it.
+//! This module never reads the clock; it only formats and parses times.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ pub struct UnixTime(i64);
 
 const DAY: i64 = 86_400;
 
-/// A date and time of day of the Gregorian calendar.
+/// Date and time of day of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     pub(crate) year: i64,
@@ -43,13 +43,13 @@ impl UnixTime {
         Self(self.0.saturating_sub(seconds))
     }
 
-    /// How long it is from `now` until this time; nothing if it has passed.
+    /// Duration from `now` until this time; `None` if it has passed.
     pub fn remaining(self, now: Self) -> Option<Duration> {
         let seconds = self.0.checked_sub(now.0)?;
         u64::try_from(seconds).ok().map(Duration::from_secs)
     }
 
-    /// Reads RFC 3339; fractions of a second are dropped.
+    /// Parses RFC 3339; fractions of a second are dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let full = talmox_yaml::timestamp(text).filter(|_| text.contains(['T', 't']))?;
         let (date, time) = full.split_once('T')?;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_and_read() {
+    fn times_round_trip() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),

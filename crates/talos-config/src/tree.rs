@@ -1,4 +1,4 @@
-//! Trees built by hand, of keys that are all there.
+//! Construction of trees in code.
 
 use talmox_yaml::Node;
 pub(crate) use talmox_yaml::build::{flag, list, map, texts};

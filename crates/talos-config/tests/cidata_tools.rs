@@ -1,6 +1,6 @@
-//! The cidata volume, read by the programs that others read it with: isoinfo and blkid.
+//! The cidata volume, read by isoinfo and blkid.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![expect(clippy::disallowed_methods, reason = "CI is told by a variable")]
+#![expect(clippy::disallowed_methods, reason = "a variable marks CI")]
 
 use std::io::Write as _;
 use std::process::Command;
@@ -9,7 +9,7 @@ use talmox_talos_config::cidata::Cidata;
 use talmox_talos_config::network::{FirstLink, FirstNetwork};
 use talmox_talos_config::secret::SecretText;
 
-/// What a program prints; nothing if it is not there.
+/// Output of a program; `None` if it is not installed.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! How patches merge and delete, one rule at a time.
+//! Merging and deleting with patches, one rule at a time.
 
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::{Config, Release};
@@ -12,7 +12,7 @@ fn try_patch(config: &str, changes: &[&str], release: Release) -> Result<String,
     patch::apply(config, &patches, release).map_err(|error| error.to_string())
 }
 
-/// Patches, and looks at the part that the test is about.
+/// Applies a patch and returns the part that the test is about.
 fn patched(config: &str, change: &str) -> String {
     try_patch(config, &[change], Release::default()).expect("patched")
 }
@@ -53,7 +53,7 @@ fn lists_append_unless_they_are_replaced() {
 }
 
 #[test]
-fn interfaces_meet_by_name_or_selector() {
+fn interfaces_are_merged_by_name_or_selector() {
     check(
         "machine: {network: {interfaces: [{interface: eth0, mtu: 1500, addresses: [1.1.1.1/8]}]}}",
         "machine: {network: {interfaces: [{interface: eth0, mtu: 9000, addresses: [2.2.2.2/8]}]}}",
@@ -76,7 +76,7 @@ fn interfaces_meet_by_name_or_selector() {
 }
 
 #[test]
-fn a_certificate_brings_its_key_along() {
+fn a_certificate_is_replaced_with_its_key() {
     check(
         "machine: {ca: {crt: YQ==, key: Yg==}}",
         "machine: {ca: {crt: Yw==}}",
@@ -94,7 +94,7 @@ fn endpoints_merge_part_by_part() {
 }
 
 #[test]
-fn sizes_and_selectors_are_replaced_even_by_nothing() {
+fn sizes_and_selectors_are_always_replaced() {
     check(
         "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\nprovisioning: {diskSelector: \
          {match: system_disk}, minSize: 1GB, maxSize: 2GB}",
@@ -133,7 +133,7 @@ fn arguments_are_lists_since_1_13() {
 }
 
 #[test]
-fn deletions_take_keys_items_and_documents() {
+fn deletions_remove_keys_items_and_documents() {
     check(
         "machine: {sysctls: {a: '1', b: '2'}, certSANs: [x]}",
         "machine: {sysctls: {a: {$patch: delete}}, certSANs: {$patch: delete}}",
@@ -153,7 +153,7 @@ fn deletions_take_keys_items_and_documents() {
 }
 
 #[test]
-fn deletions_must_find_their_target() {
+fn deletions_without_a_target_are_rejected() {
     let reason =
         refused("machine: {sysctls: {a: '1'}}", "machine: {sysctls: {b: {$patch: delete}}}");
     assert_eq!(
@@ -161,7 +161,7 @@ fn deletions_must_find_their_target() {
         "patch delete: path 'machine.sysctls.b' in document '/v1alpha1': failed to delete path \
          'machine.sysctls.b': lookup failed"
     );
-    // A document that is not there leaves an empty one behind: Talos does so.
+    // Deleting a document that does not exist leaves an empty one, as in Talos.
     let output = patched(
         "machine: {type: worker}",
         "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete",
@@ -179,7 +179,7 @@ fn deletions_must_find_their_target() {
 }
 
 #[test]
-fn documents_meet_by_kind_and_name() {
+fn documents_are_matched_by_kind_and_name() {
     let link = |name: &str, rest: &str| {
         format!("apiVersion: v1alpha1\nkind: LinkConfig\nname: {name}\n{rest}\n")
     };
@@ -210,7 +210,7 @@ fn json_patches_add_replace_and_remove() {
 }
 
 #[test]
-fn what_is_no_patch_is_refused() {
+fn invalid_patches_are_rejected() {
     for wrong in ["{}", "version: v1alpha1", "machine: {nope: 1}", "just text", "[1, 2]", "a: ["] {
         let outcome = try_patch("machine: {type: worker}", &[wrong], Release::default());
         assert!(outcome.is_err(), "{wrong}");

@@ -1,8 +1,8 @@
-//! Runs the SOPS vectors in the folder that `$TALMOX_SOPS_VECTORS` names.
+//! Runs the SOPS vectors in the folder `$TALMOX_SOPS_VECTORS`.
 //!
-//! The file names are the list: `enc-X.yaml` must decrypt, with one of the `*.key` files, to
-//! `dec-X.yaml` by value, key order and comments; `bad-*.yaml` must be refused. What was decrypted
-//! is also encrypted again and read back. Every failing case is named.
+//! The file names define the cases: `enc-X.yaml` must decrypt, with one of the `*.key` files, to `dec-X.yaml` by
+//! value, key order and comments; `bad-*.yaml` must be rejected. Decrypted files are also encrypted again and read
+//! back. Every failing case is named.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 
 use talmox_talos_config::age::{Identity, parse_identities};
 use talmox_talos_config::random::SystemRandomness;
-use talmox_talos_config::sops::{self, Document};
+use talmox_talos_config::sops::{self, SopsDocument};
 use talmox_talos_config::time::UnixTime;
 use talmox_yaml::{Node, Resolved, Value};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a test program")]
 fn main() -> ExitCode {
-    #[expect(clippy::disallowed_methods, reason = "only the environment can name the folder")]
+    #[expect(clippy::disallowed_methods, reason = "the folder is given by an environment variable")]
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let Some(folder) = variable("TALMOX_SOPS_VECTORS") else {
         eprintln!("sops vectors: SKIPPED, TALMOX_SOPS_VECTORS is not set");
@@ -86,7 +86,7 @@ fn decrypts_to(path: &Path, expected: &Path, identities: &[Identity]) -> Result<
     let encrypted = read(path)?;
     let document = sops::decrypt(&encrypted, identities).map_err(|error| error.to_string())?;
     same(&document, &expected_text)?;
-    // Any single key that is named in the file is enough.
+    // Any single recipient of the file can decrypt it.
     for identity in identities {
         let name = identity.recipient().to_string();
         if document.recipients().any(|recipient| recipient == name) {
@@ -99,7 +99,7 @@ fn decrypts_to(path: &Path, expected: &Path, identities: &[Identity]) -> Result<
         .encrypt(now, &mut SystemRandomness::new())
         .map_err(|error| format!("encrypt again: {error}"))?;
     let back = sops::decrypt(&again, identities).map_err(|error| format!("read back: {error}"))?;
-    let values = |document: &Document| {
+    let values = |document: &SopsDocument| {
         let lines = tree(document.plaintext().expose())?;
         Ok::<_, String>(lines.into_iter().filter(|line| !is_comment(line)).collect())
     };
@@ -118,7 +118,7 @@ fn is_refused(path: &Path, identities: &[Identity]) -> Result<(), String> {
     }
 }
 
-fn same(document: &Document, expected: &str) -> Result<(), String> {
+fn same(document: &SopsDocument, expected: &str) -> Result<(), String> {
     let text = document.plaintext();
     let (ours, theirs) = (tree(text.expose())?, tree(expected)?);
     if ours == theirs {
@@ -131,7 +131,7 @@ fn same(document: &Document, expected: &str) -> Result<(), String> {
     })
 }
 
-/// The tree as lines that hold what counts: values with their types, order and comments.
+/// The tree as lines with everything that counts: values with their types, order and comments.
 fn tree(text: &str) -> Result<Vec<String>, String> {
     let documents = talmox_yaml::read_with_comments(text).map_err(|error| error.to_string())?;
     let mut lines = vec![];

@@ -1,7 +1,7 @@
-//! Exchanges files with the real `sops` program, which `$TALMOX_SOPS_BIN` names.
+//! Exchange of files with the real `sops` program at `$TALMOX_SOPS_BIN`.
 //!
-//! For each sample and each way to choose what is encrypted: the program reads what we write, and
-//! we read what it writes, both to the same bytes that the program prints.
+//! For each sample and each encryption rule: the program reads the files of this crate, and this crate reads those of
+//! the program, both with the result that the program prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 use talmox_talos_config::age::Identity;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
-use talmox_talos_config::sops::{self, Document};
+use talmox_talos_config::sops::{self, SopsDocument};
 use talmox_talos_config::time::UnixTime;
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
@@ -81,7 +81,7 @@ talos:
 # at the very end
 ";
 
-/// What a creation rule says beside its recipients.
+/// Settings of a creation rule beside its recipients.
 const RULES: &[&str] = &[
     "",
     "mac_only_encrypted: true",
@@ -95,7 +95,10 @@ const RULES: &[&str] = &[
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a test program")]
 fn main() -> ExitCode {
-    #[expect(clippy::disallowed_methods, reason = "only the environment can name the program")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program is given by an environment variable"
+    )]
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let Some(program) = variable("TALMOX_SOPS_BIN") else {
         eprintln!("sops program: SKIPPED, TALMOX_SOPS_BIN is not set");
@@ -183,24 +186,24 @@ impl Sops {
         self.run(&["decrypt"], &self.file("encrypted.yaml", text)?, key)
     }
 
-    /// Both directions, and once more after both have had it.
+    /// Both directions, and again after both have written the file.
     fn exchange(&self, text: &str, rule: &str) -> Outcome<()> {
         let theirs = self.encrypt(text, rule)?;
         let printed = self.decrypt(&theirs, &self.two)?;
         let document = ours(&theirs, &self.one)?;
-        // The program loses some comments behind lists when it reads its own files.
+        // The program loses some comments after lists when it reads its own files.
         if !printed.contains("#ENC[") {
-            equal("we read theirs", document.plaintext().expose(), &printed)?;
+            equal("this crate reads the file of sops", document.plaintext().expose(), &printed)?;
         }
         let written = write(&document)?;
         // Equal values in one list share a nonce, as in the program, so random texts prove nothing.
         if text == SAMPLE {
             let lost = lost_ciphertexts(&theirs, &written);
-            equal("unchanged, but encrypted anew", &lost.join("\n"), "")?;
+            equal("unchanged, but encrypted again", &lost.join("\n"), "")?;
         }
         let printed_again = self.decrypt(&written, &self.two)?;
         let back = ours(&written, &self.one)?;
-        equal("they read ours", back.plaintext().expose(), &printed_again)?;
+        equal("sops reads the file of this crate", back.plaintext().expose(), &printed_again)?;
 
         let recipients = [self.one.recipient(), self.two.recipient()];
         let settings = document.settings().clone();
@@ -209,7 +212,7 @@ impl Sops {
         let made_text = write(&made)?;
         let printed_made = self.decrypt(&made_text, &self.two)?;
         let back = ours(&made_text, &self.two)?;
-        equal("both read what we made", back.plaintext().expose(), &printed_made)?;
+        equal("both read the new file", back.plaintext().expose(), &printed_made)?;
         if printed_made.contains("ENC[") {
             return Err(format!("a comment lost its place:\n{printed_made}"));
         }
@@ -223,10 +226,10 @@ impl Sops {
         document.set_text("values.added", &SecretText::new("007"));
         let written = write(&document)?;
         let printed = self.decrypt(&written, &self.two)?;
-        equal("after our edit", &printed, document.plaintext().expose())?;
+        equal("after the edit of this crate", &printed, document.plaintext().expose())?;
         let lost = lost_ciphertexts(&theirs, &written);
         if lost.len() != 1 {
-            return Err(format!("not one value was encrypted anew but {lost:?}"));
+            return Err(format!("more or less than one value was encrypted again: {lost:?}"));
         }
         let file = self.file("edited.yaml", &written)?;
         let name = file.to_string_lossy().into_owned();
@@ -256,20 +259,20 @@ impl Sops {
         let theirs = self.encrypt("a: 1\n---\n# two\nb: 2\n", "")?;
         let printed = self.decrypt(&theirs, &self.one)?;
         let document = ours(&theirs, &self.one)?;
-        equal("we read theirs", document.plaintext().expose(), &printed)?;
+        equal("this crate reads the file of sops", document.plaintext().expose(), &printed)?;
         let printed = self.decrypt(&write(&document)?, &self.one)?;
-        equal("they read ours", document.plaintext().expose(), &printed)
+        equal("sops reads the file of this crate", document.plaintext().expose(), &printed)
     }
 }
 
-fn ours(text: &str, key: &Identity) -> Outcome<Document> {
+fn ours(text: &str, key: &Identity) -> Outcome<SopsDocument> {
     let document = sops::decrypt(text, std::slice::from_ref(key));
-    document.map_err(|error| format!("we decrypt: {error}"))
+    document.map_err(|error| format!("this crate cannot decrypt: {error}"))
 }
 
-fn write(document: &Document) -> Outcome<String> {
+fn write(document: &SopsDocument) -> Outcome<String> {
     let text = document.encrypt(NOW, &mut SystemRandomness::new());
-    text.map_err(|error| format!("we encrypt: {error}"))
+    text.map_err(|error| format!("this crate cannot encrypt: {error}"))
 }
 
 fn content(text: &str) -> &str {
@@ -291,7 +294,7 @@ fn equal(what: &str, left: &str, right: &str) -> Outcome<()> {
     Err(format!("{what}: {differing:?} {lengths:?}"))
 }
 
-/// A random document in block style, with comments wherever they may stand.
+/// Random document in block style, with comments at all allowed positions.
 fn random_text(seed: u64) -> String {
     let mut text = String::new();
     let mut random = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);

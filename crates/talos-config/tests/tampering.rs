@@ -1,9 +1,9 @@
-//! What is detected in a secrets file that was changed without the key, and what is not. SECURITY.md says the same.
+//! Changes of a secrets file without the key that are detected, and those that are not. SECURITY.md lists the same.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use talmox_talos_config::age::{AgeError, Identity, Recipient};
 use talmox_talos_config::random::SystemRandomness;
-use talmox_talos_config::sops::{self, Document, Settings, SopsError};
+use talmox_talos_config::sops::{self, Settings, SopsDocument, SopsError};
 use talmox_talos_config::time::UnixTime;
 
 const TEXT: &str = "\
@@ -34,7 +34,7 @@ impl Sealed {
         Self { text, identity }
     }
 
-    fn open(&self, text: &str) -> Result<Document, SopsError> {
+    fn open(&self, text: &str) -> Result<SopsDocument, SopsError> {
         assert_ne!(text, self.text, "nothing was changed");
         sops::decrypt(text, std::slice::from_ref(&self.identity))
     }
@@ -49,7 +49,7 @@ impl Sealed {
         self.text.replacen(&format!("{}\n", self.line(start)), "", 1)
     }
 
-    /// The text with two lines in each other's place.
+    /// The text with two lines swapped.
     fn swapped(&self, one: &str, two: &str) -> String {
         let (one, two) = (self.line(one).to_owned(), self.line(two).to_owned());
         self.text.replacen(&one, "\u{0}", 1).replacen(&two, &one, 1).replacen('\u{0}', &two, 1)
@@ -57,7 +57,7 @@ impl Sealed {
 }
 
 #[test]
-fn every_change_of_a_value_is_noticed() {
+fn every_change_of_a_value_is_detected() {
     let sealed = Sealed::new(Settings::default());
     let text = &sealed.text;
     let value = |start: &str| sealed.line(start).split_once(": ").unwrap().1.to_owned();
@@ -99,7 +99,7 @@ fn every_change_of_a_value_is_noticed() {
 }
 
 #[test]
-fn what_is_not_noticed_changes_no_encrypted_value() {
+fn undetected_changes_do_not_change_an_encrypted_value() {
     let sealed = Sealed::new(Settings::default());
     let text = &sealed.text;
     let stranger = Identity::generate(&mut SystemRandomness::new()).recipient().to_string();
@@ -138,7 +138,7 @@ fn what_is_not_noticed_changes_no_encrypted_value() {
 }
 
 #[test]
-fn a_mac_over_encrypted_values_leaves_the_others_open() {
+fn a_mac_over_encrypted_values_does_not_protect_the_others() {
     let sealed = Sealed::new(Settings { mac_only_encrypted: true, ..Settings::default() });
     let changed = sealed.text.replacen(": ab\n", ": xx\n", 1);
     let opened = sealed.open(&changed).unwrap();
@@ -146,9 +146,9 @@ fn a_mac_over_encrypted_values_leaves_the_others_open() {
     assert!(sealed.open(&sealed.without("token")).is_err());
 }
 
-/// Recipients are public: a file says nothing about who wrote it.
+/// Recipients are public: a file does not prove who wrote it.
 #[test]
-fn another_file_for_the_same_recipient_is_as_good_as_the_first() {
+fn another_file_for_the_same_recipient_is_accepted() {
     let sealed = Sealed::new(Settings::default());
     let mut randomness = SystemRandomness::new();
     let recipients = [sealed.identity.recipient()];

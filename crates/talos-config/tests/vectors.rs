@@ -1,14 +1,14 @@
 //! Runs every case of the Talos vectors in `$TALMOX_TALOS_VECTORS` and names those that fail.
 //!
-//! The vectors are not part of the project (they are other people's data); without the variable
-//! there is nothing to run, which CI does not accept. An argument picks the cases whose id contains
-//! it; with `$TALMOX_VECTORS_TEXTS` the texts of verdicts are compared as well.
+//! The vectors are not part of the project, because they contain data of others; without the variable nothing is run,
+//! which CI does not accept. An argument selects the cases whose ID contains it; with `$TALMOX_VECTORS_TEXTS` the
+//! texts of validation are compared as well.
 
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a test program of its own: it prints, and the environment names its input"
+    reason = "a separate test program: it prints, and the environment names its input"
 )]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use serde_json::Value as Json;
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{Identity, Input, Options, Role, generate};
+use talmox_talos_config::generate::{ClusterIdentity, Input, Options, Role, generate};
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::schematic::Schematic;
 use talmox_talos_config::secrets::Bundle;
@@ -95,7 +95,7 @@ impl Vectors {
 
     fn generate(&self, case: &Json) -> Outcome {
         let bundle = Bundle::read(&self.file(case, "secrets")?).map_err(|e| e.to_string())?;
-        let identity = Identity::from(&bundle);
+        let identity = ClusterIdentity::from(&bundle);
         let contract: Contract = string(case, "contract").parse().map_err(|e| format!("{e}"))?;
         let options = options(&case["options"])?;
         for (key, role) in [("controlplane", Role::ControlPlane), ("worker", Role::Worker)] {
@@ -193,7 +193,7 @@ impl Vectors {
     }
 }
 
-/// The case holds the fields of a schematic among its own.
+/// A case contains the fields of a schematic among its own.
 fn schematic(case: &Json) -> Outcome {
     let fields = ["owner", "overlay", "customization"].into_iter();
     let fields = fields.filter_map(|key| Some((key.to_owned(), case.get(key)?.clone())));
@@ -221,7 +221,7 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Written by hand upstream: reading and writing them changes their form, though only once.
+/// Files written by hand upstream, which reading and writing changes once.
 const NOT_CANONICAL: &[&str] = &[
     "docs/block/volumeconfig_tpm_encryption_no_options.yaml",
     "docs/block/volumeconfig_tpm_encryption_with_pcr_settings.yaml",
@@ -229,8 +229,8 @@ const NOT_CANONICAL: &[&str] = &[
     "docs/hardware/pcidriverrebindconfig.yaml",
 ];
 
-/// The canonical form of a document, read and written, is itself. What the release that we read by default does not
-/// know, the newest does.
+/// The canonical form of a document, read and written, is itself. Kinds that the default release does not support are
+/// read by the newest.
 fn round_trip(id: &str, path: &Path) -> Outcome {
     let text = read(path)?;
     let is_newer = |error: &str| error.contains("not registered") || error.contains("unknown keys");
@@ -323,7 +323,7 @@ fn options(given: &Json) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The first lines that differ, with a little of what stands before them.
+/// First lines that differ, with some lines before them.
 fn same(ours: &str, expected: &str) -> Outcome {
     if ours == expected {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Addresses that can be connected to: a host and a port.
+//! Address of a server: host and port.
 
 use std::fmt;
 
-/// A host and a port. The host is also the name that the certificate of a TLS server must have.
+/// Address of a server. The certificate of a TLS server must contain the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// A name or an IP address, the latter without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
     pub port: u16,
 }
@@ -15,7 +15,7 @@ impl Address {
         Self { host: host.into(), port }
     }
 
-    /// Reads `host`, `host:port`, `fd00::1` or `[fd00::1]:port`. `port` is used if the text has none.
+    /// Parses `host`, `host:port`, `fd00::1` or `[fd00::1]:port`. `port` is used if the text has none.
     pub fn parse(text: &str, port: u16) -> Self {
         let (host, given) = split(text);
         Self::new(host, given.unwrap_or(port))

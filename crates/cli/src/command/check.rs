@@ -16,6 +16,7 @@ use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 
 use super::Outcome;
 use crate::args::{Format, Global};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::locate::{Located, locate};
 use crate::printer::Printer;
@@ -130,7 +131,11 @@ fn find_node<'a>(
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`talmox check` counts the nodes; their names are in nodes.yaml".to_owned(),
             };
-            Err(CommandError::usage(format!("there is no node `{name}`")).hint(hint))
+            Err(CommandError::usage_as(
+                CommandCode::NodeNotFound,
+                format!("there is no node `{name}`"),
+            )
+            .hint(hint))
         }
         _ => Err(CommandError::usage(format!("several clusters have a node `{name}`"))
             .hint("name the cluster: `talmox check CLUSTER --explain NODE`")),

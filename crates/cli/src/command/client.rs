@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use talmox_engine::access::ClientFiles;
 use talmox_talos_api::Reach;
-use talmox_talos_config::client::{ClientError, Merged, Role, kubeconfig, talosconfig};
+use talmox_talos_config::client::{ClientError, ClientRole, Merged, kubeconfig, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 use talmox_talos_config::time::UnixTime;
@@ -15,6 +15,7 @@ use talmox_talos_config::time::UnixTime;
 use super::Outcome;
 use crate::args::Format;
 use crate::choose::{Chosen, ClientPaths};
+use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::{CommandError, Exit};
@@ -81,7 +82,7 @@ pub(super) struct ClientFile<'a> {
 pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     if chosen.talos_nodes().next().is_none() {
         let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
-        return Err(CommandError::failed(message)
+        return Err(CommandError::failed(CommandCode::NodeNotTalos, message)
             .hint("whatever sets up its Kubernetes hands out the client files"));
     }
     secrets::bundle_of(chosen)
@@ -129,8 +130,11 @@ pub(super) fn deliver(
 fn write(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), CommandError> {
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(file.kind));
     if path.exists() && !args.force {
-        return Err(CommandError::failed(format!("{} exists already", path.display()))
-            .hint("--merge adds to it, --force replaces it"));
+        return Err(CommandError::failed(
+            CommandCode::FileExists,
+            format!("{} exists already", path.display()),
+        )
+        .hint("--merge adds to it, --force replaces it"));
     }
     let before = if args.force { Before::Anything } else { Before::Absent };
     disk::write_private(&path, file.text.expose(), before)?;
@@ -139,7 +143,8 @@ fn write(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
 
 fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), CommandError> {
     let path = args.output.clone().or_else(|| file.own_file.clone()).ok_or_else(|| {
-        CommandError::failed("there is no home folder").hint("name the file with --output PATH")
+        CommandError::failed(CommandCode::HomeMissing, "there is no home folder")
+            .hint("name the file with --output PATH")
     })?;
     let context = merge_into(Some(path.clone()), &file.text, file.merge)?;
     Ok((path, context))
@@ -151,7 +156,7 @@ pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     match disk::read_secret(path)? {
         Some(text) if !client_files::is_for_lab(&text) => {
             let message = format!("nothing was changed: {} is for a real cluster", path.display());
-            Err(CommandError::failed(message)
+            Err(CommandError::failed(CommandCode::ClientFilesConflict, message)
                 .hint("write the files of the lab to another folder with --output DIR"))
         }
         _ => Ok(()),
@@ -193,21 +198,24 @@ pub(super) fn put(
 pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), CommandError> {
     // Nobody sees them: they only stand for what is merged in the end.
     let (ttl, now) = (Duration::from_hours(1), environment::now());
-    let kube = kubeconfig::Request {
+    let kube = kubeconfig::KubeconfigRequest {
         cluster,
         server: "https://127.0.0.1:6443",
         tls_server_name: None,
         groups: &[],
         ttl,
     };
-    let talos = talosconfig::Request {
+    let talos = talosconfig::TalosconfigRequest {
         context: cluster,
         endpoints: &[],
         nodes: &[],
-        roles: &[Role::Reader],
+        roles: &[ClientRole::Reader],
         ttl,
     };
-    let failed = |error| CommandError::failed("cannot make client files").because(error);
+    let failed = |error| {
+        CommandError::failed(CommandCode::CertificateFailed, "cannot make client files")
+            .because(error)
+    };
     let kube =
         kubeconfig::generate(bundle, &kube, now, &mut environment::Kernel).map_err(failed)?;
     let talos =
@@ -229,13 +237,17 @@ fn merged(
     text: &SecretText,
     merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
 ) -> Result<MergedFile, CommandError> {
-    let path = path.ok_or_else(|| CommandError::failed("there is no home folder"))?;
+    let path = path
+        .ok_or_else(|| CommandError::failed(CommandCode::HomeMissing, "there is no home folder"))?;
     let known = disk::read_secret(&path)?;
     let existing = known.as_ref().map_or("", |text| text.expose());
     let merged = merge(existing, text).map_err(|error| {
-        CommandError::failed(format!("cannot merge into {}", path.display()))
-            .because(error)
-            .hint("correct the file, or move it away")
+        CommandError::failed(
+            CommandCode::ClientFilesConflict,
+            format!("cannot merge into {}", path.display()),
+        )
+        .because(error)
+        .hint("correct the file, or move it away")
     })?;
     Ok(MergedFile { path, known, merged })
 }

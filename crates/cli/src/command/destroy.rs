@@ -15,6 +15,7 @@ use talmox_plan::planning::{self, DestroyOptions};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::command::carry_out::carry_out;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -100,7 +101,7 @@ async fn destroy(
         printer.say_raw(&printer.plan(&text, printer.color));
     }
     if is_refused {
-        return Err(CommandError::failed("nothing was deleted")
+        return Err(CommandError::failed(CommandCode::PlanBlocked, "nothing was deleted")
             .hint("what stands in the way is marked `error` above")
             .detail("plan", show::json(&plan)));
     }
@@ -174,6 +175,7 @@ async fn locked(
         let is_refused = current.errors().next().is_some();
         if is_refused || !plan::has_same_steps(plan, &current) {
             return Err(CommandError::failed(
+                CommandCode::PlanChanged,
                 "nothing was deleted: the cluster changed since the plan was shown",
             )
             .hint("run the same command again to see the new plan"));

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::{Outcome, init, schema};
 use crate::args::Global;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{refuse_existing, write_new};
 use crate::printer::Printer;
@@ -64,10 +65,15 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     refuse_existing([&cluster_path, &nodes_path], hint)?;
 
     let shown = args.file.display();
-    let text = regular_file::read_text_argument(&args.file)
-        .map_err(|error| CommandError::failed(format!("cannot read {shown}")).because(error))?;
+    let text = regular_file::read_text_argument(&args.file).map_err(|error| {
+        CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {shown}"))
+            .because(error)
+    })?;
     let mut found = nodes_json::read(&text).map_err(|problem| {
-        let error = CommandError::failed(format!("{shown}: {}", problem.message));
+        let error = CommandError::failed(
+            CommandCode::ImportInvalid,
+            format!("{shown}: {}", problem.message),
+        );
         match problem.hint {
             Some(hint) => error.hint(hint),
             None => error,

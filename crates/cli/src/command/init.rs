@@ -18,6 +18,7 @@ use talmox_pve::fingerprint;
 
 use super::{Outcome, check, schema};
 use crate::args::{Format, Global};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::locate::neighbours;
 use crate::new_file::{self, write_new};
@@ -244,7 +245,7 @@ fn refuse(
     match inventory.diagnostics.iter().find(is_error) {
         None => Ok(()),
         Some(found) => {
-            let error = CommandError::usage(&found.message);
+            let error = CommandError::usage_as(found.code, &found.message);
             Err(match &found.hint {
                 Some(hint) => error.hint(hint),
                 None => error,
@@ -260,7 +261,11 @@ fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certific
     let found = match fingerprint::probe(&url.host, url.port, Duration::from_secs(5)) {
         Ok(found) => found.to_string(),
         Err(error) => {
-            let reason = CommandError::failed(format!("no fingerprint from {url}")).because(error);
+            let reason = CommandError::failed(
+                CommandCode::CertificateUnconfirmed,
+                format!("no fingerprint from {url}"),
+            )
+            .because(error);
             printer.say(&format!("{} {}", printer.paint("warning:", "1;33"), reason.chain()));
             printer.say("Add `fingerprint:` to cluster.yaml once it is reachable.\n");
             return Ok(Certificate::Unconfirmed);

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use talmox_engine::access::kubernetes_server;
-use talmox_talos_config::client::kubeconfig::{self, Request};
+use talmox_talos_config::client::kubeconfig::{self, KubeconfigRequest};
 
 use super::Outcome;
 use super::client::{self, ClientArgs, ClientFile};
 use crate::args::Global;
 use crate::choose;
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -41,15 +42,18 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
     let bundle = client::bundle_of(&chosen)?;
     let cluster = chosen.cluster();
     let server = cluster.endpoint().ok_or_else(|| {
-        CommandError::failed(format!("nobody says where the API of `{}` is", cluster.name))
-            .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
+        CommandError::failed(
+            CommandCode::EndpointMissing,
+            format!("nobody says where the API of `{}` is", cluster.name),
+        )
+        .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
     })?;
     let lab = args.client.lab()?;
     let (server, tls_server_name) = match &lab {
         Some(lab) => kubernetes_server(&server.to_string(), &lab.reach),
         None => (server.to_string(), None),
     };
-    let request = Request {
+    let request = KubeconfigRequest {
         cluster: &cluster.name,
         server: &server,
         tls_server_name: tls_server_name.as_deref(),
@@ -57,8 +61,12 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
         ttl: args.client.ttl,
     };
     let now = lab.as_ref().map_or_else(environment::now, |lab| lab.now);
-    let text = kubeconfig::generate(&bundle, &request, now, &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("cannot make the kubeconfig").because(error))?;
+    let text = kubeconfig::generate(&bundle, &request, now, &mut environment::Kernel).map_err(
+        |error| {
+            CommandError::failed(CommandCode::CertificateFailed, "cannot make the kubeconfig")
+                .because(error)
+        },
+    )?;
     let text = if lab.is_some() { client_files::marked_for_lab(&text) } else { text };
     let file = ClientFile {
         kind: "kubeconfig",

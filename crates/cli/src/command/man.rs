@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory as _};
 
 use super::Outcome;
 use crate::args::Cli;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
@@ -26,7 +27,11 @@ pub(crate) struct ManArgs {
 pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Outcome {
     let folder = &args.folder;
     let failed = |error| {
-        CommandError::failed(format!("cannot write to {}", folder.display())).because(error)
+        CommandError::failed(
+            CommandCode::FileUnwritable,
+            format!("cannot write to {}", folder.display()),
+        )
+        .because(error)
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
     // clap's own help about help is not worth a page.

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod destroy;
 mod draft;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -59,6 +60,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
         Command::Config(args) => config::run(&args, &printer),
+        Command::Explain(args) => explain::run(&args, &printer),
         Command::Export(args) => export::run(&args, &cli.global, &printer),
         Command::Import(args) => import::run(&args, &cli.global, &printer),
         Command::Schema(_) => schema::run(&printer),

@@ -21,6 +21,7 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use crate::args::Global;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
@@ -67,7 +68,8 @@ pub(crate) fn run(args: &NodeArgs, global: &Global, printer: &Printer) -> Outcom
 /// Lets one node be spoken to.
 fn block_on<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| CommandError::failed("cannot use the network").because(error))?;
+    let runtime = runtime.map_err(|error| {
+        CommandError::failed(CommandCode::SystemFailed, "cannot use the network").because(error)
+    })?;
     runtime.block_on(work)
 }

@@ -11,6 +11,7 @@ use talmox_plan::planning::locations;
 use crate::args::{Format, Global};
 use crate::columns::{drop_column, narrow, no_room};
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -113,8 +114,11 @@ fn part<'a>(name: &'a str, session: &'a Session) -> (&'a str, Option<&'a str>) {
 fn client_file(path: &Path, name: &str) -> Result<String, CommandError> {
     match disk::read_secret(path)? {
         Some(text) => Ok(text.expose().to_owned()),
-        None => Err(CommandError::failed(format!("there is no {}", path.display()))
-            .hint(format!("`talmox up` writes it; `talmox {name}` makes one without a cluster"))),
+        None => Err(CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("there is no {}", path.display()),
+        )
+        .hint(format!("`talmox up` writes it; `talmox {name}` makes one without a cluster"))),
     }
 }
 
@@ -134,7 +138,8 @@ fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
         let keys = of.as_object().map(|of| of.keys().cloned().collect::<Vec<_>>());
         keys.unwrap_or_default().join(", ")
     };
-    let unknown = CommandError::usage(format!("there is no output `{name}`"));
+    let unknown =
+        CommandError::usage_as(CommandCode::OutputUnknown, format!("there is no output `{name}`"));
     match name.rsplit_once('.').and_then(|(node, field)| Some((nodes.get(node)?, field))) {
         Some((node, field)) => match node.get(field) {
             Some(found) => Ok(found.clone()),

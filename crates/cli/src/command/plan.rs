@@ -8,6 +8,7 @@ use talmox_plan::planning;
 
 use crate::args::{Format, Global};
 use crate::command::{Outcome, again, draft, look_at_each};
+use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
@@ -83,8 +84,11 @@ async fn plan(
     printer: &Printer,
 ) -> Outcome {
     if args.out.is_some() && session.is_draft {
-        return Err(CommandError::failed("a plan cannot be saved before the cluster has secrets")
-            .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
+        return Err(CommandError::failed(
+            CommandCode::SecretsMissing,
+            "a plan cannot be saved before the cluster has secrets",
+        )
+        .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
     }
     let world = session.observe().await?;
     let mut plan = planning::plan(&session.desired, &world, session.options(&world));
@@ -100,8 +104,11 @@ async fn plan(
             // The result says so already.
             return Ok(Exit::Failed);
         }
-        return Err(CommandError::failed("the plan cannot be carried out")
-            .hint("what stands in the way is marked `error` above"));
+        return Err(CommandError::failed(
+            CommandCode::PlanBlocked,
+            "the plan cannot be carried out",
+        )
+        .hint("what stands in the way is marked `error` above"));
     }
     if printer.format == Format::Text && args.graph.is_none() {
         let again = again(global, cluster, &args.rehearsal);

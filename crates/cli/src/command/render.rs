@@ -13,7 +13,7 @@ use talmox_model::{Cluster, Node, Sources, Span};
 use talmox_plan::desired::{
     DeriveError, Inputs, Phase, Rendered, Renderer, needed_files, needed_secrets,
 };
-use talmox_talos_config::client::{Role as ClientRole, talosconfig};
+use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
@@ -22,6 +22,7 @@ use super::{Outcome, talosconfig as client};
 use crate::args::{Format, Global};
 use crate::boundary::Boundary;
 use crate::choose::{self, Chosen};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::reference::Resolver;
@@ -181,15 +182,22 @@ pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError 
     let place = |span: Span| inventory.sources.locate(span);
     let check = format!("`talmox check {}` shows all that Talos refuses", cluster.name);
     match error {
-        DeriveError::Missing { hint, .. } => CommandError::failed(whose).because(error).hint(hint),
+        DeriveError::Missing { hint, .. } => {
+            CommandError::failed(CommandCode::ConfigInvalid, whose).because(error).hint(hint)
+        }
         DeriveError::Unresolved { span } | DeriveError::Overlay { span } => {
-            CommandError::failed(whose).because(error).hint(format!("see {}", place(span)))
+            CommandError::failed(CommandCode::ConfigInvalid, whose)
+                .because(error)
+                .hint(format!("see {}", place(span)))
         }
         DeriveError::Patch { span, ref source } => {
             let problem = without_values(&source.to_string());
             let patch = patch_name(cluster, span);
-            CommandError::failed(format!("{whose}: {error} ({patch}): {problem}"))
-                .hint(format!("see {}; {check}", place(span)))
+            CommandError::failed(
+                CommandCode::ConfigInvalid,
+                format!("{whose}: {error} ({patch}): {problem}"),
+            )
+            .hint(format!("see {}; {check}", place(span)))
         }
         DeriveError::Invalid(problems) => {
             let told: Vec<String> = problems
@@ -207,13 +215,16 @@ pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError 
             } else {
                 format!("see {}; ", places.join(", "))
             };
-            CommandError::failed(format!("{whose}: Talos refuses the config: {}", told.join("; ")))
-                .hint(format!(
-                    "{see}{check}, and `talmox config validate --mode cloud FILE` judges a single \
+            CommandError::failed(
+                CommandCode::ConfigInvalid,
+                format!("{whose}: Talos refuses the config: {}", told.join("; ")),
+            )
+            .hint(format!(
+                "{see}{check}, and `talmox config validate --mode cloud FILE` judges a single \
                      config"
-                ))
+            ))
         }
-        error => CommandError::failed(whose).because(error),
+        error => CommandError::failed(CommandCode::ConfigInvalid, whose).because(error),
     }
 }
 

@@ -16,6 +16,7 @@ use talmox_talos_config::time::UnixTime;
 use crate::args::{Format, Global};
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::{regular_file, report, words};
@@ -80,8 +81,13 @@ pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcom
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     let own = chosen.run_folder();
     let folder = own.join("runs");
-    let failed =
-        |error| CommandError::failed(format!("cannot read {}", folder.display())).because(error);
+    let failed = |error| {
+        CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("cannot read {}", folder.display()),
+        )
+        .because(error)
+    };
     let runs = || run_log::list(&folder).map_err(failed);
     match (&args.command, &args.run) {
         (Some(_), Some(run)) => {
@@ -118,18 +124,23 @@ fn find(runs: Vec<RunSummary>, id: &str) -> Result<RunSummary, CommandError> {
     let mut runs = runs.into_iter();
     let found = if id == LAST { runs.next() } else { runs.find(|run| run.id == id) };
     found.ok_or_else(|| {
-        CommandError::failed(match id {
-            LAST => "there were no runs yet".to_owned(),
-            _ => format!("there is no run {id}"),
-        })
+        CommandError::failed(
+            CommandCode::RunUnknown,
+            match id {
+                LAST => "there were no runs yet".to_owned(),
+                _ => format!("there is no run {id}"),
+            },
+        )
         .hint("`talmox runs` lists them")
     })
 }
 
 /// The steps of one run in time, with their API calls.
 fn show_timeline(path: &Path, run: RunSummary, calls: bool, printer: &Printer) -> Outcome {
-    let failed =
-        |error| CommandError::failed(format!("cannot read {}", path.display())).because(error);
+    let failed = |error| {
+        CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {}", path.display()))
+            .because(error)
+    };
     let (_, events) = run_log::read(path).map_err(failed)?;
     let timeline = Timeline::of(run, &events, run_log::read_calls(path).map_err(failed)?);
     match printer.format {
@@ -142,7 +153,7 @@ fn show_timeline(path: &Path, run: RunSummary, calls: bool, printer: &Printer) -
 /// One run: as it was shown, or every event of it.
 fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
     let missing = |error| {
-        CommandError::failed(format!("there is no run {id}"))
+        CommandError::failed(CommandCode::RunUnknown, format!("there is no run {id}"))
             .because(error)
             .hint("`talmox runs` lists them")
     };

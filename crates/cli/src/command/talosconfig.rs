@@ -9,8 +9,8 @@ use talmox_model::Node;
 use talmox_model::value::Role as NodeRole;
 use talmox_talos_api::address::PORT;
 use talmox_talos_api::{Reach, node_address};
-use talmox_talos_config::client::Role;
-use talmox_talos_config::client::talosconfig::{self, Request};
+use talmox_talos_config::client::ClientRole;
+use talmox_talos_config::client::talosconfig::{self, TalosconfigRequest};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
@@ -19,6 +19,7 @@ use super::Outcome;
 use super::client::{self, ClientArgs, ClientFile};
 use crate::args::Global;
 use crate::choose::{self, Chosen};
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -40,7 +41,7 @@ pub(crate) struct TalosconfigArgs {
 
     /// What its owner may do: os:admin, os:operator, os:reader, os:etcd:backup…; repeatable
     #[arg(long = "role", value_name = "ROLE", default_value = "os:admin")]
-    roles: Vec<Role>,
+    roles: Vec<ClientRole>,
 }
 
 pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -97,19 +98,21 @@ impl<'a> Access<'a> {
     pub(crate) fn generate(
         &self,
         bundle: &Bundle,
-        roles: &[Role],
+        roles: &[ClientRole],
         ttl: Duration,
         now: UnixTime,
     ) -> Result<SecretText, CommandError> {
-        let request = Request {
+        let request = TalosconfigRequest {
             context: self.context,
             endpoints: &self.endpoints,
             nodes: &self.nodes,
             roles,
             ttl,
         };
-        talosconfig::generate(bundle, &request, now, &mut environment::Kernel)
-            .map_err(|error| CommandError::failed("cannot make the talosconfig").because(error))
+        talosconfig::generate(bundle, &request, now, &mut environment::Kernel).map_err(|error| {
+            CommandError::failed(CommandCode::CertificateFailed, "cannot make the talosconfig")
+                .because(error)
+        })
     }
 
     /// Whether a talosconfig is for this cluster as it is now.

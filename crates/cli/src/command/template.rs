@@ -8,11 +8,12 @@ use talmox_plan::desired::Desired;
 use talmox_plan::observed::Pve;
 use talmox_plan::ownership::TemplateMark;
 use talmox_plan::plan::{self, Plan, show};
-use talmox_plan::planning::template_doubts;
+use talmox_plan::planning::template_findings;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
 use crate::command::carry_out::carry_out;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -134,7 +135,7 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
     let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
     printer.say_raw(&printer.plan(&text, printer.color));
     if plan.errors().next().is_some() {
-        return Err(CommandError::failed("nothing was made")
+        return Err(CommandError::failed(CommandCode::PlanBlocked, "nothing was made")
             .hint("what stands in the way is marked `error` above")
             .detail("plan", show::json(&plan)));
     }
@@ -168,6 +169,7 @@ async fn locked(
         let is_refused = current.errors().next().is_some();
         if is_refused || !plan::has_same_steps(plan, &current) {
             return Err(CommandError::failed(
+                CommandCode::PlanChanged,
                 "nothing was made: the templates changed since the plan was shown",
             )
             .hint("run the same command again to see the new plan"));
@@ -202,7 +204,7 @@ async fn list(session: &Session, printer: &Printer) -> Outcome {
     let doubts = Plan {
         cluster: session.desired.cluster.clone(),
         changes: vec![],
-        findings: template_doubts(&session.desired, &pve),
+        findings: template_findings(&session.desired, &pve),
         steps: vec![],
     };
     printer.say_raw(&printer.plan(&show::findings(&doubts), printer.color));

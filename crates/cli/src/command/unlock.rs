@@ -6,6 +6,7 @@ use talmox_engine::cluster_lock::{self, HeldLock, Life, LockKey};
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -66,8 +67,11 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
         if let Some(holder) = &lock.holder
             && process::life(holder) == Life::Alive
         {
-            return Err(CommandError::failed(format!("nothing was changed: {holder} still runs"))
-                .hint(format!("stop it with Ctrl-C, or with: kill {}", holder.pid)));
+            return Err(CommandError::failed(
+                CommandCode::ClusterLocked,
+                format!("nothing was changed: {holder} still runs"),
+            )
+            .hint(format!("stop it with Ctrl-C, or with: kill {}", holder.pid)));
         }
     }
     if locks.is_empty() {
@@ -86,7 +90,9 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
 
 fn unanswered(error: talmox_pve::PveError) -> CommandError {
     let hint = "the token needs Pool.Allocate and Pool.Audit on /pool/talmox-lock: `talmox init --role` prints the commands";
-    CommandError::failed("cannot look at the lock in Proxmox").because(error).hint(hint)
+    CommandError::failed(CommandCode::LockFailed, "cannot look at the lock in Proxmox")
+        .because(error)
+        .hint(hint)
 }
 
 /// The last line for programs.

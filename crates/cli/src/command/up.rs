@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
 use talmox_plan::observed::Observed;
-use talmox_plan::plan::{self, Action, Plan, SavedPlan, Step, show};
+use talmox_plan::plan::{self, Action, Plan, SavedPlan, SavedPlanError, Step, show};
 use talmox_plan::planning;
 
 use crate::args::{Format, Global};
 use crate::choose::{self, ClientPaths};
 use crate::command::carry_out::carry_out;
 use crate::command::{Outcome, again, client, draft};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
@@ -216,6 +217,7 @@ async fn locked(
             }
             if args.plan.is_some() || !(args.yes || args.rehearsal.lab) {
                 return Err(CommandError::failed(
+                    CommandCode::PlanChanged,
                     "nothing was changed: the cluster changed since the plan was shown",
                 )
                 .hint("run the same command again to see the new plan"));
@@ -257,10 +259,14 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     }
     printer.say_raw(&printer.plan(&show::text(plan), printer.color));
     let error = if errors > 0 {
-        CommandError::failed("nothing was changed: the plan cannot be carried out")
-            .hint("what stands in the way is marked `error` above")
+        CommandError::failed(
+            CommandCode::PlanBlocked,
+            "nothing was changed: the plan cannot be carried out",
+        )
+        .hint("what stands in the way is marked `error` above")
     } else {
-        CommandError::failed("nothing was changed: `up` does not make such changes yet").hint(
+        let message = "nothing was changed: `up` does not make such changes yet";
+        CommandError::failed(CommandCode::PlanUnsupported, message).hint(
             "`up` makes clusters, adds nodes and applies add-ons. Take the other changes out of the inventory, or make them by hand",
         )
     };
@@ -271,7 +277,14 @@ fn check_saved(path: &Path, plan: &Plan, world: &Observed) -> Result<(), Command
     let text = read_input(path)?;
     let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, world));
     saved.map_err(|error| {
-        CommandError::failed(format!("nothing was changed: {} cannot be used", path.display()))
+        let code = match error {
+            SavedPlanError::Unreadable | SavedPlanError::Edited => CommandCode::SavedPlanInvalid,
+            SavedPlanError::OtherCluster(_)
+            | SavedPlanError::ObservedChanged
+            | SavedPlanError::InventoryChanged => CommandCode::SavedPlanChanged,
+        };
+        let message = format!("nothing was changed: {} cannot be used", path.display());
+        CommandError::failed(code, message)
             .because(error)
             .hint("make a new one with `talmox plan --out FILE`")
     })

@@ -16,6 +16,7 @@ use talmox_model::Cluster;
 use talmox_talos_api::Reach;
 
 use crate::command::lab::serve;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::regular_file;
@@ -131,7 +132,10 @@ impl Stage {
             Some((lab, printer)) => {
                 serve::tell_idle(&lab, &printer);
                 let stopped = lab.stop().await;
-                stopped.map_err(|error| CommandError::failed("cannot stop the lab").because(error))
+                stopped.map_err(|error| {
+                    CommandError::failed(CommandCode::LabFailed, "cannot stop the lab")
+                        .because(error)
+                })
             }
             None => Ok(()),
         }
@@ -142,7 +146,8 @@ impl Stage {
 pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
     let text = serve::read(file)?;
     let ready: Ready = serde_json::from_str(text.trim()).map_err(|error| {
-        CommandError::failed(format!("{} is not what a lab prints", file.display()))
+        let message = format!("{} is not what a lab prints", file.display());
+        CommandError::failed(CommandCode::LabFailed, message)
             .because(error)
             .hint("make it with `talmox lab serve --format json > FILE`, and wait until the line is there")
     })?;
@@ -154,7 +159,8 @@ pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
 fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {
     let path = &ready.pve.ca;
     regular_file::read(path, regular_file::LARGEST).map_err(|error| {
-        CommandError::failed(format!("cannot read the lab's certificate {}", path.display()))
+        let message = format!("cannot read the lab's certificate {}", path.display());
+        CommandError::failed(CommandCode::LabFailed, message)
             .because(error)
             .hint(
                 "has the lab ended? `talmox lab serve --format json > FILE` starts one, with --inventory that of an inventory",

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::command_code::CommandCode;
 use crate::disk::PrivateFolder;
 use crate::error::CommandError;
 
@@ -22,8 +23,11 @@ impl Quickstart {
     pub(crate) fn new() -> Result<Self, CommandError> {
         let parent = std::env::temp_dir();
         let failed = |error: std::io::Error| {
-            CommandError::failed(format!("cannot make a folder in {}", parent.display()))
-                .because(error)
+            CommandError::failed(
+                CommandCode::FileUnwritable,
+                format!("cannot make a folder in {}", parent.display()),
+            )
+            .because(error)
         };
         let around = PrivateFolder::new(&parent).map_err(failed)?;
         let folder = around.make_folder("quickstart").map_err(failed)?;

@@ -8,6 +8,7 @@ use talmox_engine::execute::{Outcome, StepResult};
 use talmox_engine::step::StepError;
 use talmox_plan::plan::StepId;
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::words;
@@ -29,11 +30,13 @@ pub(crate) fn not_done(outcome: &Outcome, rest: Rest<'_>, printer: &Printer) -> 
             |result: &StepResult| matches!(result, StepResult::Done | StepResult::Already);
         let done = outcome.steps.iter().filter(|(_, result)| is_done(result)).count();
         let message = format!("stopped: {done} of {all} steps are done");
-        return CommandError::failed(message).hint(if rest.is_rehearsal {
-            "the lab ended with it: the same command begins anew"
-        } else {
-            "the same command goes on from here; nothing has to be undone"
-        });
+        return CommandError::failed(CommandCode::Interrupted, message).hint(
+            if rest.is_rehearsal {
+                "the lab ended with it: the same command begins anew"
+            } else {
+                "the same command goes on from here; nothing has to be undone"
+            },
+        );
     }
     let failures: Vec<_> = outcome.failures().collect();
     let mut message = match (failures.len(), outcome.blocked()) {
@@ -45,7 +48,7 @@ pub(crate) fn not_done(outcome: &Outcome, rest: Rest<'_>, printer: &Printer) -> 
     };
     message.push('\n');
     message.push_str(&causes(&failures, printer));
-    CommandError::failed(message.trim_end()).hint(how_to_go_on(rest))
+    CommandError::failed(CommandCode::StepsFailed, message.trim_end()).hint(how_to_go_on(rest))
 }
 
 fn how_to_go_on(rest: Rest<'_>) -> String {
@@ -75,7 +78,7 @@ fn causes(failures: &[(&StepId, &StepError)], printer: &Printer) -> String {
     let mut out = String::new();
     for hint in hints {
         for (step, error) in failures.iter().filter(|(_, error)| error.hint.as_deref() == hint) {
-            let mut text = format!("{step}: {error}");
+            let mut text = format!("error[{}]: {step}: {error}", error.code);
             for cause in error.causes() {
                 text.push_str(&format!(": {cause}"));
             }
@@ -100,6 +103,8 @@ fn indented(indent: &str, text: &str, printer: &Printer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use talmox_engine::step::StepCode;
+
     use super::*;
     use crate::args::{Color, Format};
 
@@ -119,11 +124,11 @@ mod tests {
     #[test]
     fn every_cause_is_named_and_what_waited_is_counted() {
         let down = |what: &str| {
-            StepError::failed(format!("{what}: the host pve1 is down"))
+            StepError::failed(StepCode::ApiUnreachable, format!("{what}: the host pve1 is down"))
                 .caused_by(std::io::Error::other("no route to host"))
                 .hint("bring the host up")
         };
-        let full = StepError::failed("create VM 302 on pve2");
+        let full = StepError::failed(StepCode::TaskFailed, "create VM 302 on pve2");
         let by = || StepResult::Blocked { by: StepId::new("vm/a/create") };
         let outcome = outcome(
             RunEnd::Failed,
@@ -141,10 +146,10 @@ mod tests {
             text.lines().collect::<Vec<_>>(),
             [
                 "3 of 6 steps failed, and 2 more need what failed",
-                "  vm/a/create: create VM 300 on pve1: the host pve1 is down: no route to host",
-                "  vm/b/create: create VM 301 on pve1: the host pve1 is down: no route to host",
+                "  error[api-unreachable]: vm/a/create: create VM 300 on pve1: the host pve1 is down: no route to host",
+                "  error[api-unreachable]: vm/b/create: create VM 301 on pve1: the host pve1 is down: no route to host",
                 "    hint: bring the host up",
-                "  vm/c/create: create VM 302 on pve2",
+                "  error[task-failed]: vm/c/create: create VM 302 on pve2",
             ]
         );
         assert_eq!(hint, "when the cause is gone, the same command goes on from here");

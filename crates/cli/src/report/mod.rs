@@ -146,7 +146,8 @@ fn visible_event(event: &Stamped) -> Stamped {
         },
         Event::StepEnded { step, end, seconds } => {
             let end = match end {
-                StepEnd::Failed { message, causes, hint } => StepEnd::Failed {
+                StepEnd::Failed { code, message, causes, hint } => StepEnd::Failed {
+                    code: code.as_ref().map(clean),
                     message: clean(message),
                     causes: causes.iter().map(clean).collect(),
                     hint: hint.as_ref().map(clean),
@@ -249,6 +250,7 @@ mod tests {
             let step = || text.clone();
             let info = StepInfo { step: step(), node: Some(step()), after: vec![step()] };
             let failed = StepEnd::Failed {
+                code: Some(step()),
                 message: step(),
                 causes: vec![step()],
                 hint: Some(step()),

@@ -100,8 +100,11 @@ impl Plain {
                 Some(match end {
                     StepEnd::Already => line("✓", "2", step, format!("already  {count}")),
                     StepEnd::Done => line("✓", "32", step, format!("done {seconds:.1}s  {count}")),
-                    StepEnd::Failed { message, causes, hint } => {
-                        let mut text = message.clone();
+                    StepEnd::Failed { code, message, causes, hint } => {
+                        let mut text = match code {
+                            Some(code) => format!("error[{code}]: {message}"),
+                            None => message.clone(),
+                        };
                         for cause in causes {
                             text.push_str(&format!(": {cause}"));
                         }

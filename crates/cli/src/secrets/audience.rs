@@ -10,6 +10,7 @@ use talmox_yaml::Node;
 
 use super::keys::{self, Keyring};
 use crate::boundary;
+use crate::command_code::CommandCode;
 use crate::disk;
 use crate::environment;
 use crate::error::CommandError;
@@ -42,7 +43,8 @@ pub(crate) fn for_new_file(
     if let Some(text) = environment::variable(RECIPIENTS) {
         let recipients = age::parse_recipients(&text);
         let recipients = recipients.map_err(|error| {
-            CommandError::failed(format!("cannot use {RECIPIENTS}")).because(error)
+            CommandError::failed(CommandCode::RecipientsInvalid, format!("cannot use {RECIPIENTS}"))
+                .because(error)
         })?;
         if !recipients.is_empty() {
             return Ok(Audience { recipients, settings, origin: RECIPIENTS.to_owned() });
@@ -75,14 +77,16 @@ pub(crate) fn named(
     };
     let shown = config.display().to_string();
     let text = disk::read_secret(&config)?.unwrap_or_default();
-    let rule = creation_rule_for(text.expose(), &relative(path, &config))
-        .map_err(|error| CommandError::failed(format!("cannot use {shown}")).because(error))?;
+    let rule = creation_rule_for(text.expose(), &relative(path, &config)).map_err(|error| {
+        CommandError::failed(CommandCode::RecipientsInvalid, format!("cannot use {shown}"))
+            .because(error)
+    })?;
     let Some(rule) = rule else {
         if !has_rules(text.expose()) {
             return Ok(None);
         }
         let message = format!("no creation rule of {shown} fits {}", path.display());
-        return Err(CommandError::failed(message)
+        return Err(CommandError::failed(CommandCode::RecipientsInvalid, message)
             .hint("add a rule with its path_regex, or name the recipients with --recipient"));
     };
     from_rule(rule, shown, printer).map(Some)
@@ -96,7 +100,7 @@ fn from_rule(
     let foreign = rule.foreign.join(", ");
     if rule.recipients.is_empty() {
         let message = format!("the creation rule of {file} names no age recipient");
-        let error = CommandError::failed(message);
+        let error = CommandError::failed(CommandCode::RecipientsInvalid, message);
         return Err(error.hint("add `age: age1…` to the rule, or pass --recipient"));
     }
     if !foreign.is_empty() {

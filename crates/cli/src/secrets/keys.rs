@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use talmox_talos_config::age::{self, AgeError, Identity, Recipient};
 use talmox_talos_config::secret::SecretText;
 
+use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::CommandError;
@@ -35,7 +36,8 @@ impl Keyring {
         if let Some(path) = environment::path(KEY_FILE) {
             let text = disk::read_secret(&path)?.ok_or_else(|| {
                 let message = format!("{KEY_FILE} names {}, which is not there", path.display());
-                CommandError::failed(message).hint("correct or unset the variable")
+                CommandError::failed(CommandCode::AgeKeyMissing, message)
+                    .hint("correct or unset the variable")
             })?;
             keyring.add(&text, &path.display().to_string())?;
         }
@@ -91,7 +93,7 @@ impl Keyring {
                 }
                 Err(_) => {
                     let message = format!("line {} of {origin} is no age key", index + 1);
-                    return Err(CommandError::failed(message)
+                    return Err(CommandError::failed(CommandCode::AgeKeyMissing, message)
                         .hint("keys look like AGE-SECRET-KEY-1…; comments start with #"));
                 }
             }
@@ -103,14 +105,18 @@ impl Keyring {
 /// Makes a key where sops looks for it.
 pub(crate) fn make() -> Result<(Recipient, PathBuf), CommandError> {
     let path = default_key_file().ok_or_else(|| {
-        CommandError::failed("there is no age key, and no home folder to keep one in")
-            .hint(format!("set {KEY_FILE}, or HOME"))
+        CommandError::failed(
+            CommandCode::AgeKeyMissing,
+            "there is no age key, and no home folder to keep one in",
+        )
+        .hint(format!("set {KEY_FILE}, or HOME"))
     })?;
     let identity = Identity::generate(&mut environment::Kernel);
     let text = identity.to_key_file(environment::now());
     if path.exists() {
         let message = format!("{} holds no age key that can be used", path.display());
-        return Err(CommandError::failed(message).hint("add one: `age-keygen >> FILE`"));
+        return Err(CommandError::failed(CommandCode::AgeKeyMissing, message)
+            .hint("add one: `age-keygen >> FILE`"));
     }
     disk::write_private(&path, text.expose(), Before::Absent)?;
     Ok((identity.recipient(), path))
@@ -121,7 +127,12 @@ fn default_key_file() -> Option<PathBuf> {
 }
 
 fn run(command: &str) -> Result<SecretText, CommandError> {
-    let failed = |what: &str| CommandError::failed(format!("the command of {KEY_COMMAND} {what}"));
+    let failed = |what: &str| {
+        CommandError::failed(
+            CommandCode::SecretCommandFailed,
+            format!("the command of {KEY_COMMAND} {what}"),
+        )
+    };
     let words = words::split(command).ok_or_else(|| failed("is not understood"))?;
     let output = Command::new(&words[0])
         .args(&words[1..])

@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -46,7 +47,8 @@ fn take(path: &Path, on_wait: impl FnOnce()) -> io::Result<SecretsLock> {
 }
 
 fn failed(path: &Path, error: io::Error) -> CommandError {
-    CommandError::failed(format!("cannot lock {}", path.display())).because(error)
+    CommandError::failed(CommandCode::FileUnwritable, format!("cannot lock {}", path.display()))
+        .because(error)
 }
 
 #[cfg(test)]

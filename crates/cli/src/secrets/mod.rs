@@ -14,7 +14,7 @@ use std::rc::Rc;
 use talmox_talos_config::age::Recipient;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self as bundle, Bundle};
-use talmox_talos_config::sops::{self, Document, SopsError};
+use talmox_talos_config::sops::{self, SopsDocument, SopsError};
 use talmox_yaml::{Node, Value};
 
 pub(crate) use keys::Keyring;
@@ -25,6 +25,7 @@ use lock::SecretsLock;
 
 use crate::boundary::{Boundary, RefusedFile};
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::CommandError;
@@ -38,7 +39,7 @@ pub(crate) const TALOS: &str = "talos";
 #[derive(Debug)]
 pub(crate) struct SecretsFile {
     pub(crate) path: PathBuf,
-    pub(crate) document: Document,
+    pub(crate) document: SopsDocument,
     /// What is on the disk; nothing yet for a new file.
     on_disk: Option<String>,
     /// The keys that must open it again.
@@ -65,7 +66,11 @@ impl SecretsFile {
     pub(crate) fn open_existing(chosen: &Chosen) -> Result<Self, CommandError> {
         Self::open(chosen)?.ok_or_else(|| {
             let path = chosen.secrets_path();
-            CommandError::failed(format!("there is no {}", path.display())).hint(
+            CommandError::failed(
+                CommandCode::SecretsMissing,
+                format!("there is no {}", path.display()),
+            )
+            .hint(
                 "`talmox secrets init` makes the secrets of a new cluster, `talmox secrets import` \
                  takes over those of an existing one",
             )
@@ -89,7 +94,9 @@ impl SecretsFile {
         printer.say(&format!("encrypting for {} ({})", names.join(", "), audience.origin));
         let mut randomness = environment::Kernel;
         let document = sops::create("", &audience.recipients, audience.settings, &mut randomness)
-            .map_err(|error| CommandError::failed("cannot encrypt").because(error))?;
+            .map_err(|error| {
+            CommandError::failed(CommandCode::SecretsUnencryptable, "cannot encrypt").because(error)
+        })?;
         Ok(Self { path, document, on_disk: None, keyring: Rc::new(keyring) })
     }
 
@@ -102,7 +109,7 @@ impl SecretsFile {
     }
 
     /// The same file with other content, for a look at it before it is taken over.
-    pub(crate) fn with(&self, document: Document) -> Self {
+    pub(crate) fn with(&self, document: SopsDocument) -> Self {
         let keyring = Rc::clone(&self.keyring);
         Self { path: self.path.clone(), document, on_disk: self.on_disk.clone(), keyring }
     }
@@ -122,7 +129,11 @@ impl SecretsFile {
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
         let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
-            CommandError::failed(format!("cannot encrypt {}", self.path.display())).because(error)
+            CommandError::failed(
+                CommandCode::SecretsUnencryptable,
+                format!("cannot encrypt {}", self.path.display()),
+            )
+            .because(error)
         })?;
         self.refuse_clear_text(&text)?;
         // The last moment at which the secrets of a running cluster can still be kept from becoming unreadable.
@@ -131,7 +142,9 @@ impl SecretsFile {
                 "nothing was written: your age keys would not open {} again",
                 self.path.display()
             );
-            CommandError::failed(message).because(error).hint(self.keyring.hint())
+            CommandError::failed(CommandCode::SecretsUnencryptable, message)
+                .because(error)
+                .hint(self.keyring.hint())
         })?;
         let before = self.on_disk.as_deref().map_or(Before::Absent, Before::Holds);
         disk::write_private(&self.path, &text, before)?;
@@ -155,7 +168,7 @@ impl SecretsFile {
             Some(path) => {
                 let message =
                     format!("`{path}` would stand in {} in clear text", self.path.display());
-                Err(CommandError::failed(message).hint(
+                Err(CommandError::failed(CommandCode::SecretsUnencryptable, message).hint(
                     "the rule that says what is encrypted (encrypted_regex and its kin) leaves it \
                      out; give this file a creation rule of its own in .sops.yaml",
                 ))
@@ -179,8 +192,11 @@ impl SecretsFile {
 pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     let file = SecretsFile::open_existing(chosen)?;
     file.bundle()?.ok_or_else(|| {
-        CommandError::failed(format!("{} holds no Talos bundle", file.path.display()))
-            .hint("`talmox secrets init` adds a new one, `talmox secrets import` an existing one")
+        CommandError::failed(
+            CommandCode::SecretsMissing,
+            format!("{} holds no Talos bundle", file.path.display()),
+        )
+        .hint("`talmox secrets init` adds a new one, `talmox secrets import` an existing one")
     })
 }
 
@@ -240,8 +256,10 @@ pub(crate) fn make(
 
 /// A bundle that is nowhere but in memory.
 pub(crate) fn generate() -> Result<Bundle, CommandError> {
-    bundle::generate(environment::now(), &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("cannot make the secrets").because(error))
+    bundle::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
+        CommandError::failed(CommandCode::CertificateFailed, "cannot make the secrets")
+            .because(error)
+    })
 }
 
 /// Writes down a bundle that was made for a cluster which has none.
@@ -255,7 +273,8 @@ pub(crate) fn keep(
     if file.as_ref().map(SecretsFile::bundle).transpose()?.flatten().is_some() {
         let message =
             format!("{} was made by somebody else just now", chosen.secrets_path().display());
-        return Err(CommandError::failed(message).hint("run the command again: it takes those"));
+        return Err(CommandError::failed(CommandCode::FileChanged, message)
+            .hint("run the command again: it takes those"));
     }
     put(chosen, file, bundle, &[], printer).map(drop)
 }
@@ -278,11 +297,11 @@ fn put(
 }
 
 /// Reads a file that sops encrypted.
-pub(crate) fn decrypt(path: &Path, text: &str) -> Result<Document, CommandError> {
+pub(crate) fn decrypt(path: &Path, text: &str) -> Result<SopsDocument, CommandError> {
     decrypt_with(&Keyring::find()?, path, text)
 }
 
-fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<Document, CommandError> {
+fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<SopsDocument, CommandError> {
     sops::decrypt(text, &keyring.identities).map_err(|error| {
         let hint = match &error {
             SopsError::WrongKey { .. } | SopsError::DataKey { .. } => keyring.hint(),
@@ -296,7 +315,12 @@ fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<Document, 
             }
             _ => "correct it, or restore it from a backup; it is never made anew".to_owned(),
         };
-        CommandError::failed(format!("cannot decrypt {}", path.display())).because(error).hint(hint)
+        CommandError::failed(
+            CommandCode::SecretsUndecryptable,
+            format!("cannot decrypt {}", path.display()),
+        )
+        .because(error)
+        .hint(hint)
     })
 }
 
@@ -304,13 +328,18 @@ fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<Document, 
 /// another cluster would hand them to the Proxmox that this inventory names.
 fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, CommandError> {
     match boundary.read(path) {
-        Ok(bytes) => String::from_utf8(bytes)
-            .map(Some)
-            .map_err(|_| CommandError::failed(format!("{} is not text", path.display()))),
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| {
+            CommandError::failed(
+                CommandCode::SecretsInvalid,
+                format!("{} is not text", path.display()),
+            )
+        }),
         Err(RefusedFile::Read(ReadError::Missing)) => Ok(None),
-        Err(error) => {
-            Err(CommandError::failed(format!("cannot read {}", path.display())).because(error))
-        }
+        Err(error) => Err(CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("cannot read {}", path.display()),
+        )
+        .because(error)),
     }
 }
 
@@ -323,26 +352,35 @@ fn unopenable(path: &Path, audience: &Audience) -> CommandError {
         names.join(", "),
         audience.origin
     );
-    CommandError::failed(message).hint("name your own recipient as well")
+    CommandError::failed(CommandCode::SecretsUnencryptable, message)
+        .hint("name your own recipient as well")
 }
 
 /// Reads a bundle, which must be whole.
 pub(crate) fn checked(node: &Node, path: &Path) -> Result<Bundle, CommandError> {
-    let broken =
-        || CommandError::failed(format!("the Talos bundle in {} is broken", path.display()));
+    let broken = || {
+        CommandError::failed(
+            CommandCode::SecretsInvalid,
+            format!("the Talos bundle in {} is broken", path.display()),
+        )
+    };
     let bundle = Bundle::from_node(node).map_err(|error| broken().because(error))?;
     match bundle.check() {
         Ok(()) => Ok(bundle),
         Err(problems) => {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let message = format!("{}: {}", broken().chain(), problems.join("; "));
-            Err(CommandError::failed(message))
+            Err(CommandError::failed(CommandCode::SecretsInvalid, message))
         }
     }
 }
 
 fn not_imported(plain: &Path) -> CommandError {
-    CommandError::failed(format!("{} is there, and not in use", plain.display())).hint(format!(
+    CommandError::failed(
+        CommandCode::SecretsUnused,
+        format!("{} is there, and not in use", plain.display()),
+    )
+    .hint(format!(
         "if these are the secrets of the cluster, `talmox secrets import {}` takes them over; \
          then delete the file, or move it away if they are not",
         plain.display()
@@ -390,13 +428,22 @@ fn visit(node: &Node, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
 pub(crate) fn read_input(path: &Path) -> Result<SecretText, CommandError> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());
-        let text = text.map_err(|error| CommandError::failed("cannot read stdin").because(error));
+        let text = text.map_err(|error| {
+            CommandError::failed(CommandCode::FileUnreadable, "cannot read stdin").because(error)
+        });
         return text.map(SecretText::new);
     }
     let read = regular_file::read_argument(path, LARGEST_OWN);
     let bytes = read.map_err(|error| match error {
-        ReadError::Missing => CommandError::failed(format!("there is no file {}", path.display())),
-        error => CommandError::failed(format!("cannot read {}", path.display())).because(error),
+        ReadError::Missing => CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("there is no file {}", path.display()),
+        ),
+        error => CommandError::failed(
+            CommandCode::FileUnreadable,
+            format!("cannot read {}", path.display()),
+        )
+        .because(error),
     })?;
     disk::secret_text(path, bytes)
 }

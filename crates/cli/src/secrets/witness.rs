@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::choose::Chosen;
 use crate::command::render::{DEFAULT_FOLDER, Output};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::lock::FILE as LOCK_FILE;
@@ -113,7 +114,7 @@ pub(crate) async fn refuse_second(
                 marker.node,
                 chosen.secrets_path().display()
             );
-            return Err(CommandError::failed(message).hint(
+            return Err(CommandError::failed(CommandCode::SecretsUnmade, message).hint(
                 "if it is this cluster, restore its secrets file from a backup or from git; if it is another one, give this cluster \
                  another `cluster_name:`",
             ));
@@ -130,7 +131,7 @@ fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
         Some(hint) => format!("{hint}\n"),
         None => String::new(),
     };
-    CommandError::failed(message).hint(format!(
+    CommandError::failed(CommandCode::SecretsUnmade, message).hint(format!(
         "{hint}only if {name} has never been created: run the same command with --new-cluster"
     ))
 }
@@ -155,7 +156,7 @@ fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
         chosen.cluster().name,
         path.display()
     );
-    CommandError::failed(message).hint(format!(
+    CommandError::failed(CommandCode::SecretsUnmade, message).hint(format!(
         "restore {} from a backup or from git: without it the cluster cannot be accessed\n{else_do}",
         path.display()
     ))
@@ -188,9 +189,12 @@ fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
 fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
     let folder = chosen.run_folder().join("runs");
     let failed = |error| {
-        CommandError::failed(format!("no secrets were made: cannot read {}", folder.display()))
-            .because(error)
-            .hint("make the folder readable; its logs show whether the cluster was created")
+        CommandError::failed(
+            CommandCode::SecretsUnmade,
+            format!("no secrets were made: cannot read {}", folder.display()),
+        )
+        .because(error)
+        .hint("make the folder readable; its logs show whether the cluster was created")
     };
     let runs = run_log::list(&folder).map_err(failed)?;
     // `list` leaves out what it cannot read.
@@ -270,7 +274,9 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObj
     {
         let message = format!("the token lacks VM.Audit on {}", path[0]);
         let hint = "`talmox init --role` prints the commands that grant it";
-        return Err(RejectedObject::Unknown(CommandError::failed(message).hint(hint)));
+        return Err(RejectedObject::Unknown(
+            CommandError::failed(CommandCode::SecretsUnmade, message).hint(hint),
+        ));
     }
     for vmid in wanted.vmids() {
         if guests.iter().any(|guest| guest.vmid == vmid) {
@@ -281,7 +287,9 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObj
             Err(error) if error.is_already_exists() => {
                 let message = format!("vmid {vmid} is used by something that the token cannot see");
                 let hint = "grant VM.Audit on it, or give the node another `vmid:`";
-                return Err(RejectedObject::Unknown(CommandError::failed(message).hint(hint)));
+                return Err(RejectedObject::Unknown(
+                    CommandError::failed(CommandCode::SecretsUnmade, message).hint(hint),
+                ));
             }
             Err(error) => return Err(unreachable(error)),
         }
@@ -311,7 +319,8 @@ async fn look_at_configs(
     }
     let Some((guest, error)) = unread else { return Ok(()) };
     let message = format!("VM {} on {} cannot be read", guest.vmid, guest.node);
-    Err(RejectedObject::Unknown(CommandError::failed(message).because(error).hint(format!(
+    let failed = CommandError::failed(CommandCode::SecretsUnmade, message).because(error);
+    Err(RejectedObject::Unknown(failed.hint(format!(
         "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
         guest.node
     ))))

@@ -13,6 +13,7 @@ use talmox_talos_config::time::UnixTime;
 use talmox_yaml::Node;
 
 use crate::choose::ClientPaths;
+use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 
@@ -144,7 +145,7 @@ pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), 
         if ways(&text).iter().any(|way| !own.contains(&way.authority) && !way.is_into_lab()) {
             let message =
                 format!("nothing was changed: {} leads to another cluster", path.display());
-            return Err(CommandError::failed(message).hint(
+            return Err(CommandError::failed(CommandCode::ClientFilesConflict, message).hint(
                 "move it away, or have the files of this one written elsewhere with --output DIR",
             ));
         }
@@ -205,7 +206,7 @@ fn ways(text: &SecretText) -> Vec<Way> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_talos_config::client::Role;
+    use talmox_talos_config::client::ClientRole;
 
     use super::*;
     use crate::disk::Before;
@@ -218,7 +219,7 @@ mod tests {
     /// Both files, valid for so long.
     fn write(paths: &ClientPaths, bundle: &Bundle, server: &str, ttl: Duration) {
         let now = environment::now();
-        let request = kubeconfig::Request {
+        let request = kubeconfig::KubeconfigRequest {
             cluster: "dev",
             server,
             tls_server_name: None,
@@ -226,11 +227,11 @@ mod tests {
             ttl,
         };
         let kube = kubeconfig::generate(bundle, &request, now, &mut Kernel).unwrap();
-        let request = talosconfig::Request {
+        let request = talosconfig::TalosconfigRequest {
             context: "dev",
             endpoints: &["10.0.0.11".to_owned()],
             nodes: &[],
-            roles: &[Role::Admin],
+            roles: &[ClientRole::Admin],
             ttl,
         };
         let talos = talosconfig::generate(bundle, &request, now, &mut Kernel).unwrap();

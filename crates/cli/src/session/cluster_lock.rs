@@ -12,6 +12,7 @@ use talmox_talos_config::random::Randomness as _;
 use talmox_talos_config::time::UnixTime;
 
 use super::Session;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::{environment, process};
@@ -124,6 +125,12 @@ pub(crate) fn holder(cluster: &str, command: &str) -> Holder {
 }
 
 pub(crate) fn refused(error: TakeError) -> CommandError {
+    let code = match &error {
+        TakeError::Held(_) | TakeError::Unreadable { .. } | TakeError::Contended => {
+            CommandCode::ClusterLocked
+        }
+        _ => CommandCode::LockFailed,
+    };
     let hint = match &error {
         TakeError::Held(_) => {
             "wait for it to end, or stop it there with Ctrl-C. If that run is dead, `talmox unlock` removes its lock"
@@ -134,5 +141,5 @@ pub(crate) fn refused(error: TakeError) -> CommandError {
         TakeError::Contended => "run the same command again",
         _ => "see that Proxmox answers, then run the same command again",
     };
-    CommandError::failed("nothing was changed").because(error).hint(hint)
+    CommandError::failed(code, "nothing was changed").because(error).hint(hint)
 }

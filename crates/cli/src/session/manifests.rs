@@ -9,6 +9,7 @@ use talmox_plan::desired::ManifestFile;
 
 use crate::boundary::Boundary;
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
 /// The texts by the place that names them.
@@ -44,12 +45,16 @@ fn paths(path: &Path, boundary: &Boundary) -> Result<Vec<PathBuf>, CommandError>
     }
     found.sort();
     if found.is_empty() {
-        return Err(CommandError::failed(format!("{} has no manifests", path.display()))
-            .hint("it is a folder: put .yaml, .yml or .json files into it"));
+        return Err(CommandError::failed(
+            CommandCode::ManifestsMissing,
+            format!("{} has no manifests", path.display()),
+        )
+        .hint("it is a folder: put .yaml, .yml or .json files into it"));
     }
     Ok(found)
 }
 
 fn failed(path: &Path, error: impl Error + Send + Sync + 'static) -> CommandError {
-    CommandError::failed(format!("cannot read {}", path.display())).because(error)
+    CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {}", path.display()))
+        .because(error)
 }

@@ -32,12 +32,13 @@ use talmox_plan::plan::Plan;
 use talmox_plan::planning::{PlanOptions, leads_around};
 use talmox_pve::Client;
 use talmox_talos_api::{Address, Credentials, Reach, Settings};
-use talmox_talos_config::client::Role as ClientRole;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::secrets::Bundle;
 
 use crate::args::Global;
 use crate::choose::{self, Chosen, ClientPaths};
 use crate::command::render::{derive_error, read_files};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::Resolver;
@@ -210,7 +211,9 @@ impl Session {
             reach: access.settings.reach.clone(),
             authorities: stage.as_ref().map(|stage| stage.authority.clone()).unwrap_or_default(),
         });
-        let web = web.map_err(|error| CommandError::failed("cannot use TLS").because(error))?;
+        let web = web.map_err(|error| {
+            CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(error)
+        })?;
         let bundle = Arc::new(bundle);
         Ok(Self {
             chosen,
@@ -274,7 +277,11 @@ impl Session {
         let randomness = &mut environment::Kernel;
         let settings = &self.access.settings;
         KubeClient::new(&self.bundle, ways, settings, randomness).map_err(|error| {
-            CommandError::failed("cannot make a certificate for Kubernetes").because(error)
+            CommandError::failed(
+                CommandCode::CertificateFailed,
+                "cannot make a certificate for Kubernetes",
+            )
+            .because(error)
         })
     }
 
@@ -373,7 +380,9 @@ impl Session {
         let me = format!("talmox {command} of {}", self.desired.cluster);
         Lock::take(&runs.join("lock"), &me).map(Some).map_err(|error| {
             let hint = "wait for it to end, or stop it with Ctrl-C";
-            CommandError::failed("another run works on this inventory").because(error).hint(hint)
+            CommandError::failed(CommandCode::ClusterLocked, "another run works on this inventory")
+                .because(error)
+                .hint(hint)
         })
     }
 
@@ -427,7 +436,10 @@ fn access(
     let roles = [ClientRole::Admin];
     let ttl = if stage.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
+        .map_err(|error| {
+            CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
+                .because(error)
+        })?;
     let mut settings = Settings::new(clock);
     settings.reach = if let Some(stage) = stage { stage.reach() } else { reach_of(cluster) };
     Ok(TalosAccess { credentials, settings })

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use talmox_clock::Clock;
+use talmox_engine::step::StepCode;
 use talmox_plan::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
 use talmox_pve::error::{Distrust, NotSent};
@@ -12,6 +13,7 @@ use talmox_values::{Address, HttpUrl};
 
 use super::reach_of;
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::{Name, Reference, Resolver};
@@ -46,8 +48,10 @@ pub(crate) fn client(
         clock,
         seed: 0,
     });
-    let client =
-        client.map_err(|error| CommandError::failed("cannot speak to Proxmox").because(error))?;
+    let client = client.map_err(|error| {
+        CommandError::failed(CommandCode::ProxmoxClientFailed, "cannot speak to Proxmox")
+            .because(error)
+    })?;
     if client.is_insecure() {
         printer.warn(
             "the certificate of Proxmox is not checked (`proxmox.insecure`): everyone on the way can read \
@@ -71,7 +75,8 @@ type Way = (Vec<Endpoint>, Trust, Credentials);
 fn lab(stage: &Stage) -> Result<Way, CommandError> {
     let pve = &stage.ready.pve;
     let address = HttpUrl::parse(&pve.url).map(|url| url.address()).map_err(|error| {
-        CommandError::failed("the lab has no address of its Proxmox").because(error)
+        CommandError::failed(CommandCode::LabFailed, "the lab has no address of its Proxmox")
+            .because(error)
     })?;
     let endpoint = Endpoint::new(&address.host, address.port);
     let credentials = if pve.token_id.is_empty() {
@@ -82,7 +87,11 @@ fn lab(stage: &Stage) -> Result<Way, CommandError> {
     } else {
         let token = format!("{}={}", pve.token_id, pve.token_secret);
         Credentials::Token(token.parse().map_err(|error| {
-            CommandError::failed("the lab has no API token that can be used").because(error)
+            CommandError::failed(
+                CommandCode::LabFailed,
+                "the lab has no API token that can be used",
+            )
+            .because(error)
         })?)
     };
     Ok((vec![endpoint], Trust::Authorities(stage.authority.clone()), credentials))
@@ -91,8 +100,11 @@ fn lab(stage: &Stage) -> Result<Way, CommandError> {
 fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
     let proxmox = &chosen.cluster().file.proxmox;
     let Some(named) = proxmox.endpoint.get() else {
-        return Err(CommandError::failed("the inventory does not say where Proxmox is")
-            .hint("add `proxmox: {endpoint: https://HOST:8006}`, or rehearse with --lab"));
+        return Err(CommandError::failed(
+            CommandCode::ProxmoxUnset,
+            "the inventory does not say where Proxmox is",
+        )
+        .hint("add `proxmox: {endpoint: https://HOST:8006}`, or rehearse with --lab"));
     };
     let reach = reach_of(chosen.cluster());
     let endpoints = named.0.iter().map(|url| {
@@ -108,7 +120,11 @@ fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
     } else if let Some(file) = proxmox.ca_file.spanned() {
         let path = chosen.path_at(file.span, &file.value.0);
         Trust::Authorities(chosen.boundary().read(&path).map_err(|error| {
-            CommandError::failed(format!("cannot read {}", path.display())).because(error)
+            CommandError::failed(
+                CommandCode::FileUnreadable,
+                format!("cannot read {}", path.display()),
+            )
+            .because(error)
         })?)
     } else {
         Trust::System
@@ -125,22 +141,26 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
         return Ok(Credentials::Password { username: username.clone(), password });
     }
     let Some(token) = proxmox.token.spanned() else {
-        return Err(CommandError::failed("the inventory has no credentials for Proxmox").hint(
+        return Err(CommandError::failed(
+            CommandCode::ProxmoxUnset,
+            "the inventory has no credentials for Proxmox",
+        )
+        .hint(
             "add `proxmox: {token: {env: PROXMOX_TOKEN}}` and `export PROXMOX_TOKEN=…`; \
              `talmox init --role` prints how to make the token",
         ));
     };
     let reference = Reference { setting: Name::Cluster("proxmox.token"), secret: token };
-    let token: ApiToken =
-        resolver.resolve(reference)?.expose().parse().map_err(|error| {
-            CommandError::failed("`proxmox.token` is no API token").because(error)
-        })?;
+    let token: ApiToken = resolver.resolve(reference)?.expose().parse().map_err(|error| {
+        CommandError::failed(CommandCode::TokenMalformed, "`proxmox.token` is no API token")
+            .because(error)
+    })?;
     Ok(Credentials::Token(token))
 }
 
 /// Names the cause why Proxmox cannot be reached, and what to do about it.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
-    let failed = CommandError::failed("cannot look at Proxmox");
+    let failed = CommandError::failed(StepCode::of_proxmox(&error), "cannot look at Proxmox");
     let port = error.port().unwrap_or(USUAL_PORT);
     if let Some(distrust) = error.distrust() {
         let hint = match distrust {

@@ -4,6 +4,7 @@ use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secrets::Bundle;
 
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::secrets::SecretsFile;
@@ -24,7 +25,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), CommandError> {
         if authority.not_after <= now {
             let message =
                 format!("the authority of {name} in the secrets ended at {}", authority.not_after);
-            return Err(CommandError::failed(message).hint(
+            return Err(CommandError::failed(CommandCode::AuthorityExpired, message).hint(
                 "is the clock of this machine right? If so, nodes believe nobody any more: give them a new authority \
                  by hand first (talosctl rotate-ca), and put it into the secrets",
             ));

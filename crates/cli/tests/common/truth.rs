@@ -13,7 +13,7 @@ use talmox_pve::api::storage;
 use talmox_pve::client as pve;
 use talmox_talos_api::client::ResourceKind;
 use talmox_talos_api::{Client, Credentials, Reach, Settings, node_address};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
@@ -76,7 +76,7 @@ impl Truth {
         let now = UnixTime::from_seconds(clock.unix().try_into().unwrap());
         let day = Duration::from_hours(24);
         let randomness = &mut SystemRandomness::new();
-        let credentials = Credentials::issue(&bundle, &[Role::Admin], day, now, randomness);
+        let credentials = Credentials::issue(&bundle, &[ClientRole::Admin], day, now, randomness);
         let mut settings = Settings::new(clock);
         settings.reach = Reach::new(ready.reach.clone());
         let (pve, credentials) = (client.unwrap(), credentials.unwrap());

@@ -94,15 +94,15 @@ fn a_config_that_is_sent_to_maintenance_mode_is_warned_of() {
     1 | boot: cloudinit
       |       ^^^^^^^^^
       |
-      = hint: a machine in between can read the keys of the cluster; `boot: cidata` delivers each
-              config on a volume of its VM
+      = hint: use `boot: cidata`, which delivers each config on a volume of the VM: otherwise a
+              machine on the network path can read the keys of the cluster
     ");
 }
 
 #[test]
 fn secrets_are_not_shown() {
     let run = folder(&CLUSTER.replace("{env: TOKEN}", "root@pam!a=hunter2")).talmox("check");
-    assert!(run.stderr.contains("a secret in clear text"), "{}", run.stderr);
+    assert!(run.stderr.contains("the secret is in clear text"), "{}", run.stderr);
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
 }
 
@@ -160,7 +160,7 @@ fn explain_says_where_each_value_came_from() {
     let run = folder.talmox("check --explain cp-2");
     assert_eq!(run.code, 64);
     assert_snapshot!(run.stderr, @r"
-    error: there is no node `cp-2`
+    error[node-not-found]: there is no node `cp-2`
 
     hint: did you mean `cp-1`?
     ");
@@ -320,7 +320,7 @@ fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_mad
     let run = folder.talmox("check");
     assert_eq!(run.code, 1);
     assert_snapshot!(run.stderr, @r"
-    error[bad-patch]: StaticHostConfig came with Talos v1.12; v1.11 refuses the config
+    error[bad-patch]: StaticHostConfig exists since Talos v1.12; Talos v1.11 rejects the config
      --> inventory/dev/cluster.yaml:4:17
       |
     4 | patches: {all: [p.yaml]}
@@ -331,8 +331,7 @@ fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_mad
     for command in ["plan --lab", "up --lab --yes", "render"] {
         let run = folder.talmox(command);
         assert_eq!(run.code, 1, "{command}");
-        let told =
-            "error[bad-patch]: StaticHostConfig came with Talos v1.12; v1.11 refuses the config";
+        let told = "error[bad-patch]: StaticHostConfig exists since Talos v1.12; Talos v1.11 rejects the config";
         assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
     }
     // What only deletes is read by every release; and newer ones know the document.
@@ -370,7 +369,7 @@ fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
     for command in ["plan --lab", "up --lab --yes"] {
         let run = folder.talmox(command);
         assert_eq!(run.code, 1, "{command}");
-        let told = "error: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
+        let told = "error[config-invalid]: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
                     machines (the patch p.yaml)\n";
         assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
         for hint in

@@ -33,7 +33,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let create = format!("template create --yes {IN_FILE}");
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 1);
-    assert!(run.stdout.contains("there is no template talos-v1.12.4-base"), "{}", run.stdout);
+    assert!(run.stdout.contains("template talos-v1.12.4-base not found"), "{}", run.stdout);
     let run = cluster.run(&create);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = cluster.run(&create);
@@ -54,7 +54,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let text = cluster.folder.read(file);
     let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
     cluster.folder.write(file, &text);
-    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is wanted";
+    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is needed";
     for (command, code) in [("template create --yes", 1), ("up --yes", 1), ("template list", 0)] {
         let run = cluster.run(&format!("{command} {IN_FILE}"));
         assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
@@ -155,7 +155,7 @@ fn an_address_that_nobody_brings_is_not_claimed() {
     assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
     let run = cluster.run(&up);
     assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
-    assert!(run.stderr.contains("network.vip: nobody brings 10.0.0.20"), "{}", run.stderr);
+    assert!(run.stderr.contains("network.vip: no component holds 10.0.0.20"), "{}", run.stderr);
     assert_eq!(cluster.run(&format!("output vip {IN_FILE}")).stdout, "10.0.0.20\n");
 }
 
@@ -202,7 +202,7 @@ fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
     assert_eq!(told["ok"], false);
     let [finding] = told["findings"].as_array().unwrap().as_slice() else { panic!("{told:#}") };
     assert_eq!(finding["severity"], "error");
-    for field in ["subject", "message", "hint"] {
+    for field in ["code", "subject", "message", "hint"] {
         assert!(finding[field].is_string(), "{finding:#}");
     }
     assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());

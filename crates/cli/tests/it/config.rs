@@ -199,7 +199,7 @@ fn what_is_refused_leaves_nothing_behind() {
     let run = folder.talmox(&format!("{GEN} -o out"));
     assert_eq!(run.code, 1);
     assert_snapshot!(run.stderr, @r"
-    error: out/worker.yaml exists already
+    error[file-exists]: out/worker.yaml exists already
 
     hint: --force replaces it; nothing was written
     ");
@@ -302,7 +302,7 @@ fn a_document_that_the_nodes_do_not_know_is_told() {
     folder.write("span.yaml", "apiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true\n");
     let run = folder.talmox(&format!("{GEN} --config-patch span.yaml --talos-version v1.11"));
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let hint = "hint: KubeSpanConfig came with Talos v1.13; v1.11 refuses the config";
+    let hint = "hint: KubeSpanConfig exists since Talos v1.13; Talos v1.11 rejects the config";
     assert!(run.stderr.contains(hint), "{}", run.stderr);
     let config = printed(&folder, "-t worker --talos-version v1.11");
     folder.write("worker.yaml", &format!("{config}---\n{}", folder.read("span.yaml")));
@@ -313,7 +313,7 @@ fn a_document_that_the_nodes_do_not_know_is_told() {
         "{}",
         run.stderr
     );
-    assert!(run.stderr.contains("lint: KubeSpanConfig: KubeSpanConfig came with Talos v1.13; "));
+    assert!(run.stderr.contains("lint: KubeSpanConfig: KubeSpanConfig exists since Talos v1.13; "));
 }
 
 const SMALL: &str = "\
@@ -380,7 +380,7 @@ fn the_mode_decides_what_is_valid() {
     let run = validate("-c worker.yaml -m metal");
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
     assert!(
-        run.stderr.contains("error: worker.yaml is not valid for metal mode: "),
+        run.stderr.contains("error[config-invalid]: worker.yaml is not valid for metal mode: "),
         "{}",
         run.stderr
     );

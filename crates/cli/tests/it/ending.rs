@@ -23,8 +23,10 @@ fn findings_are_told_to_programs_too() {
     let told: Json = serde_json::from_str(&run.stdout).unwrap();
     let finding = &told["error"]["plan"]["findings"][0];
     assert_eq!((&finding["severity"], &finding["subject"]), (&"error".into(), &"wk-1".into()));
+    assert_eq!(finding["code"], "vm-protected");
+    assert_eq!(told["error"]["code"], "plan-blocked");
     assert!(finding["hint"].as_str().unwrap().contains("--protection 0"), "{finding}");
-    assert!(run.stderr.contains("error: wk-1: its VM "), "{}", run.stderr);
+    assert!(run.stderr.contains("error[vm-protected]: wk-1: its VM "), "{}", run.stderr);
     assert!(cluster.folder.path().join(SECRETS).exists());
 }
 

@@ -73,8 +73,7 @@ fn nodes_are_where_their_agents_say_and_run_what_they_say() {
     let status = fine(cluster.run(&format!("status {IN_HUNG}"))).stdout;
     assert!(status.contains("\nTalos does not answer on wk-1: "), "{status}");
     let services = cluster.run(&format!("node services 10.0.0.101 {IN_HUNG}"));
-    let told =
-        "error: no connection to 10.0.0.101:50000: it accepts connections and does not answer: ";
+    let told = "error[node-unreachable]: no connection to 10.0.0.101:50000: it accepts connections and does not answer: ";
     assert!(services.stderr.starts_with(told), "{}", services.stderr);
     assert!(services.stderr.contains("\nhint: the node may be booting"), "{}", services.stderr);
 }
@@ -123,9 +122,12 @@ fn agents_alone_do_not_lead_to_kubernetes() {
     cluster.folder.write(INVENTORY, &format!("{text}endpoint: https://k8s.lan:6443\n"));
     let run = cluster.run("check");
     let said = format!("{}{}", run.stdout, run.stderr);
-    assert!(said.contains("no way to the Kubernetes API is known: guest agents"), "{said}");
+    assert!(
+        said.contains("the address of the Kubernetes API is not known: all control planes"),
+        "{said}"
+    );
     let run = cluster.run("plan --lab --lab-speed 20");
     assert_eq!(run.code, 1, "{}", run.stdout);
-    let told = "error: dev: no way to its Kubernetes API is known\n  hint: add `network: {vip: …}`";
+    let told = "error[endpoint-unknown]: dev: its Kubernetes API has no known address\n  hint: add `network: {vip: …}`";
     assert!(run.stdout.contains(told), "{}", run.stdout);
 }

@@ -54,7 +54,7 @@ fn nothing_is_overwritten() {
     let run = folder.talmox("init home --subnet 10.0.0.0/24");
     assert_eq!(run.code, 1);
     assert_snapshot!(run.stderr, @r"
-    error: inventory/home/nodes.yaml exists already
+    error[file-exists]: inventory/home/nodes.yaml exists already
 
     hint: choose another cluster name; init never overwrites
     ");
@@ -153,8 +153,8 @@ fn only_the_answer_that_is_wrong_is_asked_for_again() {
     for problem in [
         "inventory/home/cluster.yaml exists already",
         "10.0.0.0/24 has not enough addresses for so many",
-        "the address 10.0.0.11 of `lab-cp-1` is `home-cp-1`'s of the cluster `home` too",
-        "the VIP 10.0.0.20 is the VIP of the cluster `home` too",
+        "the address 10.0.0.11 of `lab-cp-1` is also used by `home-cp-1` of the cluster `home`",
+        "the VIP 10.0.0.20 is also the VIP of the cluster `home`",
     ] {
         assert_eq!(shown.matches(&format!("  {problem}")).count(), 1, "{problem}: {shown}");
     }

@@ -160,13 +160,13 @@ fn programs_get_every_error_in_one_shape() {
         told["error"].clone()
     };
     let usage = error(cluster.run("up --format json --labb"));
-    assert_eq!(usage["exit_code"], 64);
+    assert_eq!((&usage["code"], &usage["exit_code"]), (&"usage".into(), &64.into()));
     assert!(usage["message"].as_str().unwrap().contains("'--labb'"), "{usage}");
     assert!(usage["hint"].as_str().unwrap().contains("'--lab'"), "{usage}");
     let shell = error(cluster.run("completions nosh --format json"));
     assert!(!shell["message"].as_str().unwrap().contains("--help"), "{shell}");
     let nobody = error(cluster.run("status nobody --format=json"));
-    assert_eq!(nobody["exit_code"], 64);
+    assert_eq!((&nobody["code"], &nobody["exit_code"]), (&"cluster-unknown".into(), &64.into()));
     assert!(nobody["message"].as_str().unwrap().contains("nobody"), "{nobody}");
 
     let path = "inventory/dev/cluster.yaml";
@@ -175,6 +175,7 @@ fn programs_get_every_error_in_one_shape() {
     for command in ["plan", "up --yes", "status", "destroy --yes", "render", "kubeconfig"] {
         let bad = error(cluster.run(&format!("{command} --format json")));
         assert_eq!(bad["exit_code"], 1, "{command}");
+        assert_eq!(bad["code"], "inventory-invalid", "{command}");
         let found = &bad["diagnostics"][0];
         assert_eq!((&found["file"], &found["line"]), (&path.into(), &1.into()), "{command}");
         assert_eq!(found["hint"], "did you mean `talos_version`?");

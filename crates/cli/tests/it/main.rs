@@ -9,6 +9,7 @@ mod config;
 mod ending;
 mod example;
 mod exchange;
+mod explain;
 mod facts;
 mod git;
 mod help;

@@ -118,7 +118,7 @@ fn a_missing_secret_says_where_it_was_looked_for() {
     let folder = &cluster.folder;
     let run = cluster.run("render");
     assert_eq!(run.code, 1);
-    let error = run.stderr.split_once("error: ").unwrap().1;
+    let error = run.stderr.split_once("error[secrets-missing]: ").unwrap().1;
     assert_snapshot!(error, @r"
     tailscale.auth_key: inventory/home/secrets.sops.yaml has no `tailscale.auth_key`
 

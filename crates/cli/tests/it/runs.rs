@@ -51,7 +51,7 @@ fn a_run_that_failed_was_killed_or_stopped_is_told_and_gone_on_with() {
     // One cause, in words, with how to go on; what only waited is counted.
     let run = cluster.run(&up);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let (_, end) = run.stderr.split_once("error: ").unwrap();
+    let (_, end) = run.stderr.split_once("error[steps-failed]: ").unwrap();
     assert!(end.starts_with("1 of ") && end.contains(" more need what failed\n"), "{end}");
     assert_eq!(end.matches("the disk is on fire").count(), 1, "{end}");
     assert!(end.contains("hint: when the cause is gone, the same command goes on from here"));

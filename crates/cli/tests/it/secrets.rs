@@ -17,7 +17,7 @@ fn new_key() -> (String, String) {
     (identity.recipient().to_string(), file.expose().to_owned())
 }
 
-fn decrypted(cluster: &Cluster, keys: &str) -> sops::Document {
+fn decrypted(cluster: &Cluster, keys: &str) -> sops::SopsDocument {
     sops::decrypt(&cluster.folder.read(SECRETS), &parse_identities(keys).unwrap()).unwrap()
 }
 
@@ -228,7 +228,7 @@ fn edit_takes_over_what_an_editor_wrote() {
     for (script, message) in [
         ("echo 'a: [' >> \"$2\"", "this is not YAML, line "),
         ("sed -i 's/token: ./token: z/' \"$2\"", "the Talos bundle was changed"),
-        ("sed -i '/bootstraptoken/d' \"$2\"", "the bundle lacks `secrets.bootstraptoken`"),
+        ("sed -i '/bootstraptoken/d' \"$2\"", "the secrets bundle lacks `secrets.bootstraptoken`"),
         ("echo 'values: {a: b}' > \"$2\"", "the Talos bundle was changed"),
         ("echo 'values2: x' >> \"$2\"; exit 3", "the editor failed (exit status: 3)"),
         ("rm \"$2\"", "cannot read the edited file"),

@@ -40,7 +40,7 @@ fn the_two_files_of_a_users_document_load_as_they_are() {
             "{}",
             run.stdout
         );
-        for missing in ["prefix length", "gateway", "address of the Proxmox"] {
+        for missing in ["prefix length", "gateway", "`proxmox` has no endpoint"] {
             assert!(run.stderr.contains(missing), "{}", run.stderr);
         }
         assert!(!run.stderr.contains("error"), "{}", run.stderr);

@@ -34,7 +34,7 @@ fn one_signal_stops_all_clusters_and_says_how_to_go_on() {
         let cluster = clusters(signal);
         let run = cluster.run(&format!("{command} --allow-commands"));
         assert_eq!(run.code, 1, "{command}: {}", run.stderr);
-        let said = "error: stopped: nothing was begun that is not done\n\n\
+        let said = "error[interrupted]: stopped: nothing was begun that is not done\n\n\
             hint: the same command goes on from here\n";
         assert!(run.stderr.ends_with(said), "{command}: {}", run.stderr);
         assert_eq!(run.stdout, "", "{command}");

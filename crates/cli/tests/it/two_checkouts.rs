@@ -39,7 +39,7 @@ fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_kil
     let _lab = served(&first);
     let second = first.checkout();
     let mut running = up(&first);
-    let held = "error: nothing was changed: the cluster is in use by `talmox up` of dev by ";
+    let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
 
     // The other folder, for whatever changes the cluster.
     let refused = second.run(UP);
@@ -130,7 +130,7 @@ fn node_apply_and_template_create_respect_the_lock() {
         format!("template create --yes {IN_FILE}"),
     );
     let mut running = up(&first);
-    let held = "error: nothing was changed: the cluster is in use by `talmox up` of dev by ";
+    let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
     for (cluster, command) in [(&second, &apply), (&third, &create)] {
         let refused = cluster.run(command);
         assert_eq!(refused.code, 1, "{command}: {}", refused.stderr);

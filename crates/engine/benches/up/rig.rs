@@ -23,7 +23,7 @@ use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, 
 use talmox_talos_api::{
     Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
 };
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::{self, Bundle};
 use talmox_talos_config::time::UnixTime;
@@ -71,7 +71,8 @@ impl Rig {
         let day = Duration::from_hours(24);
         let randomness = &mut SystemRandomness::new();
         let credentials =
-            TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
+            TalosCredentials::issue(&self.bundle, &[ClientRole::Admin], day, now, randomness)
+                .unwrap();
         let mut settings = TalosSettings::new(self.clock);
         settings.reach = Reach::new(self.ready.reach.clone());
         TalosAccess { credentials, settings }

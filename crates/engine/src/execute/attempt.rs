@@ -5,7 +5,7 @@ use talmox_plan::plan::Action;
 
 use crate::event::Event;
 use crate::patience::{ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, OVERTIME};
-use crate::step::{self, Done, ErrorKind, Moment, StepContext, StepError};
+use crate::step::{self, Done, ErrorKind, Moment, StepCode, StepContext, StepError};
 
 /// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so
 /// that nothing can hang.
@@ -25,7 +25,7 @@ pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Don
 fn overdue(action: &Action, reason: &str) -> StepError {
     let minutes = action.deadline().as_secs().div_ceil(60);
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    StepError::failed(format!("it has not ended after {minutes} min{reason}"))
+    StepError::failed(StepCode::Timeout, format!("it has not ended after {minutes} min{reason}"))
         .hint("running the same command again goes on from here")
 }
 

@@ -20,7 +20,8 @@ use tracing::{Instrument as _, info_span};
 use crate::cluster_lock::{self, LockLost};
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
 use crate::step::{
-    Context, Done, ErrorKind, StepContext, StepDeadline, StepError, UnfinishedSteps, VmCache,
+    Context, Done, ErrorKind, StepCode, StepContext, StepDeadline, StepError, UnfinishedSteps,
+    VmCache,
 };
 use graph::Graph;
 
@@ -298,6 +299,6 @@ fn bug(panic: &(dyn Any + Send)) -> StepError {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     let text = text.unwrap_or_else(|| "it did not say why".to_owned());
-    StepError::failed(format!("this is a bug in talmox: {text}"))
+    StepError::failed(StepCode::Bug, format!("this is a bug in talmox: {text}"))
         .hint("please report it; the other steps went on")
 }

@@ -4,7 +4,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 use talmox_plan::manifest::Manifest;
 use talmox_plan::observed::{ObjectChange, RejectedObject};
-use talmox_talos_config::leaf::is_telling;
+use talmox_talos_config::leaf::is_secret_name;
 
 use super::apply::{Kinds, without_values};
 use super::refusal::rejection_of;
@@ -145,7 +145,7 @@ impl Differing<'_> {
         let is_known = !group.contains('.') || group.ends_with(".k8s.io");
         let is_open = is_known
             && !matches!(text("kind"), "ConfigMap" | "ControllerRevision" | "Secret")
-            && !is_telling(path);
+            && !is_secret_name(path);
         let shown = |value: &Value| match value {
             Value::Null => Some("none".to_owned()),
             Value::Bool(_) | Value::Number(_) => Some(value.to_string()),

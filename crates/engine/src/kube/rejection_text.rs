@@ -5,7 +5,7 @@
 
 use kube::core::Status;
 use kube::core::response::StatusCause;
-use talmox_talos_config::leaf::is_telling;
+use talmox_talos_config::leaf::is_secret_name;
 
 /// How the text begins where a manifest does not fit the fields of its kind. The API reports status 500 for it.
 pub(super) const MISFIT: &str = "failed to create typed patch object";
@@ -101,7 +101,7 @@ fn is_single(text: &str) -> bool {
 }
 
 fn is_shown(field: &str, value: &str) -> bool {
-    is_single(value) && value.len() <= LONGEST && !is_telling(field)
+    is_single(value) && value.len() <= LONGEST && !is_secret_name(field)
 }
 
 #[cfg(test)]

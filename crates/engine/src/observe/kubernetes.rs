@@ -9,7 +9,9 @@ use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
     AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
 };
-use talmox_talos_api::health::{Check, Health, Report, Settings, State, Subject, look};
+use talmox_talos_api::health::{
+    Check, ClusterHealth, HealthSettings, Report, State, Subject, look,
+};
 use talmox_talos_api::{Client, node_address};
 use tokio::time::timeout;
 
@@ -92,7 +94,7 @@ async fn trouble(
             client: Client::new(address, &access.credentials, &access.settings).ok()?,
         });
     }
-    let mut health = Health::new(sources.talos.settings.clock, Settings { has_cni });
+    let mut health = ClusterHealth::new(sources.talos.settings.clock, HealthSettings { has_cni });
     let (views, kube) =
         Box::pin(async { tokio::join!(look(&subjects), sources.kube.view()) }).await;
     health.update(&views, kube.as_ref().ok());

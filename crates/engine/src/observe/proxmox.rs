@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_plan::desired::{Desired, TAG};
 use talmox_plan::observed::{IdSeen, Pve, Unread, VmSeen};
 use talmox_plan::planning::{Placed, VmPresence, missing_templates, places};
-use talmox_pve::api::cluster::{self, Guest, StorageSeen};
+use talmox_pve::api::cluster::{self, Guest, StorageResource};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::storage::{self, Content, StorageStatus};
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
@@ -368,7 +368,7 @@ fn add_storages(pve: &mut Pve, host: &NodeName, found: Vec<StorageStatus>) {
             (true, false) => "not active",
             (false, _) => "disabled",
         };
-        pve.resources.storages.push(StorageSeen {
+        pve.resources.storages.push(StorageResource {
             storage,
             node: host.clone(),
             status: status.to_owned(),

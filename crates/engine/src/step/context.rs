@@ -11,7 +11,7 @@ use talmox_plan::plan::StepId;
 use talmox_pve::Client;
 
 use super::vm_cache::VmCache;
-use super::{ErrorKind, StepDeadline, StepError, UnfinishedSteps};
+use super::{ErrorKind, StepCode, StepDeadline, StepError, UnfinishedSteps};
 use crate::access::ClusterAccess;
 use crate::cancel::Cancel;
 use crate::cluster_lock::{Fence, Unconfirmed};
@@ -87,7 +87,12 @@ pub struct StepContext {
 impl StepContext {
     pub(super) fn cluster(&self) -> Result<&ClusterAccess, StepError> {
         let access = self.run.cluster.as_ref();
-        access.ok_or_else(|| StepError::failed("the secrets of the cluster are not at hand"))
+        access.ok_or_else(|| {
+            StepError::failed(
+                StepCode::SecretsUnusable,
+                "the secrets of the cluster are not at hand",
+            )
+        })
     }
 
     /// Says what is waited for now.
@@ -188,8 +193,11 @@ impl StepContext {
                 Err(Unconfirmed::Lost(lost)) => return Err(StepError::lock_lost(lost)),
                 // Proxmox is asked again for as long as the step has time.
                 Err(unconfirmed) => {
-                    return Err(StepError::locked("this run must know that it holds its lock")
-                        .caused_by(unconfirmed));
+                    return Err(StepError::locked(
+                        StepCode::ClusterLockUnconfirmed,
+                        "this run must know that it holds its lock",
+                    )
+                    .caused_by(unconfirmed));
                 }
             }
         }
@@ -243,8 +251,11 @@ impl StepContext {
     pub(crate) fn cut(&self, moment: Moment) -> Result<(), StepError> {
         match self.run.cut.as_ref().map_or(Cut::Go, |cut| cut(&self.step, moment)) {
             Cut::Go => Ok(()),
-            Cut::Crash => Err(StepError { kind: ErrorKind::Cut, ..StepError::failed("cut off") }),
-            Cut::Fail => Err(StepError::failed("failed on order")),
+            Cut::Crash => Err(StepError {
+                kind: ErrorKind::Cut,
+                ..StepError::failed(StepCode::InjectedFault, "cut off")
+            }),
+            Cut::Fail => Err(StepError::failed(StepCode::InjectedFault, "failed on order")),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use talmox_plan::plan::StepId;
 
+use super::code::StepCode;
 use crate::cluster_lock::LockLost;
 use crate::event::StepEnd;
 use crate::web::WebError;
@@ -13,6 +14,7 @@ use crate::web::WebError;
 /// Why a step did not get done. Its texts are shown to people and hold no secrets.
 #[derive(Debug)]
 pub struct StepError {
+    pub code: StepCode,
     pub kind: ErrorKind,
     /// What did not work, on what: `create VM 300 on pve1`.
     pub message: String,
@@ -39,32 +41,37 @@ pub enum ErrorKind {
 }
 
 impl StepError {
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Failed, message: message.into(), hint: None, source: None }
+    pub fn failed(code: StepCode, message: impl Into<String>) -> Self {
+        Self { code, kind: ErrorKind::Failed, message: message.into(), hint: None, source: None }
     }
 
-    pub fn retry(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Retry { after: None }, ..Self::failed(message) }
+    pub fn retry(code: StepCode, message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Retry { after: None }, ..Self::failed(code, message) }
     }
 
-    pub fn locked(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Locked, ..Self::failed(message) }
+    pub fn locked(code: StepCode, message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Locked, ..Self::failed(code, message) }
     }
 
     pub fn cancelled() -> Self {
-        Self { kind: ErrorKind::Cancelled, ..Self::failed("cancelled") }
+        Self { kind: ErrorKind::Cancelled, ..Self::failed(StepCode::Cancelled, "cancelled") }
     }
 
     /// Another run may work on the cluster now.
     pub fn lock_lost(lost: LockLost) -> Self {
-        Self::failed("stopped before the next change: this run no longer holds its lock")
-            .caused_by(lost)
-            .hint("see who works on the cluster; when that run has ended, run the same command to resume")
+        Self::failed(
+            StepCode::ClusterLockLost,
+            "stopped before the next change: this run no longer holds its lock",
+        )
+        .caused_by(lost)
+        .hint(
+            "see who works on the cluster; when that run has ended, run the same command to resume",
+        )
     }
 
     pub fn blocked(by: StepId) -> Self {
         let message = format!("{by} did not get done");
-        Self { kind: ErrorKind::Blocked { by }, ..Self::failed(message) }
+        Self { kind: ErrorKind::Blocked { by }, ..Self::failed(StepCode::Skipped, message) }
     }
 
     #[must_use]
@@ -84,8 +91,8 @@ impl StepError {
 
     /// What failed on the web, while `doing`.
     pub fn web(doing: &str, error: WebError) -> Self {
-        let plain = if error.may_pass() { Self::retry(doing) } else { Self::failed(doing) };
-        plain.caused_by(error)
+        let kind = if error.may_pass() { Self::retry } else { Self::failed };
+        kind(StepCode::DownloadFailed, doing).caused_by(error)
     }
 
     /// What it came from, the nearest first.
@@ -105,6 +112,7 @@ impl StepError {
             ErrorKind::Cancelled => StepEnd::Cancelled,
             ErrorKind::Blocked { by } => StepEnd::Blocked { by: by.to_string() },
             _ => StepEnd::Failed {
+                code: Some(self.code.to_string()),
                 message: self.message.clone(),
                 causes: self.causes(),
                 hint: self.hint.clone(),

@@ -3,6 +3,7 @@
 //! Every step can run twice, and can be killed at any point. It makes no choices: everything that it needs is in its action. An
 //! error says whether another attempt, from the first observation on, can succeed.
 
+mod code;
 mod context;
 mod deadline;
 mod done;
@@ -17,6 +18,7 @@ mod vm_cache;
 use talmox_plan::plan::{Action, PlannedSecret};
 use talmox_talos_config::secret::SecretText;
 
+pub use code::StepCode;
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
 pub use deadline::StepDeadline;
 pub use done::Done;
@@ -26,7 +28,10 @@ pub(crate) use vm_cache::VmCache;
 
 /// The text of a secret of the plan.
 fn secret_text(secret: &PlannedSecret) -> Result<&SecretText, StepError> {
-    let missing = || StepError::failed("the plan was read from a file, which holds no secrets");
+    let missing = || {
+        let text = "the plan was read from a file, which holds no secrets";
+        StepError::failed(StepCode::PlanSecretsMissing, text)
+    };
     secret.text().ok_or_else(missing)
 }
 

@@ -2,7 +2,7 @@
 
 use talmox_plan::plan::PostSchematic;
 
-use super::{Done, RunStep, StepContext, StepError};
+use super::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::factory;
 
 impl RunStep for PostSchematic {
@@ -26,7 +26,7 @@ impl RunStep for PostSchematic {
         }
         // Images and installers are named by this id, so with another one neither would be found.
         let text = format!("{factory} knows the schematic by the id {answered}, and not by {id}");
-        Err(StepError::failed(text)
+        Err(StepError::failed(StepCode::SchematicMismatch, text)
             .hint("set `image.schematic` in the inventory to the factory's id"))
     }
 }

@@ -21,7 +21,7 @@ use talmox_plan::planning::{PlanOptions, plan};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_talos_api::{Address, Credentials, Limits, Reach};
-use talmox_talos_config::client::Role as TalosRole;
+use talmox_talos_config::client::ClientRole as TalosRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime;
 

@@ -135,7 +135,7 @@ async fn a_field_that_there_is_not_is_never_waited_for() {
             let errors: Vec<String> = plan.errors().map(|error| error.message.clone()).collect();
             assert_eq!(errors.len(), 1, "{}", show::text(plan));
             assert!(errors[0].starts_with(
-                "Kubernetes refuses Deployment shop/till (shop-typo.yaml, document 4)"
+                "Kubernetes rejects Deployment shop/till (shop-typo.yaml, document 4)"
             ));
             assert!(errors[0].ends_with(why), "{errors:?}");
         };
@@ -153,7 +153,7 @@ async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
     assert_eq!(smaller.open_changes().count(), 1, "{shown}");
     assert!(shown.contains("- add-on shop  (destroy, not yet)"), "{shown}");
     assert!(shown.contains("Deployment shop/till"), "{shown}");
-    assert!(shown.contains("its manifests have no such objects any more"), "{shown}");
+    assert!(shown.contains("its manifests no longer have these objects"), "{shown}");
 
     // Moved to an add-on of another name, nothing is left over.
     let renamed = with_shop("shop.yaml").replace("name: shop", "name: store");
@@ -205,7 +205,7 @@ async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_an
     assert_eq!(leads_around(), [true]);
     let again = rig.plan(&bare).await;
     assert!(again.is_empty(), "{}", show::text(&again));
-    assert!(show::text(&again).contains("nobody brings 10.0.0.20"), "{}", show::text(&again));
+    assert!(show::text(&again).contains("no component holds 10.0.0.20"), "{}", show::text(&again));
 
     // One that holds another address is waited for, and told.
     let with = |file: &str| format!("{bare}addons: [{{name: edge, files: [{file}]}}]\n");

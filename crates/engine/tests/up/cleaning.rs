@@ -58,13 +58,16 @@ async fn what_may_not_be_deleted_or_is_not_ours_is_kept_and_told() {
     let ran = rig.destroy_with(&text, IMAGES).await;
     ran.assert_done();
     let shown = show::text(&ran.plan);
-    assert!(shown.contains("is kept: we lack Datastore.Allocate on /storage/local"), "{shown}");
+    assert!(
+        shown.contains("is kept: the token lacks Datastore.Allocate on /storage/local"),
+        "{shown}"
+    );
     assert_eq!(files(&rig).await.len(), 2);
     // Another version of Talos: the images are those of another inventory.
     let other = text.replace("v1.11.2", "v1.12.4");
     let ran = rig.destroy_with(&other, IMAGES).await;
     let shown = show::text(&ran.plan);
-    assert!(shown.contains("the inventory does not name it"), "{shown}");
+    assert!(shown.contains("this inventory does not name it"), "{shown}");
     assert_eq!(files(&rig).await.len(), 2);
 }
 

@@ -62,7 +62,10 @@ async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
     // It has the UUID of wk-1, which no other VM has: nothing of the cluster is destroyed until its owner is known.
     let end = rig.end(&text, DestroyOptions::default()).await;
     let shown = show::text(&end);
-    assert!(shown.contains("error: wk-1: VM 301 (wk-1) on pve1 is there in its place"), "{shown}");
+    assert!(
+        shown.contains("error[vm-unproven]: wk-1: VM 301 (wk-1) on pve1 is in its place"),
+        "{shown}"
+    );
     assert_eq!(rig.vms().await[&301], before);
 }
 

@@ -101,7 +101,10 @@ async fn who_may_see_nothing_is_told_so() {
     let rig = Rig::of(Yard { with: vec![blind], ..Yard::default() });
     let plan = rig.end(&pair(), DestroyOptions::default()).await;
     let shown = show::text(&plan);
-    assert!(shown.contains("error: /pool/talos: we lack VM.Audit: VMs of"), "{shown}");
+    assert!(
+        shown.contains("error[right-missing]: /pool/talos: the token lacks VM.Audit: VMs of"),
+        "{shown}"
+    );
     let rig = Rig::start();
     let plan = rig.end(&pair(), DestroyOptions::default()).await;
     assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use talmox_engine::event::{Event, Stamped};
+use talmox_engine::step::StepCode;
 use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_plan::plan::show;
 use talmox_plan::planning::{PlanOptions, plan};
@@ -266,7 +267,7 @@ async fn what_a_host_left_half_made_is_for_people_and_named() {
     // The plan says the same, and goes around it when it is told to.
     let shown = show::text(&rig.plan(&pair()).await);
     assert!(
-        shown.contains("was left behind half made") && shown.contains("qm unlock 30"),
+        shown.contains("an interrupted task left VM 30") && shown.contains("qm unlock 30"),
         "{shown}"
     );
     let elsewhere = pair().replace("vmid_range: 300-399", "vmid_range: 310-399");
@@ -286,6 +287,7 @@ async fn a_token_that_is_taken_away_is_named() {
     let ran = rig.up(&impatient()).await;
     let text = ran.failures();
     assert!(text.contains("check the API token"), "{text}");
+    assert!(ran.outcome.failures().any(|(_, error)| error.code == StepCode::TokenRejected));
     let error = rig.look(&rig.desired(&pair())).await.unwrap_err();
     assert!(error.is_auth(), "{error}");
     // With another one it goes on.
@@ -300,6 +302,7 @@ async fn a_full_storage_is_named() {
     let ran = rig.up(&pair()).await;
     let text = ran.failures();
     assert!(text.contains("make room on the storage"), "{text}");
+    assert!(ran.outcome.failures().any(|(_, error)| error.code == StepCode::StorageExhausted));
     assert_eq!(rig.vms().await.len(), 1, "nothing half made is left");
     let elsewhere = pair().replace("pool: talos,", "pool: talos, datastore: tank,");
     rig.up(&elsewhere).await.assert_done();
@@ -405,16 +408,16 @@ async fn a_cluster_that_lost_its_control_plane_is_begun_anew_only_on_purpose() {
     let plan = rig.plan(&pair()).await;
     let shown = show::text(&plan);
     assert_eq!(plan.errors().count(), 1, "{shown}");
-    assert!(shown.contains("all its control planes are gone"), "{shown}");
+    assert!(shown.contains("all control planes are gone"), "{shown}");
     assert_eq!(rig.vms().await, before);
 
     // Its files are moved away: then the worker joins an empty cluster, once its kubelet begins anew.
     rig.files.lock().unwrap().clear();
     let ran = rig.up(&impatient()).await;
     let shown = show::text(&ran.plan);
-    assert!(shown.contains("new ones begin an empty cluster"), "{shown}");
+    assert!(shown.contains("new ones start an empty cluster"), "{shown}");
     let failures = ran.failures();
-    assert!(failures.contains("wk-1 has not reported"), "{failures}");
+    assert!(failures.contains("wk-1 is not registered in Kubernetes"), "{failures}");
     assert!(failures.contains("service kubelet restart"), "{failures}");
     let worker = rig.talos("10.0.0.21".parse().unwrap());
     worker.restart_service("kubelet").await.unwrap();

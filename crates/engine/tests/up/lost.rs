@@ -32,7 +32,7 @@ async fn etcd_without_a_majority_is_named_before_anything_is_made() {
     rig.delete_vm(302).await;
     let lost = "etcd has lost its majority: the VMs of cp-1, cp-3 are gone";
     let shown = told(&rig, lost).await;
-    assert!(shown.contains("from a backup of Proxmox") && shown.contains("snapshot"), "{shown}");
+    assert!(shown.contains("from a Proxmox backup") && shown.contains("snapshot"), "{shown}");
     assert!(!shown.contains("bootstrapped on"), "{shown}");
 
     // Without a leader a real one does not tell who its members are.

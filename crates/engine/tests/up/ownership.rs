@@ -58,8 +58,8 @@ async fn a_number_that_was_asked_for_and_is_taken_is_an_error() {
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
     assert!(plan.errors().count() > 0, "{shown}");
-    assert!(shown.contains("vmid 300 is taken by a VM"), "{shown}");
-    assert!(shown.contains("that is not ours"), "{shown}");
+    assert!(shown.contains("vmid 300 is used by another VM"), "{shown}");
+    assert!(shown.contains("which talmox does not manage"), "{shown}");
     assert!(rig.destroy(&text).await.plan.steps.is_empty());
     assert_eq!(rig.vms().await, before);
 }
@@ -120,7 +120,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     let ran = rig.destroy(&copy).await;
     ran.assert_done();
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
-    assert!(show::text(&ran.plan).contains("they are left alone"), "{}", show::text(&ran.plan));
+    assert!(show::text(&ran.plan).contains("they are kept"), "{}", show::text(&ran.plan));
     assert_eq!(rig.vms().await, before);
     let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
     assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
@@ -144,7 +144,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(
-        errors[0].contains("is another cluster's by tags or notes (home;talmox)"),
+        errors[0].contains("belongs to another cluster by tags or notes (home;talmox)"),
         "{errors:?}"
     );
     assert!(
@@ -330,7 +330,8 @@ async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
     rig.client(ADMIN).send(&pool::remove(&pool, &members)).await.unwrap();
     let before = rig.vms().await;
     let plan = rig.plan(&pair()).await;
-    let hidden = "VM 301 is there and may not be seen, although it was made with this login";
+    let hidden =
+        "VM 301 exists, and the token may not see it, although it was created with this login";
     assert!(plan.errors().any(|error| error.message == hidden), "{}", show::text(&plan));
     let options = DestroyOptions { images: false, secrets: true };
     let end = rig.end(&pair(), options).await;
@@ -383,7 +384,7 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
     );
     let end = rig.end(&text, DestroyOptions { images: false, secrets: true }).await;
     let left =
-        "a VM that cannot be read may be of this cluster, under another name: VM 301 on pve2";
+        "a VM that cannot be read may belong to this cluster, under another name: VM 301 on pve2";
     assert!(end.errors().any(|one| one.message.starts_with(left)), "{}", show::text(&end));
 }
 
@@ -403,7 +404,7 @@ async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
     assert_eq!(foreign_vms(&desired, &world.pve)["wk-1"], unread);
     assert!(locations(&desired, &world.pve)[0].1.is_some(), "cp-1 is where it was");
     let end = rig.end(&text, DestroyOptions::default()).await;
-    let left = "VM 301 may be of this cluster, and cannot be read: the host does not run";
+    let left = "VM 301 may belong to this cluster, and cannot be read: the host does not run";
     assert!(end.errors().any(|one| one.message == left), "{}", show::text(&end));
 }
 

@@ -24,7 +24,7 @@ use talmox_pve::client::Client;
 use talmox_talos_api::{
     Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
 };
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
@@ -129,7 +129,8 @@ impl Rig {
         let day = Duration::from_hours(24);
         let randomness = &mut SystemRandomness::new();
         let credentials =
-            TalosCredentials::issue(&self.bundle, &[Role::Admin], day, now, randomness).unwrap();
+            TalosCredentials::issue(&self.bundle, &[ClientRole::Admin], day, now, randomness)
+                .unwrap();
         let mut settings = TalosSettings::new(self.lab.clock());
         let reach = self.lab.ready().reach.into_iter().map(|(address, at)| {
             let is_closed = self.closed.iter().any(|start| address.starts_with(start));

@@ -75,7 +75,7 @@ async fn a_role_that_can_do_too_little_is_mended() {
         let weak = rig.plan(&pair()).await;
         let findings: Vec<String> =
             weak.errors().map(|one| format!("{}: {}", one.subject, one.message)).collect();
-        assert_eq!(findings, ["/pool/talos: we lack VM.PowerMgmt"]);
+        assert_eq!(findings, ["/pool/talos: the token lacks VM.PowerMgmt"]);
         rig.pveum(&lines(&weak)).await;
         assert_sound(&rig.plan(&pair()).await);
     }

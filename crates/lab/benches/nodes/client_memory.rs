@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use talmox_clock::Clock;
 use talmox_talos_api::health::{Seen, Subject, look};
 use talmox_talos_api::{Client, Credentials, Limits, Reach, Settings, node_address};
-use talmox_talos_config::client::{Role, talosconfig};
+use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
@@ -25,8 +25,14 @@ use crate::phase::until;
 pub(crate) fn connected(cluster: &Cluster, reach: &BTreeMap<String, String>, count: u8) -> f64 {
     let now = UnixTime::from_seconds(Clock::real().unix().try_into().unwrap());
     let ttl = Duration::from_hours(1);
-    let roles = &[Role::Admin];
-    let request = talosconfig::Request { context: "bench", endpoints: &[], nodes: &[], roles, ttl };
+    let roles = &[ClientRole::Admin];
+    let request = talosconfig::TalosconfigRequest {
+        context: "bench",
+        endpoints: &[],
+        nodes: &[],
+        roles,
+        ttl,
+    };
     let known = talosconfig::generate(&cluster.bundle, &request, now, &mut SystemRandomness::new());
     let input = json!({ "talosconfig": known.unwrap().expose(), "reach": reach, "nodes": count })
         .to_string();

@@ -7,8 +7,10 @@ use talmox_clock::Clock;
 use talmox_talos_api::client::{Apply, ApplyMode};
 use talmox_talos_api::health::Subject;
 use talmox_talos_api::{Address, Client, Credentials, Limits, Reach, Settings, node_address};
-use talmox_talos_config::client::Role;
-use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
+use talmox_talos_config::client::ClientRole;
+use talmox_talos_config::generate::{
+    ClusterIdentity, Input, Options, Role as MachineRole, generate,
+};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
@@ -37,7 +39,8 @@ impl Cluster {
         let since = now.minus(Duration::from_hours(1));
         let bundle = generate_with(&key, since, &mut randomness).unwrap();
         let ttl = Duration::from_hours(24 * 365);
-        let credentials = Credentials::issue(&bundle, &[Role::Admin], ttl, now, &mut randomness);
+        let credentials =
+            Credentials::issue(&bundle, &[ClientRole::Admin], ttl, now, &mut randomness);
         let settings =
             Settings { clock: Clock::real(), reach: Reach::new(reach), limits: Limits::default() };
         Self { bundle, credentials: credentials.unwrap(), settings, planes }
@@ -57,7 +60,7 @@ impl Cluster {
             cluster_name: "bench",
             endpoint: "https://10.0.0.1:6443",
             kubernetes_version: "1.34.1",
-            identity: &Identity::from(&self.bundle),
+            identity: &ClusterIdentity::from(&self.bundle),
             options: &Options::default(),
         };
         let is_plane = number <= self.planes;

@@ -22,7 +22,7 @@ use lab_process::LabProcess;
 use phase::{apply, await_running, boot, run_all, until};
 use talmox_clock::Clock;
 use talmox_talos_api::Reach;
-use talmox_talos_api::health::{Health, Settings, Subject, look};
+use talmox_talos_api::health::{ClusterHealth, HealthSettings, Subject, look};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -136,13 +136,13 @@ fn megabytes(kibibytes: f64) -> f64 {
 /// healthy. `only` limits the check to some nodes of Kubernetes.
 async fn measure_health(cluster: &Cluster, subjects: &[Subject], only: &[String]) -> f64 {
     until("the cluster to be healthy", || async {
-        let mut health = Health::new(Clock::real(), Settings { has_cni: true });
+        let mut health = ClusterHealth::new(Clock::real(), HealthSettings { has_cni: true });
         let view = Kube::connect(cluster).await?.view(only).await?;
         health.update(&look(subjects).await, Some(&view));
         health.is_healthy().then_some(())
     })
     .await;
-    let mut health = Health::new(Clock::real(), Settings { has_cni: true });
+    let mut health = ClusterHealth::new(Clock::real(), HealthSettings { has_cni: true });
     let mut kube = Kube::connect(cluster).await.unwrap();
     let mut times = vec![];
     for _ in 0..=ROUNDS {

@@ -241,11 +241,11 @@ async fn high_availability() {
     for release in RELEASES {
         let rig = Rig::test_scenario(release);
         let client = rig.admin();
-        let care = |restarts| ha::Care {
+        let care = |restarts| ha::HaSettings {
             state: Some("ignored".to_owned()),
             max_restart: Some(restarts),
             comment: Some("mine".to_owned()),
-            ..ha::Care::default()
+            ..ha::HaSettings::default()
         };
         client.send(&ha::add_resource(vmid(104), &care(2))).await.unwrap();
         client.send(&ha::update_resource(vmid(104), &care(3))).await.unwrap();
@@ -317,6 +317,6 @@ async fn tasks_are_found_read_and_stopped() {
         assert_eq!(client.wait(&done.upid, TIMEOUT).await.unwrap(), done);
         let unknown = id("UPID:pve2:0001A2B3:1234ABCD:65F0C0DE:qmstart:300:root@pam:");
         let lost = client.wait(&unknown, TIMEOUT).await.unwrap_err();
-        assert!(lost.to_string().contains("may or may not"), "{lost:?}");
+        assert!(lost.to_string().contains("is not known"), "{lost:?}");
     }
 }

@@ -1,6 +1,6 @@
-//! Add-ons, and Tailscale.
+//! Checks of add-ons and of the Tailscale settings.
 
-use super::machine::unverified;
+use super::machine::unverified_download;
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 
@@ -8,7 +8,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     for addon in cluster.file.addons.iter() {
         if addon.value.name.is_absent() {
             out.push(
-                Diagnostic::error(Code::Missing, "an add-on without a name")
+                Diagnostic::error(Code::Missing, "the add-on has no name")
                     .at(addon.span)
                     .hint("add `name: …`"),
             );
@@ -16,7 +16,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
         let (files, url) = (&addon.value.files, &addon.value.url);
         if files.is_empty() && !files.is_bad() && url.is_absent() {
             out.push(
-                Diagnostic::error(Code::Missing, "an add-on without manifests")
+                Diagnostic::error(Code::Missing, "the add-on has no manifests")
                     .at(addon.span)
                     .hint("add `files: […]` or `url: …`"),
             );
@@ -25,14 +25,14 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
             && !url.value.https
             && addon.value.checksum.is_absent()
         {
-            out.push(unverified("the address of an add-on", "its manifest").at(url.span));
+            out.push(unverified_download("the URL of the add-on", "its manifest").at(url.span));
         }
         if let (Some(first), Some(url)) = (files.iter().next(), url.spanned()) {
             out.push(
-                Diagnostic::error(Code::Conflict, "an add-on with both files and an address")
+                Diagnostic::error(Code::Conflict, "the add-on has both `files` and `url`")
                     .at(url.span)
                     .related(first.span, "the files")
-                    .hint("make two add-ons of it"),
+                    .hint("split it into two add-ons"),
             );
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
         && tailscale.auth_key.is_absent()
     {
         out.push(
-            Diagnostic::warning(Code::NeededLater, "Tailscale without a key to join with")
+            Diagnostic::warning(Code::NeededLater, "`tailscale` has no auth key")
                 .at(span)
                 .hint("add `auth_key: {secret: tailscale.auth_key}`"),
         );

@@ -1,4 +1,4 @@
-//! Addresses of nodes.
+//! Checks of the nodes' addresses.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,20 +11,20 @@ use crate::source::Span;
 use crate::value::Cidr;
 
 pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
-    taken(cluster, out);
+    gateway_or_vip_in_use(cluster, out);
     missing_for_static_addresses(cluster, out);
     let foreign = foreign_networks(cluster);
     for node in &cluster.nodes {
         node_address(cluster, node, out);
         own_gateway(cluster, node, out);
         for (address, span) in addresses(node) {
-            usable(node, address, span, out);
-            outside(address, span, &foreign, out);
+            unusable_address(node, address, span, out);
+            in_foreign_network(address, span, &foreign, out);
         }
     }
 }
 
-/// Every address that a node has, with its place.
+/// All addresses of a node, with their positions in the inventory.
 fn addresses(node: &Node) -> impl Iterator<Item = (IpAddr, Span)> {
     let own = node.entry.ip.spanned().map(|ip| (ip.value.address, ip.span));
     let leased = node.entry.dhcp.spanned().map(|lease| (lease.value, lease.span));
@@ -33,8 +33,8 @@ fn addresses(node: &Node) -> impl Iterator<Item = (IpAddr, Span)> {
     own.into_iter().chain(leased).chain(further)
 }
 
-/// The gateway and the VIP are no node's.
-fn taken(cluster: &Cluster, out: &mut Findings) {
+/// Reports a gateway or VIP that is also the address of a node.
+fn gateway_or_vip_in_use(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let mut holders: HashMap<IpAddr, (&Node, Span)> = HashMap::new();
     for node in &cluster.nodes {
@@ -48,9 +48,9 @@ fn taken(cluster: &Cluster, out: &mut Findings) {
         };
         if let Some((node, span)) = holders.get(&address.value) {
             let message =
-                format!("the {what} {} is an address of `{}`", address.value, node.name.value);
+                format!("the {what} {} is also an address of `{}`", address.value, node.name.value);
             let hint = if what == "VIP" {
-                "a VIP is an address that no machine has; choose a free one"
+                "choose an address for the VIP that no machine uses"
             } else {
                 "give the node another address"
             };
@@ -69,12 +69,12 @@ fn taken(cluster: &Cluster, out: &mut Findings) {
             Diagnostic::error(Code::AddressClash, format!("the VIP {} is the gateway", vip.value))
                 .at(vip.span)
                 .related(gateway.span, "the gateway")
-                .hint("a VIP is an address that no machine has; choose a free one"),
+                .hint("choose an address for the VIP that no machine uses"),
         );
     }
 }
 
-/// A node is not its own gateway. The one of the cluster is looked at elsewhere.
+/// Reports a node whose gateway is its own address. `gateway_or_vip_in_use` checks the gateway of the cluster.
 fn own_gateway(cluster: &Cluster, node: &Node, out: &mut Findings) {
     let (Some(gateway), Some(ip)) =
         (node.settings().placement.gateway.spanned(), node.entry.ip.spanned())
@@ -85,21 +85,21 @@ fn own_gateway(cluster: &Cluster, node: &Node, out: &mut Findings) {
         && Some(gateway.span) != cluster.file.network.gateway.span()
     {
         let message =
-            format!("`{}` has its own address {} as its gateway", node.name.value, gateway.value);
+            format!("`{}` uses its own address {} as gateway", node.name.value, gateway.value);
         out.push(
             Diagnostic::error(Code::AddressClash, message)
                 .at(gateway.span)
                 .related(ip.span, "the node's address")
-                .hint("a gateway is another machine"),
+                .hint("set `gateway` to the address of the router"),
         );
     }
 }
 
-/// Some addresses can be no machine's.
-fn usable(node: &Node, address: IpAddr, span: Span, out: &mut Findings) {
+/// Reports an address that a machine cannot use, such as a loopback or multicast address.
+fn unusable_address(node: &Node, address: IpAddr, span: Span, out: &mut Findings) {
     let is_mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
     let kind = if address.is_unspecified() {
-        "the address of no machine"
+        "the unspecified address"
     } else if address.is_loopback() {
         "a loopback address"
     } else if address.is_multicast() || address == IpAddr::from([255; 4]) {
@@ -107,7 +107,7 @@ fn usable(node: &Node, address: IpAddr, span: Span, out: &mut Findings) {
     } else if is_link_local(address) {
         "a link-local address"
     } else if is_mapped {
-        "an IPv4 address in the clothes of an IPv6 one"
+        "an IPv4-mapped IPv6 address"
     } else {
         return;
     };
@@ -125,7 +125,7 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// The networks of pods and services. One that overlaps the subnet has been reported with it.
+/// Networks of pods and services. A network that overlaps the subnet is left out, because `overlaps` reports it.
 fn foreign_networks(cluster: &Cluster) -> Vec<(&'static str, Spanned<Cidr>)> {
     let pods = cluster.pod_cidrs().into_iter().map(|cidr| ("the pods", cidr));
     let services = cluster.service_cidrs().into_iter().map(|cidr| ("the services", cidr));
@@ -134,7 +134,7 @@ fn foreign_networks(cluster: &Cluster) -> Vec<(&'static str, Spanned<Cidr>)> {
     pods.chain(services).filter(|(_, cidr)| !overlaps(cidr.value)).collect()
 }
 
-fn outside(
+fn in_foreign_network(
     address: IpAddr,
     span: Span,
     networks: &[(&'static str, Spanned<Cidr>)],
@@ -142,18 +142,18 @@ fn outside(
 ) {
     for (whose, network) in networks {
         if network.value.contains(address) {
-            let message = format!("{address} lies in the network of {whose} ({})", network.value);
+            let message = format!("{address} is in the network of {whose} ({})", network.value);
             out.push(
                 Diagnostic::error(Code::NetworkOverlap, message)
                     .at(span)
                     .related(network.span, "this network")
-                    .hint("nodes, pods and services need networks of their own"),
+                    .hint("use different networks for nodes, pods and services"),
             );
         }
     }
 }
 
-/// An address lies in a network, and is not one of the two that no machine can have.
+/// Reports an address that is outside of the subnet, or that is its network or broadcast address.
 pub(super) fn in_subnet(
     what: &str,
     address: IpAddr,
@@ -169,7 +169,7 @@ pub(super) fn in_subnet(
             )
             .at(span)
             .related(subnet.span, "the subnet")
-            .hint("correct one of the two"),
+            .hint("change the address or the subnet"),
         );
     } else if address == subnet.value.network() && subnet.value.prefix_len() < 31
         || Some(address) == subnet.value.broadcast()
@@ -180,7 +180,7 @@ pub(super) fn in_subnet(
                 format!("{what} {address} is the network or broadcast address of {}", subnet.value),
             )
             .at(span)
-            .hint("no machine can have it; choose another"),
+            .hint("choose another address of the subnet"),
         );
     }
 }
@@ -195,14 +195,14 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Findings) {
                     format!("`{}` has no address", node.name.value),
                 )
                 .at(node.name.span)
-                .hint(format!("`boot: {boot}` will need `ip: …`")),
+                .hint(format!("add `ip: …`, which `boot: {boot}` needs")),
             );
         }
         return;
     };
     let (what, address) = (format!("`{}`:", node.name.value), ip.value.address);
     match ip.value.network() {
-        // An address with its own prefix says itself which network it is in.
+        // The prefix of the address defines its network.
         Some(own) => {
             in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out);
         }
@@ -222,16 +222,16 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Findings) {
         out.push(
             Diagnostic::error(
                 Code::OutsideSubnet,
-                format!("the gateway {} cannot be reached from {network}", gateway.value),
+                format!("the gateway {} is not in the node's network {network}", gateway.value),
             )
             .at(gateway.span)
             .related(ip.span, "the node's address")
-            .hint("a gateway lies in the network of the node"),
+            .hint("use a gateway in the network of the node"),
         );
     }
 }
 
-/// What a plan will need for static addresses. One finding for all nodes.
+/// Reports settings that static addresses need and that are missing: one finding for all nodes.
 fn missing_for_static_addresses(cluster: &Cluster, out: &mut Findings) {
     let is_static_node = |node: &&Node| {
         is_static(*node.settings().system.boot.required()) && node.entry.ip.is_given()
@@ -245,9 +245,9 @@ fn missing_for_static_addresses(cluster: &Cluster, out: &mut Findings) {
         && let Some(node) = without(|node, cluster| node.prefix_len(cluster).is_none())
     {
         out.push(
-            Diagnostic::warning(Code::NeededLater, "the prefix length of the nodes is not known")
+            Diagnostic::warning(Code::NeededLater, "the nodes' addresses have no prefix length")
                 .at(at)
-                .related(node.entry.ip.span(), "how large is this network?")
+                .related(node.entry.ip.span(), "this address has no prefix length")
                 .hint("add `network: {subnet: …}`, or write addresses as `10.0.0.11/24`"),
         );
     }

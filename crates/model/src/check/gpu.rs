@@ -1,4 +1,4 @@
-//! Devices that are passed through.
+//! Checks of PCI devices that are passed through.
 
 use crate::cluster::Node;
 use crate::diagnostic::{Code, Diagnostic, Findings};
@@ -14,10 +14,10 @@ pub(super) fn check(node: &Node, out: &mut Findings) {
     }
     if let (Some(pci), Some(mapping)) = (gpu.pci.spanned(), gpu.mapping.spanned()) {
         out.push(
-            Diagnostic::error(Code::Gpu, "a PCI address and a mapping are both given")
+            Diagnostic::error(Code::Gpu, "`gpu` has both a PCI address and a mapping")
                 .at(mapping.span)
                 .related(pci.span, "the address")
-                .hint("keep the mapping: only root may use an address directly"),
+                .hint("keep the mapping: only root can use a PCI address directly"),
         );
     }
     let at = gpu.pci.span().or(gpu.mapping.span());
@@ -33,7 +33,7 @@ pub(super) fn check(node: &Node, out: &mut Findings) {
         out.push(
             Diagnostic::warning(
                 Code::NeededLater,
-                format!("`{}` has a device, but no host that it is in", node.name.value),
+                format!("`{}` has a PCI device, but no Proxmox host", node.name.value),
             )
             .at(at)
             .hint("add `host: …` to the node"),
@@ -41,12 +41,12 @@ pub(super) fn check(node: &Node, out: &mut Findings) {
     }
 }
 
-/// Settings of a device that nobody names.
+/// Reports settings of a PCI device where no device is given.
 fn without_device(gpu: &Gpu, out: &mut Findings) {
     let Some(span) = gpu.span.filter(|span| !gpu.cleared && !span.is_builtin()) else { return };
     if gpu.pci.is_absent() && gpu.mapping.is_absent() {
         out.push(
-            Diagnostic::warning(Code::Gpu, "settings of a device, but no device")
+            Diagnostic::warning(Code::Gpu, "`gpu` has settings, but no device")
                 .at(span)
                 .hint("add `pci: ADDRESS` or `mapping: NAME`"),
         );

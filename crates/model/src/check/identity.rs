@@ -1,4 +1,4 @@
-//! Names, addresses, vmids, MACs and PCI devices are unique.
+//! Checks that names, addresses, vmids, MACs and PCI devices are unique.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use crate::language::Spanned;
 use crate::source::Span;
 use crate::value::{MacAddress, NodeName, PciAddress};
 
-/// What two machines can clash about.
+/// Property that must be unique among machines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Name(String),
@@ -31,13 +31,13 @@ impl Display for Identity {
     }
 }
 
-/// Everything of the cluster's nodes that must be unique, with its place and whose it is.
+/// Unique properties of all nodes, with their positions and the names of their nodes.
 pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, &str)> {
     cluster.nodes.iter().flat_map(|node| {
         let name = node.name.value.as_str();
         let entry = &node.entry;
         let mut found = vec![];
-        // What stands in for a missing name is none.
+        // A placeholder for a missing name is not a name.
         if node.is_named {
             found.push((Identity::Name(name.to_owned()), node.name.span));
         }
@@ -61,7 +61,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
             continue;
         };
         let is_name = matches!(identity, Identity::Name(_));
-        // Two nodes of one name: each of them is pointed at, for the name does not tell them apart.
+        // The message cannot distinguish two nodes of the same name, so it names neither; the spans show both.
         let both = if is_name || *first_node == node {
             format!("{identity} is used twice")
         } else {
@@ -71,12 +71,12 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
             Diagnostic::error(Code::Duplicate, both)
                 .at(span)
                 .related(*first_span, "first used here")
-                .hint("give each its own"),
+                .hint("give each node its own"),
         );
     }
 }
 
-/// A PCI device of a host that a node wants.
+/// PCI device of a host that a node passes through.
 pub(super) struct Device<'a> {
     pub(super) host: &'a str,
     pub(super) pci: &'a Spanned<PciAddress>,
@@ -92,7 +92,7 @@ impl<'a> Device<'a> {
         })
     }
 
-    /// The slot that it is in: devices in different ones never clash.
+    /// Host and PCI slot of the device: devices in different slots never clash.
     pub(super) fn slot(&self) -> (&'a str, u16, u8, u8) {
         let PciAddress { domain, bus, device, .. } = self.pci.value;
         (self.host, domain, bus, device)
@@ -103,14 +103,14 @@ impl<'a> Device<'a> {
     }
 }
 
-/// One device cannot be in two machines of a host.
+/// Reports a PCI device that two nodes of the same host pass through.
 fn devices(cluster: &Cluster, out: &mut Findings) {
     let mut seen: HashMap<_, Vec<Device<'_>>> = HashMap::new();
     for device in Device::all(cluster) {
         let on_host = seen.entry(device.slot()).or_default();
         if let Some(first) = on_host.iter().find(|first| first.overlaps(&device)) {
             let message = format!(
-                "`{}` and `{}` both want the device {} of {}",
+                "`{}` and `{}` both pass through the device {} of {}",
                 first.node.value, device.node.value, device.pci.value, device.host
             );
             let first_place = Some(first.pci.span).filter(|span| *span != device.pci.span);
@@ -119,10 +119,10 @@ fn devices(cluster: &Cluster, out: &mut Findings) {
                     .at(device.pci.span)
                     .related(first_place, "first used here")
                     .related(device.node.span, "the second node")
-                    .hint("a device can be passed through to one machine"),
+                    .hint("pass the device through to one of the two nodes"),
             );
         }
-        // Those that clash with one have been told; the first of each function is enough.
+        // One entry per function is enough: a clash with this device has been reported already.
         if !on_host.iter().any(|first| first.pci.value == device.pci.value) {
             on_host.push(device);
         }

@@ -1,4 +1,4 @@
-//! Single machines.
+//! Checks of the settings of single machines.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Findings) {
     taints(node, out);
 }
 
-/// Further cards and VLANs have networks of their own, whose size only their address can say.
+/// Reports further network cards and VLANs without a prefix length, which only their own address can carry.
 fn links(node: &Node, out: &mut Findings) {
     let hardware = &node.settings().hardware;
     let cards = hardware.nics.values().map(|nic| &nic.ip);
@@ -31,29 +31,35 @@ fn links(node: &Node, out: &mut Findings) {
             out.push(
                 Diagnostic::error(Code::Missing, format!("{} has no prefix length", ip.value))
                     .at(ip.span)
-                    .hint(format!("write it as `{}/24`, or how large its network is", ip.value)),
+                    .hint(format!(
+                        "add the prefix length of its network, such as `{}/24`",
+                        ip.value
+                    )),
             );
         }
     }
     for vlan in hardware.vlans.iter().filter(|vlan| vlan.value.id.is_absent()) {
         out.push(
-            Diagnostic::error(Code::Missing, "a VLAN without a tag")
+            Diagnostic::error(Code::Missing, "the VLAN has no tag")
                 .at(vlan.span)
                 .hint("add `id: …`"),
         );
     }
 }
 
-/// Talos keeps taints by their key.
+/// Reports two taints with the same key: Talos keeps one effect per key.
 fn taints(node: &Node, out: &mut Findings) {
     let mut keys: HashMap<&str, Span> = HashMap::new();
     for taint in node.settings().kubernetes.taints.iter() {
         if let Some(first) = keys.insert(&taint.value.key, taint.span) {
             out.push(
-                Diagnostic::error(Code::Duplicate, format!("two taints `{}`", taint.value.key))
-                    .at(taint.span)
-                    .related(first, "the first")
-                    .hint("Talos takes one effect for each key; add the other with kubectl"),
+                Diagnostic::error(
+                    Code::Duplicate,
+                    format!("the taint `{}` is given twice", taint.value.key),
+                )
+                .at(taint.span)
+                .related(first, "first given here")
+                .hint("keep one effect per key, as Talos does, and add the other with kubectl"),
             );
         }
     }
@@ -65,18 +71,24 @@ fn sizes(node: &Node, out: &mut Findings) {
         && disk.value < SMALLEST_DISK
     {
         out.push(
-            Diagnostic::error(Code::TooSmall, format!("a disk of {} is too small", disk.value))
-                .at(disk.span)
-                .hint(format!("{SMALLEST_DISK} are the least; a bare number is GiB")),
+            Diagnostic::error(
+                Code::TooSmall,
+                format!("a disk of {} is too small for Talos", disk.value),
+            )
+            .at(disk.span)
+            .hint(format!("use at least {SMALLEST_DISK}; a number without a unit is GiB")),
         );
     }
     if let Some(memory) = hardware.memory.spanned()
         && memory.value < SMALLEST_MEMORY
     {
         out.push(
-            Diagnostic::error(Code::TooSmall, format!("{} of memory are too little", memory.value))
-                .at(memory.span)
-                .hint(format!("{SMALLEST_MEMORY} are the least; a bare number is MiB")),
+            Diagnostic::error(
+                Code::TooSmall,
+                format!("{} of memory is too little for Talos", memory.value),
+            )
+            .at(memory.span)
+            .hint(format!("use at least {SMALLEST_MEMORY}; a number without a unit is MiB")),
         );
     }
 }
@@ -103,17 +115,17 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 (
                     "`image.schematic`",
                     system.image.schematic.spanned().map(|schematic| schematic.span),
-                    "each node needs a schematic of its own",
+                    "omit it: each node gets its own schematic, which holds its address",
                 ),
                 (
                     "`template`",
                     placement.template.spanned().map(|it| it.span),
-                    "a template holds no address",
+                    "omit it: a template cannot hold the address of a node",
                 ),
                 (
                     "`search`",
                     network.search.span.filter(|_| !network.search.is_empty()),
-                    "META key 0xa takes no search domains; use a patch",
+                    "set the search domains with a patch: META key 0xa cannot hold them",
                 ),
             ];
             for (what, span, why) in only_nocloud {
@@ -121,10 +133,10 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                     out.push(
                         Diagnostic::error(
                             Code::Conflict,
-                            format!("{what} does not go with `boot: meta`"),
+                            format!("{what} cannot be used with `boot: meta`"),
                         )
                         .at(span)
-                        .related(system.boot.span(), "this way of booting")
+                        .related(system.boot.span(), "the boot setting")
                         .hint(why),
                     );
                 }
@@ -135,11 +147,11 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 out.push(
                     Diagnostic::error(
                         Code::Missing,
-                        format!("`{}` names no template", node.name.value),
+                        format!("`{}` has no template", node.name.value),
                     )
                     .at(system.boot.span())
                     .hint(
-                        "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`; `talmox template create` makes one",
+                        "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`; `talmox template create` creates one",
                     ),
                 );
             }
@@ -151,11 +163,11 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 out.push(
                     Diagnostic::warning(
                         Code::NeededLater,
-                        format!("`{}` cannot be found after it booted", node.name.value),
+                        format!("`{}` gets its address by DHCP, and talmox cannot find that address", node.name.value),
                     )
                     .at(node.name.span)
                     .hint(
-                        "add the extension siderolabs/qemu-guest-agent, or its lease as `dhcp: …`",
+                        "add the extension siderolabs/qemu-guest-agent, or the address of its lease as `dhcp: …`",
                     ),
                 );
             }
@@ -170,7 +182,7 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
             )
             .at(system.boot.span())
             .hint(
-                "a machine in between can read the keys of the cluster; `boot: cidata` delivers each config on a volume of its VM",
+                "use `boot: cidata`, which delivers each config on a volume of the VM: otherwise a machine on the network path can read the keys of the cluster",
             ),
         );
     }
@@ -183,15 +195,16 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 format!("`template` has no effect with `boot: {boot}`"),
             )
             .at(template.span)
-            .related(system.boot.span(), "this way of booting")
+            .related(system.boot.span(), "the boot setting")
             .hint("set `boot: template` at the top level of the file, or beside `template`, to clone it"),
         );
     }
 }
 
-/// A file that comes over a connection without TLS: anybody on the way can replace it, unless its checksum is known.
-pub(super) fn unverified(key: &str, what: &str) -> Diagnostic {
-    Diagnostic::error(Code::Unverified, format!("{key} has no TLS, and {what} has no checksum"))
+/// Error for a file that is downloaded without TLS and without a checksum: a machine on the network path can replace
+/// it.
+pub(super) fn unverified_download(key: &str, what: &str) -> Diagnostic {
+    Diagnostic::error(Code::Unverified, format!("{key} uses http, and {what} has no checksum"))
         .hint("use `https://`, or add `checksum:` with the SHA-256 of the file")
 }
 
@@ -202,10 +215,13 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
         (image.schematic.spanned(), image.extensions.iter().next())
     {
         out.push(
-            Diagnostic::warning(Code::Questionable, "extensions have no effect beside a schematic")
-                .at(extension.span)
-                .related(schematic.span, "the schematic")
-                .hint("keep one of the two"),
+            Diagnostic::warning(
+                Code::Questionable,
+                "`extensions` has no effect together with `schematic`",
+            )
+            .at(extension.span)
+            .related(schematic.span, "the schematic")
+            .hint("remove one of the two"),
         );
     }
     let (source, key) = match system.os.required() {
@@ -216,15 +232,18 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
         && !source.value.https
         && image.checksum.is_absent()
     {
-        out.push(unverified(&format!("`{key}`"), "the image").at(source.span));
+        out.push(unverified_download(&format!("`{key}`"), "the image").at(source.span));
     }
     match system.os.required() {
         Os::Ubuntu => {
             if image.url.is_absent() {
                 out.push(
-                    Diagnostic::error(Code::Missing, format!("`{}` has no image", node.name.value))
-                        .at(system.os.span())
-                        .hint("add `image: {url: …}` with a cloud image"),
+                    Diagnostic::error(
+                        Code::Missing,
+                        format!("`{}` runs Ubuntu, but has no image", node.name.value),
+                    )
+                    .at(system.os.span())
+                    .hint("add `image: {url: …}` with a cloud image"),
                 );
             }
         }
@@ -232,10 +251,10 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
             if let Some(cloud_init) = system.cloud_init.span.filter(|_| !system.cloud_init.cleared)
             {
                 out.push(
-                    Diagnostic::warning(Code::Questionable, "Talos does not run cloud-init")
+                    Diagnostic::warning(Code::Questionable, "`cloud_init` has no effect: Talos does not run cloud-init")
                         .at(cloud_init)
                         .hint(
-                            "`cloud_init` is for nodes with `os: ubuntu`; use `patches` for Talos",
+                            "remove `cloud_init`, which is for nodes with `os: ubuntu`, and use `patches` for Talos",
                         ),
                 );
             }
@@ -248,7 +267,7 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
                 out.push(
                     Diagnostic::warning(
                         Code::Questionable,
-                        "Tailscale is set up, but its extension is missing",
+                        "`tailscale` is set, but the Tailscale extension is missing",
                     )
                     .at(tailscale.span.unwrap_or(key.span))
                     .hint("add siderolabs/tailscale to `image.extensions`"),
@@ -266,10 +285,10 @@ fn system(cluster: &Cluster, node: &Node, out: &mut Findings) {
         out.push(
             Diagnostic::warning(
                 Code::Questionable,
-                format!("{} of memory are little for a control plane", memory.value),
+                format!("{} of memory is little for a control plane", memory.value),
             )
             .at(memory.span)
-            .hint("Talos recommends 4 GiB"),
+            .hint("use at least 4 GiB, as Talos recommends"),
         );
     }
 }
@@ -278,7 +297,7 @@ fn disks(node: &Node, out: &mut Findings) {
     for disk in node.settings().hardware.disks.iter() {
         if disk.value.size.is_absent() {
             out.push(
-                Diagnostic::error(Code::Missing, "a disk without a size")
+                Diagnostic::error(Code::Missing, "the disk has no size")
                     .at(disk.span)
                     .hint("add `size: …`"),
             );
@@ -289,10 +308,10 @@ fn disks(node: &Node, out: &mut Findings) {
             out.push(
                 Diagnostic::warning(
                     Code::Questionable,
-                    "a file system without a volume has no effect",
+                    "`filesystem` has no effect without `volume`",
                 )
                 .at(filesystem.span)
-                .hint("add `volume: NAME` to have it mounted at /var/mnt/NAME"),
+                .hint("add `volume: NAME` to mount the disk at /var/mnt/NAME"),
             );
         }
     }

@@ -1,8 +1,7 @@
-//! What can be wrong with an inventory as a whole. Single values check themselves.
+//! Checks of an inventory as a whole. The types in [`crate::value`] check single values.
 
 mod addon;
 mod address;
-mod fleet;
 mod gpu;
 mod identity;
 mod machine;
@@ -10,17 +9,18 @@ mod network;
 mod patch;
 mod proxmox;
 mod reference;
+mod shared_proxmox;
 mod version;
 
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::value::Boot;
 
-pub(crate) use fleet::fleet;
 pub use reference::ReferenceKind;
 pub(crate) use reference::{Referenced, references};
+pub(crate) use shared_proxmox::check_clusters;
 
-/// Everything that one cluster shows by itself.
+/// Runs all checks that need only this cluster.
 pub(crate) fn cluster(cluster: &Cluster, out: &mut Findings) {
     control_planes(cluster, out);
     identity::check(cluster, out);
@@ -38,19 +38,19 @@ pub(crate) fn cluster(cluster: &Cluster, out: &mut Findings) {
 
 fn control_planes(cluster: &Cluster, out: &mut Findings) {
     let list = &cluster.file.controlplane;
-    // Nodes that could not be read have been reported, and count.
+    // Nodes that could not be read count as well: they have been reported.
     match cluster.listed_controlplanes {
         0 if list.is_bad() => {}
         0 => out.push(
             Diagnostic::error(Code::NoControlPlane, "the cluster has no control plane")
                 .at(list.span.or(cluster.file.span))
-                .hint("list at least one node under `controlplane:`, best three"),
+                .hint("list at least one node under `controlplane:`; three are recommended"),
         ),
         count if count % 2 == 0 => out.push(
-            Diagnostic::warning(Code::EvenControlPlanes, format!("{count} control planes"))
+            Diagnostic::warning(Code::EvenControlPlanes, format!("the cluster has {count} control planes, an even number"))
                 .at(list.span)
                 .hint(format!(
-                    "etcd needs a majority: {count} survive no more failures than {}; use an odd number",
+                    "use an odd number: etcd needs a majority, so {count} survive no more failures than {}",
                     count - 1
                 )),
         ),
@@ -58,7 +58,7 @@ fn control_planes(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// True if a node booted this way gets a static address.
+/// Whether a node with this boot way gets a static address.
 fn is_static(boot: Boot) -> bool {
     boot != Boot::Dhcp
 }

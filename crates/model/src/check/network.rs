@@ -1,4 +1,4 @@
-//! Networks, and the addresses that stand for the cluster as a whole.
+//! Checks of networks, the VIP and the endpoint of the cluster.
 
 use super::address::{in_subnet, is_link_local};
 use crate::cluster::{Cluster, Node};
@@ -41,14 +41,14 @@ fn overlaps(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// The gateway and the VIP lie in the subnet.
+/// Reports a gateway or VIP outside of the subnet.
 fn special_addresses(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let Some(subnet) = network.subnet.spanned() else {
         return;
     };
     for (what, address) in [("gateway", &network.gateway), ("VIP", &network.vip)] {
-        // Routers of IPv6 are known by their link-local address.
+        // IPv6 routers use link-local addresses.
         if let Some(address) = address.spanned()
             && !(what == "gateway" && is_link_local(address.value))
         {
@@ -71,17 +71,17 @@ fn vip(cluster: &Cluster, out: &mut Findings) {
             out.push(
                 Diagnostic::warning(
                     Code::NeededLater,
-                    "no way to the Kubernetes API is known: guest agents tell where all control planes are",
+                    "the address of the Kubernetes API is not known: all control planes get theirs by DHCP",
                 )
                 .at(network.span.or(cluster.file.controlplane.span))
-                .hint("add `vip: …` with a free address, or the lease of a control plane as `dhcp: …`"),
+                .hint("add `vip: …` with a free address, or the address of a control plane's lease as `dhcp: …`"),
             );
         } else if controlplanes > 1 && cluster.file.endpoint.is_absent() && network.vip.is_absent()
         {
             out.push(
                 Diagnostic::warning(
                     Code::Questionable,
-                    format!("{controlplanes} control planes, but clients only know the first"),
+                    format!("clients reach only the first of {controlplanes} control planes"),
                 )
                 .at(network.span.or(cluster.file.controlplane.span))
                 .hint("add `vip: …` with a free address, or `endpoint:` with a load balancer"),
@@ -101,12 +101,12 @@ fn vip(cluster: &Cluster, out: &mut Findings) {
             )
             .at(endpoint.span)
             .related(vip.span, "the VIP")
-            .hint(format!("leave `endpoint` out to use https://{}:6443", vip.value)),
+            .hint(format!("omit `endpoint` to use https://{}:6443", vip.value)),
         );
     }
 }
 
-/// Network documents are newer than some Talos versions.
+/// Reports network documents for a Talos version that does not support them.
 fn form(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let (Some(form), Some(talos)) = (network.form.spanned(), cluster.file.talos_version.spanned())
@@ -117,11 +117,11 @@ fn form(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::error(
                 Code::Conflict,
-                format!("Talos {} has no network documents", talos.value),
+                format!("Talos {} does not support network documents", talos.value),
             )
             .at(form.span)
-            .related(talos.span, "this version")
-            .hint("they came with v1.12; leave `form` out"),
+            .related(talos.span, "the Talos version")
+            .hint("omit `form`, or use Talos v1.12 or newer"),
         );
     }
 }
@@ -130,22 +130,25 @@ fn kube_vip(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     if network.vip_by.get() == Some(&VipBy::KubeVip) && network.vip.is_absent() {
         out.push(
-            Diagnostic::warning(Code::Questionable, "kube-vip holds no address")
-                .at(network.vip_by.span())
-                .hint("add `vip: …`"),
+            Diagnostic::warning(
+                Code::Questionable,
+                "`vip_by: kube-vip` has no effect without `vip`",
+            )
+            .at(network.vip_by.span())
+            .hint("add `vip: …`"),
         );
     }
 }
 
-/// Kubernetes is reached by https, at no path.
+/// Reports an endpoint without https, or with a path.
 fn endpoint(cluster: &Cluster, out: &mut Findings) {
     let Some(endpoint) = cluster.file.endpoint.spanned() else {
         return;
     };
     let problem = if !endpoint.value.https {
-        "Kubernetes answers on https only"
+        "the Kubernetes API answers on https only"
     } else if !matches!(endpoint.value.path.as_str(), "" | "/") {
-        "the endpoint of a cluster has no path"
+        "the endpoint of a cluster cannot have a path"
     } else {
         return;
     };

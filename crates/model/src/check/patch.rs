@@ -1,4 +1,4 @@
-//! Patches: whether they can be one. What they do to a config is found out when it is rendered.
+//! Checks of the shape of patches. Rendering applies them and reports what fails then.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::{Chain, Spanned};
 use crate::value::Patch;
 
-/// Talos refuses JSON6902 patches for configs of several documents, which it writes from here on.
+/// First Talos version that rejects JSON6902 patches, because it writes configs of several documents.
 const SEVERAL_DOCUMENTS: (u64, u64) = (1, 12);
 
-/// The keys of a machine config's first document.
+/// Keys of the first document of a machine config.
 const SECTIONS: &[&str] = &["machine", "cluster", "debug", "persist", "version"];
 
-/// What is wrong with a patch, and where in its text.
+/// Problem of a patch, with its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadPatch {
     pub(super) problem: String,
@@ -29,8 +29,7 @@ impl BadPatch {
     }
 }
 
-const SHAPES: &str =
-    "a patch is a mapping as in a machine config, or a list of JSON6902 operations";
+const SHAPES: &str = "write the patch as a mapping with keys of a machine config, or as a list of JSON6902 operations";
 
 pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     for patch in all_patches(cluster) {
@@ -41,7 +40,8 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
                 Ok(documents) => shape(&documents, cluster),
                 Err(error) => {
                     let line = text[..error.span.start.min(text.len())].lines().count().max(1);
-                    let problem = format!("not YAML (line {line} of the text): {error}");
+                    let problem =
+                        format!("the patch is not YAML (line {line} of its text): {error}");
                     Err(BadPatch { problem, hint: SHAPES, span: error.span })
                 }
             },
@@ -52,7 +52,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// Every patch that stands in the cluster's files, each once.
+/// All patches in the files of the cluster, each once.
 pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let file = &cluster.file;
     let by_role = [&file.patches.all, &file.patches.controlplane, &file.patches.workers];
@@ -61,14 +61,14 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let nodes = cluster.nodes.iter().map(Node::settings);
     let settings = shared.into_iter().chain(classes).chain(nodes);
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
-    // Nodes share what comes from layers below them: each list is looked through once.
+    // Nodes share the lists of weaker layers: each list is read once.
     let mut seen_parts = HashSet::new();
     let parts = chains.flat_map(Chain::parts).filter(|part| seen_parts.insert(part.id()));
     let mut seen = HashSet::new();
     parts.flatten().filter(|patch| seen.insert(patch.span)).collect()
 }
 
-/// Whether the documents of a patch can be one.
+/// Checks that the documents have the shape of a patch.
 pub(super) fn shape(documents: &[Yaml], cluster: &Cluster) -> Result<(), BadPatch> {
     let talos = cluster.file.talos_version.get();
     let bad = |node: &Yaml, problem: String, hint| Err(BadPatch { problem, hint, span: node.span });
@@ -83,7 +83,7 @@ pub(super) fn shape(documents: &[Yaml], cluster: &Cluster) -> Result<(), BadPatc
                 if !is_document && !SECTIONS.iter().any(|section| map.get(section).is_some()) {
                     return bad(
                         document,
-                        "the patch has no key that a machine config has".to_owned(),
+                        "the patch has no key of a machine config".to_owned(),
                         "start it with `machine:` or `cluster:`, or with `apiVersion:` and `kind:`",
                     );
                 }
@@ -94,14 +94,15 @@ pub(super) fn shape(documents: &[Yaml], cluster: &Cluster) -> Result<(), BadPatc
                         .is_none_or(|map| map.get("op").is_none() || map.get("path").is_none())
                 };
                 if let Some(item) = seq.items.iter().find(is_operation) {
-                    let problem = "a list, but not of operations with `op` and `path`".to_owned();
+                    let problem =
+                        "an item of the patch is not an operation with `op` and `path`".to_owned();
                     return bad(item, problem, SHAPES);
                 }
                 if talos.is_some_and(|talos| talos.minor() >= SEVERAL_DOCUMENTS) {
                     return bad(
                         document,
-                        "JSON6902 operations are unusable from Talos v1.12 on".to_owned(),
-                        "the config has several documents; write it as a mapping",
+                        "Talos v1.12 and newer do not accept JSON6902 patches".to_owned(),
+                        "write the patch as a mapping: the config has several documents",
                     );
                 }
             }

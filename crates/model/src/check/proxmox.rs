@@ -1,4 +1,4 @@
-//! What is said about Proxmox.
+//! Checks of the `proxmox` settings.
 
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
@@ -8,7 +8,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     let at = proxmox.span.or(cluster.file.span);
     if proxmox.endpoint.is_absent() {
         out.push(
-            Diagnostic::warning(Code::NeededLater, "the address of the Proxmox is not known")
+            Diagnostic::warning(Code::NeededLater, "`proxmox` has no endpoint")
                 .at(at)
                 .hint("add `proxmox: {endpoint: https://HOST:8006}`"),
         );
@@ -23,10 +23,10 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::warning(
                 Code::NeededLater,
-                format!("`{}` has no Proxmox host to live on", node.name.value),
+                format!("`{}` has no Proxmox host", node.name.value),
             )
             .at(node.name.span)
-            .hint("add `proxmox: {node: …}` for all, or `host: …` to the node"),
+            .hint("add `proxmox: {node: …}` for all nodes, or `host: …` to this node"),
         );
     }
     vmid_range(cluster, out);
@@ -37,31 +37,34 @@ fn credentials(cluster: &Cluster, out: &mut Findings) {
     let (token, username, password) = (&proxmox.token, &proxmox.username, &proxmox.password);
     if token.is_given() && (username.is_given() || password.is_given()) {
         out.push(
-            Diagnostic::error(Code::Conflict, "a token and a password are both given")
+            Diagnostic::error(Code::Conflict, "`proxmox` has both a token and a password")
                 .at(token.span())
                 .related(username.span().or(password.span()), "and here")
-                .hint("keep the token; a password is only needed for raw PCI devices"),
+                .hint("keep the token; only raw PCI devices need a password"),
         );
     } else if token.is_absent() && password.is_absent() {
         out.push(
-            Diagnostic::warning(Code::NeededLater, "no credentials for the Proxmox")
+            Diagnostic::warning(Code::NeededLater, "`proxmox` has no credentials")
                 .at(proxmox.endpoint.span())
-                .hint("add `token: {env: PROXMOX_TOKEN}`; `talmox init --role` prints how to make the token"),
+                .hint("add `token: {env: PROXMOX_TOKEN}`; `talmox init --role` prints the commands that create the token"),
         );
     } else if password.is_given() && username.is_absent() {
         out.push(
-            Diagnostic::error(Code::Missing, "a password without a user")
+            Diagnostic::error(Code::Missing, "`proxmox` has a password, but no user name")
                 .at(password.span())
-                .hint("add `username: root@pam`, or whose it is"),
+                .hint("add the user of the password, such as `username: root@pam`"),
         );
     }
     if let Some(username) = username.spanned()
         && !username.value.contains('@')
     {
         out.push(
-            Diagnostic::error(Code::BadValue, format!("`{}` has no realm", username.value))
-                .at(username.span)
-                .hint("write `user@pam` or `user@pve`"),
+            Diagnostic::error(
+                Code::BadValue,
+                format!("`{}` is a user name without a realm", username.value),
+            )
+            .at(username.span)
+            .hint("write `user@pam` or `user@pve`"),
         );
     }
     let insecure = proxmox.insecure.spanned().filter(|insecure| insecure.value);
@@ -69,7 +72,7 @@ fn credentials(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::warning(
                 Code::Questionable,
-                "the certificate of the Proxmox is not checked",
+                "`insecure: true` disables the check of the Proxmox certificate",
             )
             .at(insecure.span)
             .hint("pin it with `fingerprint:` instead; `talmox init` shows it"),
@@ -77,7 +80,7 @@ fn credentials(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// Nodes without a vmid are given one from the range; there must be enough.
+/// Reports a vmid range that is too small for the nodes without a vmid.
 fn vmid_range(cluster: &Cluster, out: &mut Findings) {
     let Some(range) = cluster.file.proxmox.vmid_range.spanned() else {
         return;
@@ -91,7 +94,7 @@ fn vmid_range(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::error(
                 Code::TooSmall,
-                format!("{size} vmids do not suffice: {taken} are taken and {needed} more needed"),
+                format!("the vmid range has {size} vmids: {taken} are used by nodes, and {needed} more are needed"),
             )
             .at(range.span)
             .hint("make the range larger"),

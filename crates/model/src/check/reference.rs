@@ -1,4 +1,4 @@
-//! Files that the inventory names.
+//! Files that the inventory refers to, and checks of their content.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use crate::load::{Content, decode, syntax_error};
 use crate::source::{SourceId, Sources, Span};
 use crate::value::Patch;
 
-/// What a file is for.
+/// Purpose of a file that the inventory refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
-    /// A patch of machine configs.
+    /// Patch of machine configs.
     Patch,
-    /// User-data of cloud-init that is laid over ours.
+    /// cloud-init user-data that is merged over the generated user-data.
     Overlay,
-    /// Manifests: a file, or a folder of them.
+    /// Manifests of an add-on: a file, or a folder of files.
     Manifests,
-    /// A file that only has to be there.
+    /// File that must exist, but whose content is not checked.
     Other,
 }
 
-/// Calls `visit` with each file that the cluster's files name.
+/// Calls `visit` with each file that the inventory of the cluster refers to.
 pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, ReferenceKind)) {
     for patch in all_patches(cluster) {
         if let Patch::File(file) = &patch.value {
@@ -54,20 +54,20 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
     }
 }
 
-/// A file that stands in the inventory.
+/// File that the inventory refers to.
 pub(crate) struct Referenced<'a> {
     pub(crate) path: &'a Path,
-    /// Where it is named.
+    /// Position of the reference.
     pub(crate) span: Span,
     pub(crate) kind: ReferenceKind,
     pub(crate) cluster: &'a Cluster,
-    /// It is outside the repository of the inventory: nothing of its text is shown.
+    /// Whether the file is outside of the repository of the inventory: then no message shows its text.
     pub(crate) is_outside: bool,
 }
 
 impl Referenced<'_> {
-    /// Checks what is in the file. Files with mistakes become sources, which are noted in `opened`:
-    /// findings point into them.
+    /// Checks the content of the file. A file with errors is added to `sources` and `opened`, so that findings can
+    /// point into it.
     pub(crate) fn check(
         &self,
         content: &Content,
@@ -79,7 +79,7 @@ impl Referenced<'_> {
             Ok(bytes) => bytes,
             Err(problem) => {
                 let message = format!("{}: {problem}", self.path.display());
-                let hint = "relative paths start at the folder of this file";
+                let hint = "correct the path; relative paths start at the folder of this file";
                 out.push(Diagnostic::error(Code::MissingFile, message).at(self.span).hint(hint));
                 return;
             }
@@ -92,7 +92,7 @@ impl Referenced<'_> {
         if self.is_outside {
             if !self.is_good(bytes) {
                 let message = format!("{} cannot be used as {what}", self.path.display());
-                let hint = "the file is outside the repository of the inventory, so nothing of it is shown here";
+                let hint = "correct the file; it is outside of the repository of the inventory, so this message does not show its text";
                 out.push(Diagnostic::error(code, message).at(self.span).hint(hint));
             }
             return;
@@ -130,10 +130,10 @@ impl Referenced<'_> {
                 }
             }
         };
-        out.push(found.at(place).related(self.span, "named here"));
+        out.push(found.at(place).related(self.span, "referenced here"));
     }
 
-    /// Whether the file is what its kind says.
+    /// Whether the content of the file matches its kind.
     fn is_good(&self, bytes: &[u8]) -> bool {
         let (text, problem) = decode(bytes.to_vec());
         let documents = talmox_yaml::read(&text).ok().filter(|_| problem.is_none());
@@ -144,8 +144,8 @@ impl Referenced<'_> {
     }
 }
 
-/// Whether the documents of an overlay are one mapping: cloud-init knows other kinds of user-data, which cannot be laid
-/// over ours.
+/// Checks that an overlay is a single mapping. cloud-init knows other kinds of user-data, which cannot be merged with
+/// the generated user-data.
 fn overlay(documents: &[Yaml]) -> Result<(), BadPatch> {
     let hint = "write one mapping with keys of cloud-config, such as `packages: […]`; scripts go into `runcmd:`";
     let bad = |span, problem: String| Err(BadPatch { problem, hint, span });

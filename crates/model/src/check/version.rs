@@ -1,4 +1,4 @@
-//! Versions of Talos and Kubernetes.
+//! Checks of the Talos and Kubernetes versions.
 
 use crate::cluster::{Cluster, Node};
 use crate::diagnostic::{Code, Diagnostic, Findings};
@@ -14,7 +14,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
             out.push(
                 Diagnostic::error(Code::Missing, "`talos_version` is missing")
                     .at(file.talos_version.span().or(file.cluster_name.span()).or(file.span))
-                    .hint("say which version the nodes run, such as `talos_version: v1.11.2`"),
+                    .hint("add the version that the nodes run, such as `talos_version: v1.11.2`"),
             );
         }
         return;
@@ -25,7 +25,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
         let message = if (major, minor) < (1, oldest) {
             format!("Talos {} is too old", talos.value)
         } else {
-            format!("Talos {} is not known to this talmox", talos.value)
+            format!("Talos {} is not supported by this version of talmox", talos.value)
         };
         out.push(
             Diagnostic::error(Code::TalosVersion, message)
@@ -43,9 +43,9 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
         out.push(
             Diagnostic::error(Code::KubernetesVersion, message)
                 .at(kubernetes.span)
-                .related(talos.span, "with this Talos version")
+                .related(talos.span, "the Talos version")
                 .hint(format!(
-                    "use v1.{oldest} to v1.{newest}; {} is what this Talos brings",
+                    "use v1.{oldest} to v1.{newest}; this Talos installs {} by default",
                     release.default_kubernetes()
                 )),
         );

@@ -1,4 +1,4 @@
-//! A whole file.
+//! Top-level keys of an inventory file.
 
 use super::{Addon, Image, Network, NodeEntry, Proxmox, Settings, Tailscale};
 use crate::language::{Chain, List, Setting, Table, mapping};
@@ -15,9 +15,9 @@ mapping! {
         cluster_name ["name"]: Setting<ClusterName>,
         /// The version of Talos that the nodes run, such as `v1.11.2`.
         talos_version: Setting<TalosVersion>,
-        /// The version of Kubernetes. Default: the one that the Talos version brings.
+        /// The version of Kubernetes. Default: the default version of the Talos version.
         kubernetes_version: Setting<KubernetesVersion>,
-        /// Where clients find the Kubernetes API. Default: the VIP, else the first control plane.
+        /// URL of the Kubernetes API. Default: the VIP, else the first control plane.
         endpoint: Setting<HttpUrl>,
         /// Further names and addresses for the certificates of the APIs.
         cert_sans ["additional_sans"]: List<SubjectName>,
@@ -25,7 +25,7 @@ mapping! {
         allow_scheduling_on_controlplanes: Setting<bool>,
         /// The networks of the nodes, the pods and the services.
         network: Network,
-        /// The Proxmox VE that the VMs live on.
+        /// The Proxmox VE that runs the VMs.
         proxmox: Proxmox,
         /// How nodes get their address and config at first boot. Only `cidata` sends no config over the network.
         boot: Setting<Boot>,
@@ -35,17 +35,17 @@ mapping! {
         machine: Settings,
         /// Settings by role.
         roles: Roles,
-        /// Settings for nodes that name the class.
+        /// Settings of the nodes that name the class.
         classes: Table<Settings>,
         /// Patches of the machine configs, by role.
         patches: Patches,
         /// Join the nodes to a Tailscale or Headscale network.
         tailscale: Tailscale,
-        /// What is installed into the cluster once it runs.
+        /// Software that is installed into the cluster once it runs.
         addons: List<Addon>,
-        /// Address or host:port → where it really is, seen from here (NAT, a jump host).
+        /// Address or host:port → address at which talmox reaches it instead (NAT, a jump host).
         reach: Table<Setting<String>, Target>,
-        /// How long to wait for what.
+        /// Timeouts of operations.
         timeouts: Timeouts,
         /// The control planes.
         controlplane ["controlplanes", "control_plane", "control_planes"]: List<NodeEntry>,
@@ -59,9 +59,9 @@ mapping! {
     /// Settings by role. They win over `machine`; classes and nodes win over them.
     called "`roles`"
     pub struct Roles {
-        /// For every control plane.
+        /// Settings of every control plane.
         controlplane ["controlplanes", "control_plane", "control_planes"]: Settings,
-        /// For every worker.
+        /// Settings of every worker.
         workers ["worker"]: Settings,
     }
 }
@@ -71,28 +71,28 @@ mapping! {
     /// this order: all, role, class, node.
     called "`patches`"
     pub struct Patches {
-        /// For every node.
+        /// Patches of every node.
         all: Chain<Patch>,
-        /// For every control plane.
+        /// Patches of every control plane.
         controlplane ["controlplanes", "control_plane", "control_planes"]: Chain<Patch>,
-        /// For every worker.
+        /// Patches of every worker.
         workers ["worker"]: Chain<Patch>,
     }
 }
 
 mapping! {
-    /// How long to wait for what, before it is called a failure.
+    /// Timeouts: maximum times after which an operation fails.
     called "`timeouts`"
     pub struct Timeouts {
-        /// For a task on Proxmox (create, clone, start…), downloads and imports apart.
+        /// Timeout of a Proxmox task (create, clone, start…), except for downloads and imports.
         task: Setting<Duration>,
-        /// For an image to be downloaded or imported.
+        /// Timeout of the download or import of an image.
         image: Setting<Duration>,
-        /// For a started VM to answer on the Talos API.
+        /// Timeout for a started VM to answer on the Talos API.
         boot: Setting<Duration>,
-        /// For a configured node to come up, and for etcd to be bootstrapped.
+        /// Timeout for a configured node to start, and for the bootstrap of etcd.
         bootstrap: Setting<Duration>,
-        /// For the whole cluster to be healthy.
+        /// Timeout for the whole cluster to become healthy.
         health: Setting<Duration>,
     }
 }

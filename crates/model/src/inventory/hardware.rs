@@ -1,4 +1,4 @@
-//! VMs: what they are made of, and where they live.
+//! Hardware of VMs, and their placement on Proxmox.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::value::{
 };
 
 mapping! {
-    /// What a VM is made of.
+    /// Hardware of a VM.
     called "a machine"
     pub struct Hardware {
         /// CPU cores.
@@ -20,9 +20,9 @@ mapping! {
         disk ["disk_gb"]: Setting<DiskSize>,
         /// The bus of the system disk.
         disk_bus: Setting<DiskBus>,
-        /// The CPU that the VM sees; Talos needs x86-64-v2 or better.
+        /// The CPU type of the VM; Talos needs x86-64-v2 or better.
         cpu_type: Setting<String>,
-        /// Pass the host's NUMA layout on.
+        /// Show the host's NUMA topology to the guest.
         numa: Setting<bool>,
         /// The chipset.
         machine_type: Setting<MachineType>,
@@ -32,13 +32,13 @@ mapping! {
         tpm: Setting<bool>,
         /// Boot the SecureBoot image with its keys enrolled.
         secureboot: Setting<bool>,
-        /// Tell the guest that disks are SSDs.
+        /// Present disks as SSDs to the guest.
         ssd: Setting<bool>,
         /// Give freed blocks back to the storage.
         discard: Setting<bool>,
-        /// Start with the host.
+        /// Start the VM when the host starts.
         onboot: Setting<bool>,
-        /// Refuse to delete the VM or its disks.
+        /// Protect the VM and its disks against deletion.
         protection: Setting<bool>,
         /// A GPU (or another PCI device) to pass through.
         gpu: Gpu,
@@ -58,15 +58,15 @@ mapping! {
     /// A PCI device passed through: by its address, or by a mapping of the Proxmox cluster.
     called "`gpu`"
     pub struct Gpu {
-        /// Its address on the host.
+        /// Address of the device on the host.
         pci ["bdf"]: Setting<PciAddress>,
-        /// The name of a PCI mapping. A token may use it without being root.
+        /// Name of a PCI mapping. Unlike a PCI address, an API token can use it.
         mapping: Setting<MappingName>,
-        /// Present it as a PCIe device.
+        /// Present the device as a PCIe device.
         pcie: Setting<bool>,
         /// Show the device's ROM to the guest.
         rombar: Setting<bool>,
-        /// Make it the primary graphics card.
+        /// Make the device the primary graphics card.
         x_vga: Setting<bool>,
         either pci or mapping,
     }
@@ -76,11 +76,11 @@ mapping! {
     /// A further disk.
     called "a disk"
     pub struct Disk {
-        /// Its size: a number of GiB, or with a unit.
+        /// Size of the disk: a number of GiB, or with a unit.
         size: Setting<DiskSize>,
-        /// The storage it is on. Default: that of the system disk.
+        /// Storage of the disk. Default: that of the system disk.
         datastore: Setting<Datastore>,
-        /// Make it a Talos user volume of this name, mounted at `/var/mnt/<name>`.
+        /// Name of a Talos user volume on the disk, mounted at `/var/mnt/<name>`.
         volume: Setting<VolumeName>,
         /// The file system of that volume.
         filesystem: Setting<Filesystem>,
@@ -91,17 +91,17 @@ mapping! {
     /// A further network card.
     called "a network card"
     pub struct Nic {
-        /// The bridge it is attached to.
+        /// Bridge of the network card.
         bridge: Setting<Bridge>,
-        /// Its address, with prefix length.
+        /// Address with prefix length.
         ip ["address"]: Setting<HostAddress>,
-        /// Ask DHCP for an address.
+        /// Request an address by DHCP.
         dhcp: Setting<bool>,
         /// VLAN tag, set on the bridge.
         vlan: Setting<VlanId>,
         /// MTU.
         mtu: Setting<Mtu>,
-        /// Its MAC. Default: derived from the cluster's id and the node's name.
+        /// MAC address. Default: derived from the cluster's id and the node's name.
         mac: Setting<MacAddress>,
     }
 }
@@ -110,9 +110,9 @@ mapping! {
     /// A tagged network inside the guest. The bridge must let the tag through.
     called "a VLAN"
     pub struct Vlan {
-        /// Its tag.
+        /// VLAN tag.
         id: Setting<VlanId>,
-        /// The node's address on it, with prefix length.
+        /// The node's address in the VLAN, with prefix length.
         ip ["address"]: Setting<HostAddress>,
         /// MTU.
         mtu: Setting<Mtu>,
@@ -120,26 +120,26 @@ mapping! {
 }
 
 mapping! {
-    /// Where a VM lives.
+    /// Placement of a VM on Proxmox.
     called "a machine"
     pub struct Placement {
-        /// The Proxmox host.
+        /// The Proxmox host that runs the VM.
         host ["node"]: Setting<PveHost>,
-        /// The storage for its disks.
+        /// The storage of the VM's disks.
         datastore ["disk_pool"]: Setting<Datastore>,
-        /// The bridge of its first network card.
+        /// The bridge of the first network card.
         bridge ["network_bridge"]: Setting<Bridge>,
-        /// VLAN tag of its first network card.
+        /// VLAN tag of the first network card.
         vlan: Setting<VlanId>,
-        /// MTU of its first network card.
+        /// MTU of the first network card.
         mtu: Setting<Mtu>,
-        /// Its default gateway.
+        /// The default gateway of the node.
         gateway: Setting<IpAddr>,
-        /// The resource pool it is put into.
+        /// The resource pool of the VM.
         pool: Setting<Pool>,
         /// The template to clone, by name or vmid; with `boot: template`.
         template: Setting<String>,
-        /// Tags. They add up.
+        /// Tags of the VM. Tags of all layers are combined.
         tags: Sum<Tag>,
     }
 }

@@ -1,6 +1,6 @@
-//! The inventory language: every key there is.
+//! All keys of the inventory.
 //!
-//! Read these declarations as the reference manual. `talmox schema` is generated from them.
+//! These declarations are the reference manual. `talmox schema` is generated from them.
 
 mod addon;
 mod cloud_init;
@@ -26,17 +26,17 @@ pub use proxmox::Proxmox;
 pub use system::{Kubelet, KubernetesNode, Mirror, Mount, Registries, RegistryAuth, System};
 pub use tailscale::Tailscale;
 
-/// Where a key of the language belongs.
+/// Mapping that a key belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Home {
-    /// The mapping that declares it.
+pub(crate) struct KeyPlace {
+    /// Name of the mapping that declares the key.
     pub(crate) mapping: &'static str,
-    /// For people: "under `network:`".
+    /// Place as shown in a hint: "under `network:`".
     pub(crate) place: &'static str,
 }
 
-/// The mapping that has this key, for those who wrote it somewhere else.
-pub(crate) fn home_of(key: &str) -> Option<Home> {
+/// Mapping that declares this key, for the hint about a key in the wrong place.
+pub(crate) fn place_of_key(key: &str) -> Option<KeyPlace> {
     type Lookup = fn(&str) -> Option<&'static str>;
     fn has<M: Mapping>(key: &str) -> Option<&'static str> {
         M::canonical(key).map(|_| M::TYPE)
@@ -51,5 +51,5 @@ pub(crate) fn home_of(key: &str) -> Option<Home> {
         (has::<Gpu>, "under `gpu:`"),
         (has::<Timeouts>, "under `timeouts:`"),
     ];
-    homes.iter().find_map(|(has, place)| has(key).map(|mapping| Home { mapping, place }))
+    homes.iter().find_map(|(has, place)| has(key).map(|mapping| KeyPlace { mapping, place }))
 }

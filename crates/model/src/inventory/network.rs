@@ -1,4 +1,4 @@
-//! Networks.
+//! Network settings.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ mapping! {
     /// The networks of the nodes, the pods and the services.
     called "`network`"
     pub struct Network {
-        /// The network that the nodes are in; its prefix length is theirs.
+        /// Network of the nodes. Addresses without a prefix length use its prefix length.
         subnet: Setting<Cidr>,
         /// The default gateway of the nodes.
         gateway: Setting<IpAddr>,
@@ -23,9 +23,9 @@ mapping! {
         vlan: Setting<VlanId>,
         /// MTU of the nodes' first NIC.
         mtu: Setting<Mtu>,
-        /// A virtual address that one of the control planes holds at any time.
+        /// Virtual address that one of the control planes holds at any time.
         vip: Setting<IpAddr>,
-        /// Who holds the VIP.
+        /// Component that holds the VIP.
         vip_by: Setting<VipBy>,
         /// The network of the pods; two for dual stack.
         pod_cidr ["pod_subnet"]: Setting<OneOrMany<Cidr>>,
@@ -33,11 +33,11 @@ mapping! {
         svc_cidr ["service_cidr", "service_subnet"]: Setting<OneOrMany<Cidr>>,
         /// The DNS domain of the cluster.
         dns_domain: Setting<DomainName>,
-        /// The pod network: Talos's own flannel, or none because you bring one.
+        /// The pod network: flannel, which Talos installs, or none if you install one yourself.
         cni: Setting<Cni>,
         /// Run kube-proxy. False where the CNI replaces it.
         kube_proxy: Setting<bool>,
-        /// In which form network settings are written into machine configs.
+        /// Form of the network settings in machine configs.
         form: Setting<NetworkForm>,
     }
 }

@@ -9,8 +9,8 @@ use crate::value::{ClassName, HostAddress, MacAddress, NodeName, VmId};
 mapping! {
     /// Settings that a node, a class, a role and `machine` have in common. Precedence, weakest
     /// first: built-in, defaults.yaml, cluster.yaml, role, class, node. Mappings merge, lists
-    /// replace; extensions and tags add up, patches append. `null` takes a value, a list or a
-    /// name of a table back.
+    /// replace; extensions and tags are combined, patches append. `null` removes the value, the list
+    /// or the table entry of a weaker layer.
     called "the settings of machines"
     pub struct Settings {
         ..hardware: Hardware,
@@ -24,17 +24,17 @@ mapping! {
     /// A node.
     called "a node"
     pub struct NodeEntry {
-        /// Its name: of the VM, the host and the Kubernetes node.
+        /// Name of the VM, the host and the Kubernetes node.
         name: Setting<NodeName>,
-        /// Its address. With a prefix length it has a network of its own.
+        /// Address of the node. With a prefix length, the node is in that network instead of `network.subnet`.
         ip ["address"]: Setting<HostAddress>,
-        /// Where DHCP has put it, with `boot: dhcp`.
+        /// Address of the node's DHCP lease, with `boot: dhcp`.
         dhcp: Setting<IpAddr>,
-        /// Its vmid. Default: the first free one of `proxmox.vmid_range`.
+        /// vmid of the VM. Default: the first free one of `proxmox.vmid_range`.
         vmid ["vm_id"]: Setting<VmId>,
-        /// The MAC of its first network card. Default: derived from the cluster's id and its name.
+        /// MAC address of the first network card. Default: derived from the cluster's id and the node's name.
         mac ["mac_address"]: Setting<MacAddress>,
-        /// The class it takes settings from; of several, later ones win.
+        /// Class that the node takes settings from; of several classes, later ones win.
         class ["classes"]: Setting<OneOrMany<ClassName>>,
         ..settings: Settings,
         requires "name",

@@ -1,4 +1,4 @@
-//! Proxmox VE.
+//! Proxmox VE settings.
 
 use crate::language::{List, OneOrMany, Setting, mapping};
 use crate::value::{
@@ -6,36 +6,36 @@ use crate::value::{
 };
 
 mapping! {
-    /// The Proxmox VE that the VMs live on.
+    /// The Proxmox VE that runs the VMs.
     called "`proxmox`"
     pub struct Proxmox {
-        /// Its address; several of one Proxmox cluster for failover.
+        /// URL of the Proxmox API; several URLs of one Proxmox cluster for failover.
         endpoint ["endpoints"]: Setting<OneOrMany<ProxmoxUrl>>,
-        /// The SHA-256 fingerprint of its certificate.
+        /// SHA-256 fingerprint of its certificate.
         fingerprint: Setting<Fingerprint>,
-        /// A file with the CA of its certificate. Default: the CAs that the system trusts.
+        /// File with the CA of its certificate. Default: the CAs that the system trusts.
         ca_file: Setting<FilePath>,
-        /// Trust any certificate. Everyone on the way can then read the token.
+        /// Accept any certificate. A machine on the network path can then read the token.
         insecure: Setting<bool>,
         /// An API token, `user@realm!id=uuid`.
         token: Setting<SecretRef>,
-        /// A user such as `root@pam`, for what no token may do (raw PCI devices).
+        /// A user such as `root@pam`, for operations that tokens cannot do (raw PCI devices).
         username: Setting<String>,
         /// The password of that user.
         password: Setting<SecretRef>,
-        /// The host for nodes that name none.
+        /// The host of nodes without `host`.
         node ["host"]: Setting<PveHost>,
-        /// Hosts to spread nodes over that name none.
+        /// Hosts that nodes without `host` are distributed over.
         hosts ["nodes"]: List<PveHost>,
         /// The storage for disks.
         datastore: Setting<Datastore>,
-        /// The storage for images; it must take the content type `import`.
+        /// The storage for images; its content types must include `import`.
         image_datastore: Setting<Datastore>,
         /// The bridge for network cards.
         bridge: Setting<Bridge>,
-        /// The resource pool that VMs are put into.
+        /// The resource pool of the VMs.
         pool: Setting<Pool>,
-        /// The vmids that nodes without one are given from.
+        /// vmids for nodes without a `vmid`.
         vmid_range: Setting<VmIdRange>,
     }
 }

@@ -1,4 +1,4 @@
-//! What runs on a node.
+//! Operating system and Kubernetes settings of a node.
 
 use super::{CloudInit, Image};
 use crate::language::{Chain, List, Setting, Table, mapping};
@@ -13,19 +13,19 @@ mapping! {
     pub struct System {
         /// Talos, or Ubuntu with cloud-init.
         os: Setting<Os>,
-        /// How it gets its address and config at first boot.
+        /// How the node gets its address and config at first boot.
         boot: Setting<Boot>,
-        /// What its system disk starts from.
+        /// Image of the system disk.
         image: Image,
         /// The disk that Talos is installed to. Default: the system disk, by its id.
         install_disk: Setting<String>,
-        /// NVIDIA's driver line: adds the extensions and the kernel modules.
+        /// Driver branch of NVIDIA: adds the extensions and the kernel modules.
         nvidia: Setting<NvidiaDriver>,
         /// Prepare for Longhorn: extensions, kernel modules and the volume's mount.
         longhorn: Setting<bool>,
-        /// Kernel modules to load.
+        /// Kernel modules that are loaded at boot.
         kernel_modules: List<String>,
-        /// Kernel settings.
+        /// Kernel parameters (sysctl).
         sysctls: Table<Setting<String>, Sysctl>,
         /// Container registries.
         registries: Registries,
@@ -40,7 +40,7 @@ mapping! {
     /// Container registries.
     called "`registries`"
     pub struct Registries {
-        /// Mirrors by the registry that they stand in for, such as `ghcr.io`.
+        /// Mirrors by registry, such as `ghcr.io`.
         mirrors: Table<Mirror>,
         /// Credentials by registry.
         auth: Table<RegistryAuth>,
@@ -51,11 +51,11 @@ mapping! {
     /// A mirror of a registry.
     called "a mirror"
     pub struct Mirror {
-        /// Where to look, in order.
+        /// URLs of the mirror, in the order in which they are tried.
         endpoints: List<HttpUrl>,
-        /// The endpoint's path is the whole path, nothing is added to it.
+        /// Use the path of the endpoint as it is, without adding `/v2`.
         override_path: Setting<bool>,
-        /// Do not ask the registry itself when no mirror has the image.
+        /// Do not use the registry itself when no mirror has the image.
         skip_fallback: Setting<bool>,
     }
 }
@@ -64,7 +64,7 @@ mapping! {
     /// Credentials for a registry.
     called "registry credentials"
     pub struct RegistryAuth {
-        /// The user.
+        /// User name.
         username: Setting<String>,
         /// The password or token.
         password: Setting<SecretRef>,
@@ -72,42 +72,42 @@ mapping! {
 }
 
 mapping! {
-    /// What Kubernetes knows about a node.
+    /// Settings of the Kubernetes node.
     called "a machine"
     pub struct KubernetesNode {
-        /// Labels.
+        /// Labels of the node.
         labels ["node_labels"]: Table<Setting<String>, LabelKey>,
-        /// Annotations.
+        /// Annotations of the node.
         annotations ["node_annotations"]: Table<Setting<String>, AnnotationKey>,
         /// Taints, as kubectl writes them: `gpu=true:NoSchedule`.
         taints ["node_taints"]: List<Taint>,
-        /// The kubelet.
+        /// Settings of the kubelet.
         kubelet: Kubelet,
     }
 }
 
 mapping! {
-    /// The kubelet.
+    /// Settings of the kubelet.
     called "`kubelet`"
     pub struct Kubelet {
-        /// Further arguments, without the dashes.
+        /// Further arguments of the kubelet, without the leading dashes.
         extra_args: Table<Setting<String>, KubeletArgument>,
-        /// Further mounts.
+        /// Further mounts of the kubelet.
         extra_mounts: List<Mount>,
     }
 }
 
 mapping! {
-    /// A mount.
+    /// A mount of the kubelet.
     called "a mount"
     pub struct Mount {
-        /// Where it is seen.
+        /// Path inside of the kubelet's container.
         destination: Setting<String>,
-        /// What is mounted. Default: the same path.
+        /// Path on the node. Default: the same path.
         source: Setting<String>,
-        /// The kind of mount. Default: `bind`.
+        /// Type of the mount. Default: `bind`.
         kind ["type"]: Setting<String>,
-        /// Options. Default: `bind`, `rshared`, `rw`.
+        /// Mount options. Default: `bind`, `rshared`, `rw`.
         options: List<String>,
     }
 }

@@ -1,4 +1,4 @@
-//! Tailscale and Headscale.
+//! Tailscale and Headscale settings.
 
 use crate::language::{List, Setting, mapping};
 use crate::value::{Cidr, HttpUrl, SecretRef};
@@ -7,13 +7,13 @@ mapping! {
     /// Join the nodes to a Tailscale or Headscale network. Needs the extension siderolabs/tailscale.
     called "`tailscale`"
     pub struct Tailscale {
-        /// The address of a Headscale. Default: Tailscale's own.
+        /// URL of a Headscale server. Default: the server of Tailscale.
         login_server: Setting<HttpUrl>,
-        /// The key that nodes join with.
+        /// Auth key of the nodes.
         auth_key: Setting<SecretRef>,
-        /// Networks that the nodes offer to the others.
+        /// Networks that the nodes advertise as subnet routes.
         routes: List<Cidr>,
-        /// Take routes that others offer.
+        /// Accept subnet routes of other machines.
         accept_routes: Setting<bool>,
         /// Further arguments for `tailscale up`.
         extra_args: List<String>,

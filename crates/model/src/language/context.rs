@@ -1,4 +1,4 @@
-//! What reading needs besides the node at hand.
+//! State that is shared while one file is read: its source and the collected findings.
 
 use talmox_yaml::Node;
 
@@ -6,14 +6,14 @@ use super::secrecy;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::source::{SourceId, Sources, Span};
 
-/// Collects findings while one file is read.
+/// Collector of findings while one file is read.
 pub(crate) struct Context<'a> {
     pub(crate) source: SourceId,
     pub(crate) sources: &'a mut Sources,
     pub(crate) findings: &'a mut Findings,
 }
 
-/// The key under which a value stands.
+/// Key of a value, as written and with its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) written: &'a str,
@@ -29,7 +29,7 @@ impl Context<'_> {
         self.findings.push(diagnostic);
     }
 
-    /// Something of another kind than what belongs here. What is expected may end in "such as …".
+    /// Reports a value of the wrong kind. The expectation may end in "such as …", which becomes the hint.
     pub(crate) fn wrong_type(&mut self, node: &Node, expected: &str) {
         let hint = match expected.split_once(" such as ") {
             Some((_, example)) => format!("write it as {example}"),
@@ -38,7 +38,7 @@ impl Context<'_> {
         self.unexpected(node, expected, hint);
     }
 
-    /// A word that is not one of those there are, but near one.
+    /// Reports a word that is not one of the allowed words, but similar to one.
     pub(crate) fn wrong_word(&mut self, node: &Node, expected: &str, near: &str) {
         self.unexpected(node, expected, format!("did you mean `{near}`?"));
     }
@@ -56,11 +56,11 @@ impl Context<'_> {
         self.report(Diagnostic::error(Code::WrongType, message).at(span).hint(hint));
     }
 
-    /// A value of the right kind that is not well formed.
+    /// Reports a value of the right kind that is not well formed.
     pub(crate) fn bad_value(&mut self, node: &Node, problem: String, expected: &str) {
         let tells = self.is_hidden(node)
             && node.as_str().is_some_and(|text| secrecy::repeats(&problem, text));
-        let problem = if tells { "the value (not shown) is not one".to_owned() } else { problem };
+        let problem = if tells { "the value (not shown) is not valid".to_owned() } else { problem };
         let span = self.span(node);
         let diagnostic = Diagnostic::error(Code::BadValue, problem).at(span);
         self.report(diagnostic.hint(format!("expected {expected}")));
@@ -76,7 +76,7 @@ impl Context<'_> {
     }
 }
 
-/// As much of a text as a message bears.
+/// Beginning of a text, short enough for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(60).collect();

@@ -1,4 +1,4 @@
-//! Lists, by what a stronger layer does to them.
+//! List types, which differ in how layers are merged.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -12,13 +12,13 @@ use super::{Context, Element, Explained, Key, Schemas, Shared, Slot, Spanned};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// Reads the items of a list. Items that are wrong are reported and left out.
+/// Reads the items of a list. Invalid items are reported and omitted.
 pub(super) fn decode_items<T: Element>(
     value: &Node,
     cx: &mut Context<'_>,
 ) -> Option<Vec<Spanned<T>>> {
     let Some(seq) = value.as_seq() else {
-        // One item in place of a list of one is what people mean by it.
+        // A single item in place of a list means a list of one item.
         if T::MAY_STAND_ALONE {
             let span = cx.span(value);
             return T::decode(value, cx).map(|value| vec![Spanned { value, span }]);
@@ -28,7 +28,7 @@ pub(super) fn decode_items<T: Element>(
     };
     if seq.items.len() > T::MOST {
         let message = format!("a list of {} items is too long", seq.items.len());
-        let hint = format!("only the first {} are looked at", T::MOST);
+        let hint = format!("use fewer items; only the first {} are read", T::MOST);
         let span = cx.span(value);
         cx.report(Diagnostic::error(Code::BadValue, message).at(span).hint(hint));
     }
@@ -36,7 +36,7 @@ pub(super) fn decode_items<T: Element>(
     for item in seq.items.iter().take(T::MOST) {
         let span = cx.span(item);
         if item.is_null() {
-            let hint = "remove it, or write something behind the dash or between the commas";
+            let hint = "remove the item, or write a value after the dash or between the commas";
             let diagnostic = Diagnostic::error(Code::WrongType, "an item of the list is empty");
             cx.report(diagnostic.at(span).hint(hint));
             continue;
@@ -67,18 +67,18 @@ pub(super) fn explain_items<'a, T: Element + 'a>(
     }
 }
 
-/// Declares a list of items by what a stronger layer does to it.
+/// Declares a list type by how a stronger layer is merged into it.
 macro_rules! list_kind {
     ($(#[doc = $doc:literal])+ $name:ident, [$($bound:tt)+], $merge:path) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name<T> {
             pub items: Shared<Spanned<T>>,
-            /// The key it stands under, in the strongest layer that has it.
+            /// Position of the list's key, in the strongest layer that has it.
             pub span: Option<Span>,
-            /// Set by an explicit `null`: nothing of weaker layers is left.
+            /// Set by an explicit `null`, which removes the items of weaker layers.
             cleared: bool,
-            /// Something is there, but not such a list; that has been reported.
+            /// Whether the value was not a list, which has been reported.
             bad: bool,
         }
 
@@ -101,7 +101,7 @@ macro_rules! list_kind {
                 self.items.is_empty()
             }
 
-            /// True if something stood there that could not be read.
+            /// Whether the value could not be read.
             pub fn is_bad(&self) -> bool {
                 self.bad
             }
@@ -133,7 +133,7 @@ macro_rules! list_kind {
                 }
             }
 
-            fn spoil(&mut self, span: Span) {
+            fn mark_invalid(&mut self, span: Span) {
                 self.span = self.span.or(Some(span));
                 self.bad = true;
             }
@@ -150,12 +150,12 @@ macro_rules! list_kind {
 }
 
 list_kind! {
-    /// A list that a stronger layer replaces.
+    /// List that a stronger layer replaces.
     List, [Clone], replace
 }
 
 list_kind! {
-    /// A list that adds up over the layers; what is there already is not added again.
+    /// List whose items are combined over the layers, without duplicates.
     Sum, [Clone + Eq + Hash], add_up
 }
 
@@ -177,12 +177,12 @@ fn add_up<T: Clone + Eq + Hash>(weak: &mut Shared<Spanned<T>>, strong: Shared<Sp
     weak.change().extend(added);
 }
 
-/// A list that stronger layers are appended to, in order.
+/// List that stronger layers append to, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain<T> {
-    /// What each layer brings.
+    /// Items of each layer.
     parts: Vec<Shared<Spanned<T>>>,
-    /// The key it stands under, in the strongest layer that has it.
+    /// Position of the list's key, in the strongest layer that has it.
     pub span: Option<Span>,
     cleared: bool,
 }
@@ -206,7 +206,7 @@ impl<T> Chain<T> {
         self.parts.iter().all(|part| part.is_empty())
     }
 
-    /// What each layer brings, weakest first; shared between nodes.
+    /// Items of each layer, weakest first; shared between nodes.
     pub(crate) fn parts(&self) -> &[Shared<Spanned<T>>] {
         &self.parts
     }
@@ -244,7 +244,7 @@ impl<T: Element + Clone> Slot for Chain<T> {
     }
 }
 
-/// One value, or a list of them.
+/// One value, or a list of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMany<T>(pub Vec<Spanned<T>>);
 
@@ -276,7 +276,7 @@ impl<T: Element> Element for OneOrMany<T> {
     }
 }
 
-/// Takes the items out of a list, which is left empty but keeps its place.
+/// Takes the items out of a list, which stays empty but keeps its position.
 pub(crate) fn take_items<T: Clone>(list: &mut List<T>) -> Vec<Spanned<T>> {
     mem::take(&mut list.items).into_items()
 }

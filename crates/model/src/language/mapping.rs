@@ -1,4 +1,4 @@
-//! Mappings: declared once, used for everything.
+//! Mappings: sets of keys that are declared once with `mapping!`.
 
 use std::collections::HashMap;
 
@@ -11,51 +11,51 @@ use super::{Context, Explained, Key, Schemas, closest};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// A set of keys, as declared with [`mapping!`](mapping).
+/// Set of keys, as declared with [`mapping!`](mapping).
 pub(crate) trait Mapping: Default {
-    /// The name of the struct, for the schema.
+    /// Name of the struct, for the schema.
     const TYPE: &'static str;
-    /// What it is, for people: the doc comment.
+    /// Description of the mapping: its doc comment.
     const DOC: &'static str;
-    /// How messages call it: "a node", "network".
+    /// Name of the mapping in messages: "a node", "network".
     const CALLED: &'static str;
-    /// Keys without which it means nothing, for editors.
+    /// Required keys, for editors.
     const REQUIRED: &'static [&'static str];
-    /// Keys that start so are the user's own, such as `x-` for anchors.
+    /// Prefix of keys that users may add freely, such as `x-` for anchors.
     const OWN_PREFIX: Option<&'static str>;
 
-    /// The canonical name of a key that may be an alias.
+    /// Canonical name of a key, which may be an alias.
     fn canonical(key: &str) -> Option<&'static str>;
 
-    /// All keys by their canonical names.
+    /// Canonical names of all keys.
     fn keys(out: &mut Vec<&'static str>);
 
     /// All aliases.
     fn aliases(out: &mut Vec<&'static str>);
 
-    /// Notes that something was meant for a key which could not be read.
-    fn spoil_key(&mut self, name: &str, span: Span);
+    /// Marks a key as given but unreadable, so that it is not reported as missing.
+    fn mark_key_invalid(&mut self, name: &str, span: Span);
 
-    /// The same for every key.
-    fn spoil(&mut self, span: Span);
+    /// Marks every key as given but unreadable.
+    fn mark_invalid(&mut self, span: Span);
 
-    /// Reads one entry by its canonical name.
+    /// Reads the entry with this canonical name.
     fn read(&mut self, name: &str, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
 
-    /// The schema of every key.
+    /// Schemas of all keys.
     fn properties(schemas: &mut Schemas, out: &mut Map<String, Json>);
 
-    /// Lays a stronger layer over this one.
+    /// Merges a stronger layer into this one.
     fn overlay(&mut self, stronger: Self);
 
-    /// Puts built-in values where the layers left none.
-    fn settle(&mut self, builtin: &Self);
+    /// Sets the built-in values for settings that no layer sets.
+    fn apply_builtin(&mut self, builtin: &Self);
 
-    /// One row for each value that is set.
+    /// Adds one row for each value that is set.
     fn explain(&self, path: &str, out: &mut Vec<Explained>);
 }
 
-/// Reads all entries of a mapping, and reports unknown, doubled and aliased keys.
+/// Reads all entries of a mapping; reports unknown, duplicate and aliased keys.
 pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Context<'_>) -> bool {
     let Some(map) = node.as_map() else {
         let expected = format!("a mapping ({}) such as `{{key: value}}`", M::CALLED);
@@ -67,7 +67,7 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
     let mut last_own = 0;
     for entry in &map.entries {
         let span = cx.span(&entry.key);
-        // What `<<` brings stands behind the mapping's own entries, but elsewhere in the text.
+        // Entries from `<<` follow the mapping's own entries, but their text is at another position.
         let is_merged = entry.key.span.start < last_own || entry.key.span.end > node.span.end;
         if !is_merged {
             last_own = entry.key.span.start;
@@ -87,7 +87,7 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
                 continue;
             }
             let diagnostic = if *first == written {
-                Diagnostic::error(Code::DuplicateKey, format!("`{written}` is given twice"))
+                Diagnostic::error(Code::DuplicateKey, format!("`{written}` is set twice"))
                     .hint("keep one of the two")
             } else {
                 let message = format!("`{first}` and `{written}` are two names of one setting");
@@ -100,16 +100,16 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
         seen.insert(name, (written, span));
         target.read(name, Key { written, span }, &entry.value, cx);
     }
-    // A misspelled key is not missing as well.
+    // A misspelled key must not be reported as missing too.
     for (name, span) in meant {
         if !seen.contains_key(name) {
-            target.spoil_key(name, span);
+            target.mark_key_invalid(name, span);
         }
     }
     true
 }
 
-/// Reports a key that the mapping does not have, and tells which one was meant.
+/// Reports a key that the mapping does not have, with a suggestion.
 fn unknown_key<M: Mapping>(
     written: &str,
     span: Span,
@@ -127,8 +127,8 @@ fn unknown_key<M: Mapping>(
     let message = format!("unknown key `{}` in {}", excerpt(written), M::CALLED);
     let diagnostic = Diagnostic::error(Code::UnknownKey, message).at(span);
     let near = closest(written, keys.iter().copied());
-    let home = crate::inventory::home_of(written).filter(|home| home.mapping != M::TYPE);
-    // A misspelled `password` still has a password behind it.
+    let home = crate::inventory::place_of_key(written).filter(|home| home.mapping != M::TYPE);
+    // The value of a misspelled `password` is a password too.
     if near.is_some_and(looks_secret) && crate::value::SecretRef::well_formed(value).is_none() {
         cx.hide(value);
     }
@@ -144,10 +144,9 @@ fn unknown_key<M: Mapping>(
     near.filter(|_| home.is_none()).and_then(M::canonical).map(|name| (name, span))
 }
 
-/// Declares a mapping of the language: its keys with documentation, aliases and types. `..name`
-/// takes in the keys of another mapping; `"alias" => field (Type).key` gives a key of a nested
-/// mapping a second, flat name. `either a or b` are alternatives: the one that a stronger layer sets
-/// takes the other back.
+/// Declares a mapping of the inventory: its keys with documentation, aliases and types. `..name` includes the keys of
+/// another mapping; `"alias" => field (Type).key` gives a key of a nested mapping a second name at this level.
+/// `either a or b` are alternatives: a stronger layer that sets one removes the other.
 macro_rules! mapping {
     (
         $(#[doc = $doc:literal])+
@@ -167,9 +166,9 @@ macro_rules! mapping {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
-            /// Where the mapping stands; the strongest layer that has it.
+            /// Position of the mapping, in the strongest layer that has it.
             pub span: Option<$crate::source::Span>,
-            /// Set by an explicit `null`: nothing of weaker layers is left.
+            /// Set by an explicit `null`, which removes the values of weaker layers.
             pub cleared: bool,
             $($(#[doc = $field_doc])+ pub $field: $type,)*
             $(pub $flat: $flat_type,)*
@@ -204,19 +203,19 @@ macro_rules! mapping {
                 $(<$flat_type>::aliases(out);)*
             }
 
-            fn spoil_key(&mut self, name: &str, span: $crate::source::Span) {
+            fn mark_key_invalid(&mut self, name: &str, span: $crate::source::Span) {
                 match name {
                     $(stringify!($field) => {
-                        $crate::language::Slot::spoil(&mut self.$field, span);
+                        $crate::language::Slot::mark_invalid(&mut self.$field, span);
                     })*
-                    $($nested_alias => self.$outer.spoil_key(stringify!($inner), span),)*
-                    _ => { $(self.$flat.spoil_key(name, span);)* }
+                    $($nested_alias => self.$outer.mark_key_invalid(stringify!($inner), span),)*
+                    _ => { $(self.$flat.mark_key_invalid(name, span);)* }
                 }
             }
 
-            fn spoil(&mut self, span: $crate::source::Span) {
-                $($crate::language::Slot::spoil(&mut self.$field, span);)*
-                $($crate::language::Mapping::spoil(&mut self.$flat, span);)*
+            fn mark_invalid(&mut self, span: $crate::source::Span) {
+                $($crate::language::Slot::mark_invalid(&mut self.$field, span);)*
+                $($crate::language::Mapping::mark_invalid(&mut self.$flat, span);)*
             }
 
             fn read(
@@ -274,9 +273,9 @@ macro_rules! mapping {
                 $($crate::language::Mapping::overlay(&mut self.$flat, stronger.$flat);)*
             }
 
-            fn settle(&mut self, builtin: &Self) {
-                $($crate::language::Slot::settle(&mut self.$field, &builtin.$field);)*
-                $($crate::language::Mapping::settle(&mut self.$flat, &builtin.$flat);)*
+            fn apply_builtin(&mut self, builtin: &Self) {
+                $($crate::language::Slot::apply_builtin(&mut self.$field, &builtin.$field);)*
+                $($crate::language::Mapping::apply_builtin(&mut self.$flat, &builtin.$flat);)*
             }
 
             fn explain(&self, path: &str, out: &mut Vec<$crate::language::Explained>) {
@@ -289,7 +288,7 @@ macro_rules! mapping {
             }
         }
 
-        // As the value of a key.
+        // Implementation as the value of a key.
         impl $crate::language::Slot for $name {
             fn fill(
                 &mut self,
@@ -301,20 +300,20 @@ macro_rules! mapping {
                 if value.is_null() {
                     self.cleared = true;
                 } else if !$crate::language::read_mapping(self, value, cx) {
-                    $crate::language::Mapping::spoil(self, key.span);
+                    $crate::language::Mapping::mark_invalid(self, key.span);
                 }
             }
 
-            fn spoil(&mut self, span: $crate::source::Span) {
-                $crate::language::Mapping::spoil(self, span);
+            fn mark_invalid(&mut self, span: $crate::source::Span) {
+                $crate::language::Mapping::mark_invalid(self, span);
             }
 
             fn overlay(&mut self, stronger: Self) {
                 $crate::language::Mapping::overlay(self, stronger);
             }
 
-            fn settle(&mut self, builtin: &Self) {
-                $crate::language::Mapping::settle(self, builtin);
+            fn apply_builtin(&mut self, builtin: &Self) {
+                $crate::language::Mapping::apply_builtin(self, builtin);
             }
 
             fn schema(schemas: &mut $crate::language::Schemas) -> serde_json::Value {
@@ -326,9 +325,9 @@ macro_rules! mapping {
             }
         }
 
-        // As an item of a list.
+        // Implementation as an item of a list.
         impl $crate::language::Element for $name {
-            // Kubernetes is made for up to five thousand nodes.
+            // Kubernetes supports up to 5000 nodes.
             const MOST: usize = 5000;
 
             fn decode(

@@ -1,12 +1,12 @@
-//! The machinery of the inventory language.
+//! Declaration, reading and merging of the inventory's mappings.
 //!
-//! A mapping of the language is declared once, with [`mapping!`](mapping). From that declaration
-//! come the typed struct, its reading with all findings at once, the merging of layers, the rows
-//! of `check --explain` and the JSON schema, so that they cannot disagree.
+//! A mapping is declared once, with [`mapping!`](mapping). The typed struct, its parser with all findings at once,
+//! the merging of layers, the rows of `check --explain` and the JSON schema come from that declaration, so that they
+//! cannot disagree.
 //!
 //! * [`Leaf`]: a value that is written as one scalar (a size, an address, a version…).
-//! * [`Element`]: a value that can stand in a list: a leaf, a mapping, a reference.
-//! * [`Slot`]: what a key of a mapping holds, and what happens when a stronger layer has it too.
+//! * [`Element`]: a value that can be an item of a list: a leaf, a mapping, a reference.
+//! * [`Slot`]: the value of a key, with the rule for merging a stronger layer into it.
 //! * [`Mapping`]: a set of keys.
 
 mod context;
@@ -32,10 +32,10 @@ pub(crate) use suggest::closest;
 pub(crate) use table::Naming;
 pub use table::{AnyName, Table};
 
-/// One row of `check --explain`: a setting, its value, and where that was said.
+/// Row of `check --explain`: a setting, its value, and the position of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Such as `gpu.pci` or `nics[0].bridge`.
+    /// Path of the setting, such as `gpu.pci` or `nics[0].bridge`.
     pub path: String,
     pub value: String,
     pub span: Option<crate::source::Span>,

@@ -1,21 +1,22 @@
-//! The JSON schema that editors use, generated from the declarations.
+//! JSON schema for editors, generated from the declarations.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::Mapping;
 
-/// Collects the schemas of mappings by name, so that each is written once.
+/// Collector of the schemas of mappings by name, so that each is written once.
 #[derive(Default)]
 pub(crate) struct Schemas {
     definitions: Map<String, Json>,
 }
 
 impl Schemas {
-    /// A reference to the schema of a mapping, which is added if it is not there yet.
+    /// Reference to the schema of a mapping, which is added if it is missing.
     pub(crate) fn mapping<M: Mapping>(&mut self) -> Json {
         let name = M::TYPE;
         if !self.definitions.contains_key(name) {
-            // The name is taken before its parts are asked, or a recursive mapping would never end.
+            // The name is registered before the properties are built, because a recursive mapping would never end
+            // otherwise.
             self.definitions.insert(name.to_owned(), Json::Null);
             let schema = self.object::<M>();
             self.definitions.insert(name.to_owned(), schema);
@@ -42,7 +43,7 @@ impl Schemas {
     }
 }
 
-/// The whole schema (draft 2020-12) of files that hold an `M`.
+/// Schema (draft 2020-12) of files that contain an `M`.
 pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
     let mut schemas = Schemas::default();
     let root = schemas.object::<M>();
@@ -58,7 +59,7 @@ pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
     schema
 }
 
-/// Puts a description on a schema. A bare `$ref` may carry one since draft 2019-09.
+/// Adds a description to a schema. A bare `$ref` may have one since draft 2019-09.
 pub(crate) fn described(mut schema: Json, doc: &str) -> Json {
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".to_owned(), Json::String(doc.to_owned()));
@@ -66,7 +67,7 @@ pub(crate) fn described(mut schema: Json, doc: &str) -> Json {
     schema
 }
 
-/// The schema of one of a few words.
+/// Schema of an enumeration of words.
 pub(crate) fn constant_choice(words: &[&str]) -> Json {
     json!({ "enum": words })
 }

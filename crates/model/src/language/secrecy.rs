@@ -1,27 +1,27 @@
-//! Keeping secrets out of messages and snippets.
+//! Hides secrets from messages and snippets.
 //!
-//! Whatever stands behind a key that looks as if it held a secret is hidden in the source text
-//! itself, before anything is said about it: at any depth, known key or not, once or twice, of the
-//! right type or not. Only well-formed references (`{secret: path}`, `{env: NAME}`,
-//! `{command: […]}`) stay visible, for they say where a secret is and not what.
+//! The value of a key that looks like it holds a secret is hidden in the source text itself, before any message is
+//! made: at any depth, for known and unknown keys, for duplicates, and for values of any type. Only well-formed
+//! references (`{secret: path}`, `{env: NAME}`, `{command: […]}`) stay visible, because they do not contain the
+//! secret.
 
 use talmox_yaml::{Node, Value};
 
 use crate::source::{SourceId, Sources, Span};
 use crate::value::SecretRef;
 
-/// True for keys such as `token`, `password`, `auth_key`, `client-secret`.
+/// Whether a key looks like that of a secret, such as `token`, `password`, `auth_key`, `client-secret`.
 pub(crate) fn looks_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    // Public keys, and their fingerprints, are none.
+    // SSH public keys, and their fingerprints, are not secret.
     if key.starts_with("ssh_") && key.ends_with("keys") {
         return false;
     }
     ["token", "secret", "pass", "key", "credential"].iter().any(|part| key.contains(part))
 }
 
-/// True for the keys of labels that say of themselves to hold a secret. Labels are public in Kubernetes, and many harmless ones
-/// have a name such as `keyboard` or `compass`: only whole words count.
+/// Whether the key of a label names a secret. Labels are public in Kubernetes, and many harmless ones have names such
+/// as `keyboard` or `compass`: only whole words count.
 fn is_secret_label(key: &str) -> bool {
     const WORDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
@@ -29,12 +29,12 @@ fn is_secret_label(key: &str) -> bool {
     key.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
-/// True if a message would give a part of a hidden text away.
+/// Whether a message contains a part of a hidden text.
 pub(crate) fn repeats(message: &str, text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| word.len() > 2 && message.contains(word))
 }
 
-/// Hides what looks secret in a text that could be read.
+/// Hides the secrets in a text that was parsed.
 pub(crate) fn hide_in_tree(documents: &[Node], source: SourceId, sources: &mut Sources) {
     let mut found = vec![];
     for document in documents {
@@ -45,7 +45,7 @@ pub(crate) fn hide_in_tree(documents: &[Node], source: SourceId, sources: &mut S
     }
 }
 
-/// `is_secret` judges the keys of this mapping; those below it are judged as usual.
+/// Searches a node. `is_secret` is applied to the keys of this mapping; the usual rule applies to the keys below it.
 fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<talmox_yaml::Span>) {
     match &node.value {
         Value::Scalar(_) => {
@@ -61,7 +61,7 @@ fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<ta
             if SecretRef::well_formed(node).is_some() {
                 return;
             }
-            // The key of a taint is a label, not a secret.
+            // The `key` of a taint is a label, not a secret.
             let is_taint = map.get("effect").is_some();
             for entry in &map.entries {
                 let key = entry.key.as_str().unwrap_or_default();
@@ -79,8 +79,8 @@ fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<ta
     }
 }
 
-/// Hides what looks secret in a text that is not YAML, line by line: what follows such a key, and
-/// the lines below that are indented further.
+/// Hides the secrets in a text that is not YAML, line by line: the text after a secret-looking key, and the lines
+/// below that are indented further.
 pub(crate) fn hide_in_lines(source: SourceId, sources: &mut Sources) {
     let mut found = vec![];
     let text = sources.get(source).text();
@@ -108,7 +108,7 @@ pub(crate) fn hide_in_lines(source: SourceId, sources: &mut Sources) {
     }
 }
 
-/// Where the value of the first secret-looking key of a line starts.
+/// Start of the value of the first secret-looking key of a line.
 fn after_secret_key(line: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     line.match_indices([':', '=']).find_map(|(at, _)| {
@@ -121,7 +121,7 @@ fn after_secret_key(line: &str) -> Option<usize> {
     })
 }
 
-/// `user:password@` of addresses, wherever they stand in a text.
+/// Position of `user:password@` in a URL, anywhere in a text.
 fn credentials(text: &str) -> Option<(usize, usize)> {
     let at = text.find('@')?;
     let before = &text[..at];
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_secret_is_hidden_wherever_it_stands() {
+    fn secret_looking_values_are_hidden_at_any_depth() {
         for text in [
             "token: hunter2",
             "a: [{my_token: hunter2}]",

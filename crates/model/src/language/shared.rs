@@ -1,20 +1,20 @@
-//! Values that many nodes have in common are held once.
+//! Lists that many nodes share, held in memory once.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A list that is copied only when one of its holders changes it. Two thousand nodes that take two
-/// thousand patches from a layer below share them; an empty list, which most are, takes no memory.
+/// List that is copied only when one of its holders changes it. 2000 nodes that take 2000 patches from a weaker layer
+/// share them; an empty list, the most frequent case, takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared<T>(Option<Arc<Vec<T>>>);
 
 impl<T> Shared<T> {
-    /// Which list it is: the same for all that share it.
+    /// Identity of the list: equal for all holders that share it.
     pub(crate) fn id(&self) -> *const () {
         self.0.as_ref().map_or(std::ptr::null(), |items| Arc::as_ptr(items).cast())
     }
 
-    /// The items themselves, if nobody else holds them; else a copy.
+    /// Items of the list, moved out if this is the only holder, otherwise copied.
     pub(crate) fn into_items(self) -> Vec<T>
     where
         T: Clone,

@@ -1,4 +1,4 @@
-//! What a key holds, and what a stronger layer does to it.
+//! Values of keys, and the rules for merging a stronger layer into them.
 
 use std::fmt;
 
@@ -9,42 +9,41 @@ use super::{Context, Explained, Key, Schemas, closest};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// A value that is written as one scalar.
+/// Value that is written as one scalar.
 pub(crate) trait Leaf: Sized {
-    /// What is expected, for messages: "a size such as `40G`".
+    /// Expected value, for messages: "a size such as `40G`".
     const EXPECTED: &'static str;
-    /// Reads the scalar. The error says what is wrong with a well-typed but bad value; `None` that
-    /// it is not such a value at all.
+    /// Parses the scalar. The error is the problem of a value of the right kind, or `None` for a value of another
+    /// kind.
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>>;
     fn schema() -> Json;
     fn show(&self) -> String;
-    /// The words there are to choose from, if it is one of a few.
+    /// Allowed words, if the value is one of a few words.
     const WORDS: &'static [&'static str] = &[];
 }
 
-/// A value that can stand in a list or under a key.
+/// Value that can be an item of a list or the value of a key.
 pub(crate) trait Element: Sized {
-    /// One of them may stand where a list of them is expected.
+    /// Whether a single value may replace a list of one value.
     const MAY_STAND_ALONE: bool = false;
-    /// So many of a list are looked at; nobody writes more.
+    /// Maximum number of items of a list that are read.
     const MOST: usize = 200_000;
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self>;
     fn schema(schemas: &mut Schemas) -> Json;
     fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>);
 }
 
-/// What a key of a mapping holds.
+/// Value of a key of a mapping.
 pub(crate) trait Slot: Default {
     fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
-    /// Lays a stronger layer over this one.
+    /// Merges a stronger layer into this one.
     fn overlay(&mut self, stronger: Self);
-    /// Puts built-in values where the layers left none.
-    fn settle(&mut self, _builtin: &Self) {}
-    /// Notes that something was meant for it which could not be read, and has been reported: then
-    /// it is not missing.
-    fn spoil(&mut self, _span: Span) {}
-    /// True after an explicit `null`.
-    fn is_taken_back(&self) -> bool {
+    /// Sets the built-in value if no layer sets one.
+    fn apply_builtin(&mut self, _builtin: &Self) {}
+    /// Marks the value as given but unreadable, which has been reported, so that it is not reported as missing.
+    fn mark_invalid(&mut self, _span: Span) {}
+    /// Whether the value is an explicit `null`.
+    fn is_removed(&self) -> bool {
         false
     }
     fn schema(schemas: &mut Schemas) -> Json;
@@ -77,21 +76,20 @@ impl<T: Leaf> Element for T {
     }
 }
 
-/// A value and its place.
+/// Value with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
     pub value: T,
     pub span: Span,
 }
 
-/// A single setting: a stronger layer replaces it, and an explicit `null` takes it back to what is
-/// built in.
+/// Single setting. A stronger layer replaces it; an explicit `null` resets it to the built-in value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Setting<T> {
     #[default]
     Unset,
     Null(Span),
-    /// Something is there, but not such a value; that has been reported.
+    /// Value that is given but invalid, which has been reported.
     Bad(Span),
     Given(Spanned<T>),
 }
@@ -132,13 +130,13 @@ impl<T> Setting<T> {
         self.get().is_some()
     }
 
-    /// Nothing is there, or only `null`. What is there and could not be read is not absent: it has
-    /// been reported.
+    /// Whether the setting is not given, or `null`. A value that could not be read is not absent: it has been
+    /// reported.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Unset | Self::Null(_))
     }
 
-    /// The value of a setting that the built-in layer always gives.
+    /// Value of a setting that the built-in layer always sets.
     pub fn required(&self) -> &T {
         self.get().expect("invariant: the built-in settings give every node this value")
     }
@@ -147,7 +145,7 @@ impl<T> Setting<T> {
 impl<T: Element + Clone> Slot for Setting<T> {
     fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>) {
         if let Some(first) = self.span() {
-            let message = format!("`{}` is given under two names", key.written);
+            let message = format!("`{}` is set under two names", key.written);
             cx.report(
                 Diagnostic::error(Code::AliasConflict, message)
                     .at(key.span)
@@ -171,19 +169,19 @@ impl<T: Element + Clone> Slot for Setting<T> {
         }
     }
 
-    fn settle(&mut self, builtin: &Self) {
+    fn apply_builtin(&mut self, builtin: &Self) {
         if self.get().is_none() && builtin.is_given() {
             *self = builtin.clone();
         }
     }
 
-    fn spoil(&mut self, span: Span) {
+    fn mark_invalid(&mut self, span: Span) {
         if self.is_absent() {
             *self = Self::Bad(span);
         }
     }
 
-    fn is_taken_back(&self) -> bool {
+    fn is_removed(&self) -> bool {
         matches!(self, Self::Null(_))
     }
 
@@ -198,7 +196,7 @@ impl<T: Element + Clone> Slot for Setting<T> {
     }
 }
 
-/// `null` is allowed for every setting: it takes the value of a weaker layer back.
+/// Schema that also allows `null`, which removes the value of a weaker layer.
 pub(super) fn nullable(mut schema: Json) -> Json {
     match schema.get_mut("type") {
         Some(Json::Array(kinds)) => {

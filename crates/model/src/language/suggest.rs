@@ -1,7 +1,7 @@
-//! "Did you mean …?" The search is quadratic in the length of a word, so long words have no
-//! suggestion.
+//! Suggestions for misspelled words ("did you mean …?"). The search is quadratic in the length of a word, so long
+//! words get no suggestion.
 
-/// The candidate that `word` is most likely a misspelling of, if any is near.
+/// Candidate that `word` is most likely a misspelling of, if one is similar enough.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -17,12 +17,12 @@ pub(crate) fn closest<'a>(
             return None;
         }
         let distance = distance(&word, &other);
-        // A third of the letters may be wrong; a prefix is always near.
+        // Up to a third of the letters may differ; a prefix always matches.
         let allowed = (word.chars().count().max(other.chars().count()) / 3).max(1);
         let is_prefix = word.len() > 2 && (other.starts_with(&word) || word.starts_with(&other));
         (distance <= allowed || is_prefix).then_some((distance, candidate))
     };
-    // Of several as near the first: callers put the preferred names there.
+    // The first of several equally similar candidates wins: callers list the preferred names first.
     let found = candidates.into_iter().filter_map(near).min_by_key(|(distance, _)| *distance);
     found.map(|(_, candidate)| candidate)
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typos_find_their_word() {
+    fn misspelled_words_get_the_right_suggestion() {
         let keys = ["memory", "cores", "disk", "disks", "datastore", "name", "network"];
         assert_eq!(closest("memmory", keys), Some("memory"));
         assert_eq!(closest("cor", keys), Some("cores"));

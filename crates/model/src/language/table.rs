@@ -11,15 +11,15 @@ use super::{Context, Explained, Key, Schemas, Shared, Slot, Spanned};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// What the names of a table have to look like.
+/// Rule for the names of a table.
 pub(crate) trait Naming {
-    /// Says what is wrong with a name.
+    /// Checks a name; the error says why it is invalid.
     fn check(name: &str) -> Result<(), String>;
-    /// The pattern for editors.
+    /// Regular expression for editors.
     const PATTERN: Option<&'static str> = None;
-    /// What to write, for the hint.
+    /// Expected name, for the hint.
     const EXPECTED: &'static str = "any name";
-    /// The same for the values, where they are single ones.
+    /// Regular expression of the values, if they are scalars.
     const VALUE_PATTERN: Option<&'static str> = None;
 
     fn check_value(_: &str) -> Result<(), String> {
@@ -27,7 +27,7 @@ pub(crate) trait Naming {
     }
 }
 
-/// Any name will do.
+/// Rule that accepts any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnyName;
 
@@ -37,11 +37,11 @@ impl Naming for AnyName {
     }
 }
 
-/// Names chosen by the user, each with a value; merged name by name.
+/// Table of names chosen by the user, each with a value; layers are merged name by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<S, N = AnyName> {
     pub entries: Shared<(Spanned<String>, S)>,
-    /// Set by an explicit `null`: nothing of weaker layers is left.
+    /// Set by an explicit `null`, which removes the entries of weaker layers.
     cleared: bool,
     bad: bool,
     naming: PhantomData<N>,
@@ -66,12 +66,12 @@ impl<S, N> Table<S, N> {
         self.entries.is_empty()
     }
 
-    /// True if something stood there that could not be read.
+    /// Whether the value could not be read.
     pub fn is_bad(&self) -> bool {
         self.bad
     }
 
-    /// The entries by name, for those who look up many.
+    /// Index of the entries by name, for many lookups.
     pub(crate) fn index(&self) -> HashMap<&str, &S> {
         self.entries.iter().map(|(key, value)| (key.value.as_str(), value)).collect()
     }
@@ -101,7 +101,7 @@ impl<S: Slot + Clone, N: Naming> Slot for Table<S, N> {
                 cx.report(Diagnostic::error(Code::BadValue, problem).at(span).hint(hint));
             }
             if let Some(first) = seen.get(name) {
-                let message = format!("`{}` is given twice", super::context::excerpt(name));
+                let message = format!("`{}` is set twice", super::context::excerpt(name));
                 cx.report(
                     Diagnostic::error(Code::DuplicateKey, message)
                         .at(span)
@@ -146,14 +146,14 @@ impl<S: Slot + Clone, N: Naming> Slot for Table<S, N> {
         }
     }
 
-    /// What was taken back with `null` is gone.
-    fn settle(&mut self, _: &Self) {
-        if self.entries.iter().any(|(_, value)| value.is_taken_back()) {
-            self.entries.change().retain(|(_, value)| !value.is_taken_back());
+    /// Removes the entries that were set to `null`.
+    fn apply_builtin(&mut self, _: &Self) {
+        if self.entries.iter().any(|(_, value)| value.is_removed()) {
+            self.entries.change().retain(|(_, value)| !value.is_removed());
         }
     }
 
-    fn spoil(&mut self, _: Span) {
+    fn mark_invalid(&mut self, _: Span) {
         self.bad = true;
     }
 

@@ -1,4 +1,4 @@
-//! Text, switches, numbers and digests.
+//! Text, booleans, numbers, digests, paths and file modes.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl Leaf for bool {
     }
 }
 
-/// Any scalar is text: it is taken as it is written.
+/// Any scalar is text, exactly as it is written.
 impl Leaf for String {
     const EXPECTED: &'static str = "text";
 
@@ -46,7 +46,7 @@ impl Leaf for String {
     }
 }
 
-/// The number that a scalar means, in quotes or not.
+/// Whole number of a scalar, with or without quotes.
 fn whole_number(scalar: &Scalar) -> Option<i128> {
     let plain = Scalar { text: scalar.text.trim().to_owned(), style: Style::Plain };
     match plain.resolve() {
@@ -55,7 +55,7 @@ fn whole_number(scalar: &Scalar) -> Option<i128> {
     }
 }
 
-/// Declares a whole number with limits, and why the lower one is there.
+/// Declares a whole number with limits, and the reason of the lower limit.
 macro_rules! number {
     (
         $(#[doc = $doc:literal])+
@@ -109,26 +109,26 @@ macro_rules! number {
 }
 
 number! {
-    /// The id of a VM.
+    /// ID of a VM.
     VmId(u32), "a vmid such as `300`", 100, 999_999_999, below: "ids below 100 are reserved by Proxmox"
 }
 
 number! {
-    /// A number of CPU cores.
+    /// Number of CPU cores.
     Cores(u32), "a number of cores such as `4`", 1, 8192
 }
 
 number! {
-    /// A VLAN tag.
+    /// VLAN tag.
     VlanId(u16), "a VLAN id such as `40`", 1, 4094
 }
 
 number! {
-    /// The MTU of a network interface.
+    /// MTU of a network interface.
     Mtu(u32), "an MTU such as `1500`", 576, 65520
 }
 
-/// A range of vmids, both ends included.
+/// Range of vmids, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmIdRange {
     pub first: u32,
@@ -166,7 +166,7 @@ impl Leaf for VmIdRange {
     }
 }
 
-/// Declares a SHA-256 digest in one of its spellings.
+/// Declares a SHA-256 digest in one of its notations.
 macro_rules! digest {
     ($(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $clean:expr) => {
         $(#[doc = $doc])+
@@ -211,23 +211,23 @@ macro_rules! digest {
 }
 
 digest! {
-    /// The SHA-256 fingerprint of a certificate, as Proxmox shows it.
+    /// SHA-256 fingerprint of a certificate, as Proxmox shows it.
     Fingerprint, "a SHA-256 fingerprint such as `AB:CD:…` (32 bytes)",
     "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$", |text| text.replace(':', "")
 }
 
 digest! {
-    /// The id of an Image Factory schematic.
+    /// ID of an Image Factory schematic.
     SchematicId, "the id of a schematic (64 hex digits)", "^[0-9a-f]{64}$", str::to_owned
 }
 
 digest! {
-    /// The SHA-256 checksum of a file.
+    /// SHA-256 checksum of a file.
     Checksum, "a SHA-256 checksum (64 hex digits)", "^(sha256:)?[0-9A-Fa-f]{64}$",
     |text| text.strip_prefix("sha256:").unwrap_or(text).to_owned()
 }
 
-/// A file or folder; relative paths start at the folder of the file that names them.
+/// Path of a file or folder; relative paths start at the folder of the file that contains them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePath(pub String);
 
@@ -250,7 +250,7 @@ impl Leaf for FilePath {
     }
 }
 
-/// The permissions of a file, written in octal: `0644` or `"0644"`.
+/// Permissions of a file, written in octal: `0644` or `"0644"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileMode(pub u16);
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_have_an_order() {
+    fn reversed_vmid_ranges_are_rejected() {
         assert_eq!(VmIdRange::parse(&scalar("300-399")).unwrap().to_string(), "300-399");
         for bad in ["300", "399-300", "1-50", "a-b", "300-"] {
             assert!(VmIdRange::parse(&scalar(bad)).is_err(), "{bad}");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_octal_however_they_are_quoted() {
+    fn file_modes_are_octal_with_and_without_quotes() {
         assert_eq!(FileMode::parse(&scalar("0644")), Ok(FileMode(0o644)));
         assert_eq!(FileMode::parse(&scalar("755")), Ok(FileMode(0o755)));
         assert!(FileMode::parse(&scalar("0689")).is_err());

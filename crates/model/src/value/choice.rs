@@ -1,4 +1,4 @@
-//! Settings with a few possible words.
+//! Settings that accept one of a few words.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::{Leaf, constant_choice};
 
-/// Declares an enum with the word that stands for each variant.
+/// Declares an enum with the word of each variant.
 macro_rules! choice {
     (
         $(#[doc = $doc:literal])+
@@ -56,51 +56,51 @@ macro_rules! choice {
 choice! {
     /// How a node gets its address and config at first boot.
     Boot, "one of `cloudinit`, `cidata`, `meta`, `dhcp`, `template`" {
-        /// Address by Proxmox's cloud-init drive, config sent to Talos's maintenance mode.
+        /// Address from the cloud-init drive of Proxmox; config sent over the network to maintenance mode.
         Cloudinit = "cloudinit",
-        /// Address and config on a volume that Proxmox attaches to the VM: no config crosses the network.
+        /// Address and config on a volume that Proxmox attaches to the VM: no config is sent over the network.
         Cidata = "cidata",
-        /// Address baked into a metal image as META key 0xa.
+        /// Address in META key 0xa of a metal image.
         Meta = "meta",
-        /// Address by DHCP.
+        /// Address from DHCP.
         Dhcp = "dhcp",
-        /// A clone of a prepared template.
+        /// Clone of an existing template.
         Template = "template",
     }
 }
 
 choice! {
-    /// Who holds the virtual address of the control plane.
+    /// Component that holds the virtual address of the control planes.
     VipBy, "`talos` or `kube-vip`" {
-        /// Talos itself, by layer 2.
+        /// Talos, on layer 2.
         Talos = "talos",
-        /// kube-vip, which comes as an add-on.
+        /// kube-vip, which is installed as an add-on.
         KubeVip = "kube-vip",
     }
 }
 
 choice! {
-    /// The pod network.
+    /// Pod network.
     Cni, "`flannel` (Talos's own) or `none` (you bring one, such as Cilium)" {
-        /// Talos's own.
+        /// flannel, which Talos installs.
         Flannel = "flannel",
-        /// None; an add-on brings one.
+        /// No CNI; an add-on installs one.
         None = "none",
     }
 }
 
 choice! {
-    /// In which form network settings are rendered.
+    /// Form of the network settings in machine configs.
     NetworkForm, "`interfaces` or `documents`" {
-        /// `machine.network.interfaces`, chosen by MAC.
+        /// `machine.network.interfaces`, matched by MAC address.
         Interfaces = "interfaces",
-        /// LinkConfig and its kin, from Talos 1.12.
+        /// Network documents such as `LinkConfig`, from Talos 1.12.
         Documents = "documents",
     }
 }
 
 choice! {
-    /// The bus that the system disk is attached to.
+    /// Bus of the system disk.
     DiskBus, "one of `scsi`, `virtio`, `sata`" {
         /// virtio-scsi-pci.
         Scsi = "scsi",
@@ -112,7 +112,7 @@ choice! {
 }
 
 choice! {
-    /// The chipset.
+    /// Chipset of the VM.
     MachineType, "`q35` or `i440fx`" {
         /// PCIe, needed for GPUs.
         Q35 = "q35",
@@ -122,7 +122,7 @@ choice! {
 }
 
 choice! {
-    /// The firmware.
+    /// Firmware of the VM.
     Bios, "`ovmf` (UEFI) or `seabios`" {
         /// UEFI.
         Ovmf = "ovmf",
@@ -132,17 +132,17 @@ choice! {
 }
 
 choice! {
-    /// The operating system of a node.
+    /// Operating system of a node.
     Os, "`talos` or `ubuntu`" {
         /// Talos Linux.
         Talos = "talos",
-        /// Ubuntu with cloud-init: the VM is made and set up, what runs in it is yours.
+        /// Ubuntu with cloud-init: talmox creates and configures the VM, but installs no software in it.
         Ubuntu = "ubuntu",
     }
 }
 
 choice! {
-    /// A file system for user volumes.
+    /// File system of user volumes.
     Filesystem, "`xfs` or `ext4`" {
         /// XFS.
         Xfs = "xfs",
@@ -152,16 +152,16 @@ choice! {
 }
 
 choice! {
-    /// Which of the NVIDIA driver lines.
+    /// Driver branch of NVIDIA.
     NvidiaDriver, "one of `production`, `lts`" {
-        /// The production line.
+        /// Production branch.
         Production = "production",
-        /// The long-term line.
+        /// Long-term support branch.
         Lts = "lts",
     }
 }
 
-/// What a node is to the cluster. Not written by users: it follows from the list a node stands in.
+/// Role of a node in the cluster. It follows from the list that contains the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     ControlPlane,

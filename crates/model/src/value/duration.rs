@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// A duration in whole seconds.
+/// Duration in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration(std::time::Duration);
 
@@ -57,11 +57,11 @@ impl Leaf for Duration {
                 .checked_mul(factor)
                 .and_then(|more| seconds.checked_add(more))
                 .filter(|seconds| *seconds <= 100 * 366 * 86_400)
-                .ok_or_else(|| Some("more than a hundred years".to_owned()))?;
+                .ok_or_else(|| Some("the duration is longer than a hundred years".to_owned()))?;
             rest = &rest[digits + length..];
         }
         if seconds == 0 {
-            return Err(Some("no time at all is no time to wait".to_owned()));
+            return Err(Some("the duration is zero".to_owned()));
         }
         Ok(Self(std::time::Duration::from_secs(seconds)))
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_and_shown() {
+    fn durations_are_parsed_and_displayed() {
         let parse =
             |text: &str| Duration::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
         assert_eq!(parse("1h30m").unwrap().get().as_secs(), 5400);

@@ -1,4 +1,4 @@
-//! The types of single values: each knows how it is written, and what is wrong with a bad one.
+//! Types of single values. Each parses its notation and reports invalid values.
 
 mod basic;
 mod choice;

@@ -1,4 +1,4 @@
-//! Names: of nodes, hosts, storages… Each says which letters it may have.
+//! Names of nodes, hosts, storages and other objects, each with its allowed characters.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// Declares a kind of name by what it may look like.
+/// Declares a kind of name with its rule.
 macro_rules! name {
     ($(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $check:expr) => {
         $(#[doc = $doc])+
@@ -50,74 +50,74 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a node: its VM, its host name and its Kubernetes name.
+    /// Name of a node: of its VM, its host and its Kubernetes node.
     NodeName, "a host name such as `talos-cp-01`", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", dns_label
 }
 
 name! {
-    /// The name of a cluster.
+    /// Name of a cluster.
     ClusterName, "a cluster name such as `home`", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", dns_label
 }
 
 name! {
-    /// The name of a class of nodes.
+    /// Name of a class of nodes.
     ClassName, "the name of a class such as `gpu`", "^[A-Za-z0-9_.-]{1,63}$", |text| word(text, 63, "_.-")
 }
 
 name! {
-    /// A host of the Proxmox cluster.
+    /// Name of a host of the Proxmox cluster.
     PveHost, "the name of a Proxmox host such as `pve1`", "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
     |text| dns_label(&text.to_ascii_lowercase())
 }
 
 name! {
-    /// A storage of Proxmox.
+    /// Name of a Proxmox storage.
     Datastore, "the name of a storage such as `local-lvm`", "^[A-Za-z][A-Za-z0-9_.-]{0,98}[A-Za-z0-9]$",
     |text| {
         word(text, 100, "_.-")?;
         let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
         let ends_well = text.len() > 1 && text.ends_with(|c: char| c.is_ascii_alphanumeric());
         if starts_well && ends_well { Ok(()) } else {
-            Err(format!("`{text}` is not a storage id: it starts with a letter and ends with a letter or digit"))
+            Err(format!("`{text}` is not a storage id: it must start with a letter and end with a letter or digit"))
         }
     }
 }
 
 name! {
-    /// A bridge or SDN network.
+    /// Name of a bridge or SDN network.
     Bridge, "the name of a bridge such as `vmbr0`", "^[A-Za-z0-9_.-]{1,15}$", |text| word(text, 15, "_.-")
 }
 
 name! {
-    /// A resource pool of Proxmox; nested pools are written with `/`.
+    /// Name of a Proxmox resource pool; nested pools are written with `/`.
     Pool, "the name of a pool such as `talos`", "^[A-Za-z0-9_./-]{1,128}$", |text| word(text, 128, "_./-")
 }
 
 name! {
-    /// A PCI mapping of the Proxmox cluster.
+    /// Name of a PCI mapping of the Proxmox cluster.
     MappingName, "the name of a PCI mapping such as `rtx4090`", "^[A-Za-z][A-Za-z0-9_-]{1,127}$",
     |text| {
         word(text, 128, "_-")?;
         if text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) { Ok(()) } else {
-            Err(format!("`{text}` is not a mapping: it starts with a letter and has two characters or more"))
+            Err(format!("`{text}` is not a mapping: it must start with a letter and have two characters or more"))
         }
     }
 }
 
 name! {
-    /// A tag of a VM. Proxmox writes tags in lower case.
+    /// Tag of a VM. Proxmox writes tags in lower case.
     Tag, "a tag such as `homelab`", "^[A-Za-z0-9_][A-Za-z0-9_+.-]{0,62}$",
     |text| {
         word(text, 63, "_+.-")?;
         if text.starts_with(['+', '.', '-']) {
-            return Err(format!("`{text}` starts with a character that a tag cannot start with"));
+            return Err(format!("`{text}` starts with a character that is not allowed at the start of a tag"));
         }
         Ok(())
     }
 }
 
 name! {
-    /// A Talos system extension.
+    /// Name of a Talos system extension.
     Extension, "an extension such as `siderolabs/qemu-guest-agent`", "^[A-Za-z0-9._-]{1,63}/[A-Za-z0-9._-]{1,120}$",
     |text| match text.split_once('/') {
         Some((vendor, name)) if word(vendor, 63, "_.-").is_ok() && word(name, 120, "_.-").is_ok() => Ok(()),
@@ -126,17 +126,17 @@ name! {
 }
 
 name! {
-    /// The name of a user volume: Talos mounts it at `/var/mnt/<name>`.
+    /// Name of a user volume, which Talos mounts at `/var/mnt/<name>`.
     VolumeName, "the name of a volume such as `longhorn`", "^[A-Za-z0-9-]{1,34}$", |text| word(text, 34, "-")
 }
 
 name! {
-    /// A DNS domain.
+    /// DNS domain.
     DomainName, "a domain such as `lan` or `home.example`", "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\\.?$", domain
 }
 
 name! {
-    /// A host name or address that a certificate is to hold besides the usual ones.
+    /// Host name or address that is added to certificates.
     SubjectName, "a host name or an address such as `k8s.example.com`", "^[A-Za-z0-9_.:*-]{1,253}$",
     |text| match text.parse::<std::net::IpAddr>() {
         Ok(_) => Ok(()),
@@ -145,8 +145,8 @@ name! {
 }
 
 impl NodeName {
-    /// Stands in for a name that is missing or bad, so that the rest of the node can be checked.
-    /// No real name looks so.
+    /// Placeholder for a missing or invalid name, so that the rest of the node can be checked. No valid name has this
+    /// form.
     pub(crate) fn placeholder(number: usize) -> Self {
         Self(format!("#{number}"))
     }
@@ -156,7 +156,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// A key of Kubernetes' labels and annotations: an optional domain, `/`, a name.
+/// Checks the key of a Kubernetes label or annotation: an optional domain, `/`, a name.
 pub(crate) fn label_key(text: &str) -> Result<(), String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -171,7 +171,7 @@ pub(crate) fn label_key(text: &str) -> Result<(), String> {
     label_word(name).filter(|()| !name.is_empty()).ok_or_else(problem)
 }
 
-/// Up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends; or nothing.
+/// Checks for up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends, or for an empty text.
 fn label_word(text: &str) -> Option<()> {
     let is_end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     let is_good = text.len() <= 63
@@ -181,19 +181,20 @@ fn label_word(text: &str) -> Option<()> {
     is_good.then_some(())
 }
 
-/// The value of a Kubernetes label.
+/// Checks the value of a Kubernetes label.
 pub(crate) fn label_value(text: &str) -> Result<(), String> {
     let problem = || format!("`{}` is not a value of Kubernetes labels", shorten(text));
     label_word(text).ok_or_else(problem)
 }
 
-/// Letters, digits and some further characters.
+/// Checks for letters, digits and the given further characters.
 fn word(text: &str, longest: usize, further: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || further.contains(c);
     match text.chars().find(|c| !is_good(*c)) {
-        Some(bad) => {
-            Err(format!("`{}` holds {bad:?}, which cannot stand in such a name", shorten(text)))
-        }
+        Some(bad) => Err(format!(
+            "`{}` contains {bad:?}, which is not allowed in such a name",
+            shorten(text)
+        )),
         None if text.is_empty() => Err("the name is empty".to_owned()),
         None if text.len() > longest => {
             Err(format!("the name is longer than {longest} characters"))
@@ -209,7 +210,7 @@ fn dns_label(text: &str) -> Result<(), String> {
     }
     word(text, 63, "-").map_err(|problem| {
         if text.contains(['.', '_']) {
-            format!("`{shown}` is not a host name: only letters, digits and `-`")
+            format!("`{shown}` is not a host name: only letters, digits and `-` are allowed")
         } else {
             problem
         }

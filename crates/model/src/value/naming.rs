@@ -1,4 +1,4 @@
-//! What the names in tables, and the values beside them, have to look like.
+//! Rules for the names and values of tables.
 
 use talmox_values::UrlError;
 use talmox_values::url::parse_authority;
@@ -6,7 +6,7 @@ use talmox_values::url::parse_authority;
 use super::{label_key, label_value};
 use crate::language::Naming;
 
-/// Declares a kind of name by what is checked.
+/// Declares the rule for the names of a table.
 macro_rules! naming {
     (
         $(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $check:expr
@@ -43,15 +43,15 @@ naming! {
 }
 
 naming! {
-    /// Keys of labels; their values are as narrow.
+    /// Keys of labels, with the rule for their values.
     LabelKey, "letters, digits, `-`, `_` and `.`, such as `rack` or `example.com/rack`",
     "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", label_key,
     value: label_value, "^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
 }
 
 naming! {
-    /// Names of kernel settings.
-    Sysctl, "it as sysctl does, such as `net.ipv4.ip_forward`", "^[A-Za-z0-9_./*-]+$",
+    /// Names of kernel parameters (sysctl).
+    Sysctl, "the name as sysctl does, such as `net.ipv4.ip_forward`", "^[A-Za-z0-9_./*-]+$",
     |text| {
         let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '*' | '-');
         if !text.is_empty() && text.chars().all(is_good) { Ok(()) } else {
@@ -62,7 +62,7 @@ naming! {
 
 naming! {
     /// Arguments of the kubelet.
-    KubeletArgument, "it without the dashes in front, such as `max-pods`", "^[a-z][a-z0-9-]*$",
+    KubeletArgument, "the argument without the leading dashes, such as `max-pods`", "^[a-z][a-z0-9-]*$",
     |text| {
         let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let starts_well = text.starts_with(|c: char| c.is_ascii_lowercase());
@@ -73,7 +73,7 @@ naming! {
 }
 
 naming! {
-    /// Where something is to be reached: a host, an address, or one of them with a port.
+    /// Target of an entry of `reach`: a host or an address, optionally with a port.
     Target, "a host, an address or host:port, such as `127.0.0.1:50000`",
     "^[A-Za-z0-9._:\\[\\]-]+$", target,
     value: target, "^[A-Za-z0-9._:\\[\\]-]+$"
@@ -86,7 +86,9 @@ fn target(text: &str) -> Result<(), String> {
     }
     match parse_authority(text) {
         Ok(_) => Ok(()),
-        Err(UrlError::Malformed) => Err("not a host, an address or host:port".to_owned()),
+        Err(UrlError::Malformed) => {
+            Err("the value is not a host, an address or host:port".to_owned())
+        }
         Err(problem) => Err(problem.to_string()),
     }
 }
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_kubernetes_and_the_kernel() {
+    fn names_follow_the_rules_of_kubernetes_and_the_kernel() {
         for good in ["a", "example.com/a", "node.longhorn.io/create-default-disk", "A_b.c"] {
             assert_eq!(LabelKey::check(good), Ok(()), "{good}");
         }
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_hosts_with_or_without_a_port() {
+    fn reach_targets_are_hosts_with_or_without_a_port() {
         for good in ["10.0.0.1", "10.0.0.1:6443", "fd00::1", "[fd00::1]:50000", "host", "host:1"] {
             assert!(target(good).is_ok(), "{good}");
         }

@@ -17,7 +17,7 @@ impl Leaf for IpAddr {
         text.parse().map_err(|_| {
             text.parse::<IpNet>()
                 .is_ok()
-                .then(|| "an address without a prefix length is wanted".to_owned())
+                .then(|| "the address must not have a prefix length".to_owned())
         })
     }
 
@@ -30,7 +30,7 @@ impl Leaf for IpAddr {
     }
 }
 
-/// A network such as `10.0.0.0/16`.
+/// Network such as `10.0.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cidr(IpNet);
 
@@ -47,12 +47,12 @@ impl Cidr {
         self.0.contains(&other.0.network()) || other.0.contains(&self.0.network())
     }
 
-    /// The network's own address, which no machine can have.
+    /// Network address, which a machine cannot use.
     pub fn network(self) -> IpAddr {
         self.0.network()
     }
 
-    /// The broadcast address, which no machine can have. Point-to-point networks and IPv6 have none.
+    /// Broadcast address, which a machine cannot use. Point-to-point networks and IPv6 have none.
     pub fn broadcast(self) -> Option<IpAddr> {
         match self.0 {
             IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast().into()),
@@ -78,7 +78,7 @@ impl Leaf for Cidr {
         };
         if net.addr() != net.network() {
             return Err(Some(format!(
-                "`{net}` has bits set behind the prefix: the network is `{}`",
+                "`{net}` has bits set after the prefix: the network is `{}`",
                 net.trunc()
             )));
         }
@@ -94,7 +94,7 @@ impl Leaf for Cidr {
     }
 }
 
-/// The address of a machine, with the prefix length of its network if it has its own.
+/// Address of a machine, optionally with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostAddress {
     pub address: IpAddr,
@@ -102,7 +102,7 @@ pub struct HostAddress {
 }
 
 impl HostAddress {
-    /// The network that the address says it is in.
+    /// Network of the address, if it has a prefix length.
     pub fn network(self) -> Option<Cidr> {
         let net = IpNet::new(self.address, self.prefix_len?).ok()?;
         Some(Cidr(net.trunc()))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_overlap_when_one_holds_the_other() {
+    fn networks_overlap_when_one_contains_the_other() {
         assert!(cidr("10.0.0.0/8").overlaps(cidr("10.244.0.0/16")));
         assert!(cidr("10.244.0.0/16").overlaps(cidr("10.0.0.0/8")));
         assert!(!cidr("10.244.0.0/16").overlaps(cidr("10.96.0.0/12")));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_address_may_carry_its_prefix() {
+    fn a_host_address_may_have_a_prefix_length() {
         let scalar = |text: &str| Scalar { text: text.to_owned(), ..Scalar::default() };
         let address = HostAddress::parse(&scalar("10.0.3.7/16")).unwrap();
         assert_eq!(address.network(), Some(cidr("10.0.0.0/16")));

@@ -1,4 +1,4 @@
-//! Patches of machine configs: a file, or written right there.
+//! Patches of machine configs, in a file or inline.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::FilePath;
 use crate::language::{Context, Element, Explained, Schemas};
 use crate::source::Span;
 
-/// A patch of a machine config. What it says is not interpreted here: scalars keep their text.
-/// Inline patches are shared by the nodes that get them.
+/// Patch of a machine config. It is not interpreted here: scalars keep their text. The nodes that get an inline patch
+/// share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patch {
-    /// A file beside the inventory.
+    /// File beside the inventory.
     File(FilePath),
-    /// A mapping (strategic merge) or a list of operations (JSON6902).
+    /// Mapping (strategic merge) or list of operations (JSON6902).
     Inline(Arc<Node>),
-    /// The text of a patch, in a block scalar.
+    /// Text of a patch, in a block scalar.
     Text(String),
 }
 
@@ -29,7 +29,7 @@ impl Element for Patch {
             return Some(Self::Inline(Arc::new(value.clone())));
         };
         let is_block = matches!(scalar.style, Style::Literal | Style::Folded);
-        // As talosctl tells them apart: no file is called `{…` or `[…`.
+        // The same rule as talosctl's: a file name does not start with `{` or `[`.
         if is_block || scalar.text.contains('\n') || scalar.text.starts_with(['{', '[']) {
             return Some(Self::Text(scalar.text.clone()));
         }

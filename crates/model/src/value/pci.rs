@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// `domain:bus:device.function`. Without a function all functions of the device are meant.
+/// `domain:bus:device.function`. Without a function it means all functions of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
     pub domain: u16,
@@ -17,7 +17,7 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// True if one of the two is, or is part of, the other.
+    /// Whether the two addresses are equal, or one contains the other.
     pub fn overlaps(self, other: Self) -> bool {
         (self.domain, self.bus, self.device) == (other.domain, other.bus, other.device)
             && (self.function.is_none()
@@ -52,7 +52,9 @@ impl Leaf for PciAddress {
             _ => return Err(None),
         };
         if device > 0x1f || function.is_some_and(|function| function > 7) {
-            return Err(Some("a PCI device is 00 to 1f and its function 0 to 7".to_owned()));
+            return Err(Some(
+                "the device of a PCI address is 00 to 1f, and its function 0 to 7".to_owned(),
+            ));
         }
         let byte = |number: u16| u8::try_from(number).expect("invariant: at most two hex digits");
         Ok(Self { domain, bus: byte(bus), device: byte(device), function: function.map(byte) })
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_domain_and_the_function_may_be_left_out() {
+    fn the_domain_and_the_function_are_optional() {
         assert_eq!(parse("0000:28:00.0").unwrap().to_string(), "0000:28:00.0");
         assert_eq!(parse("28:00").unwrap().to_string(), "0000:28:00");
         assert!(parse("28:00").unwrap().overlaps(parse("0000:28:00.1").unwrap()));

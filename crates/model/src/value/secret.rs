@@ -1,4 +1,4 @@
-//! References to secrets. The inventory says where a secret is, never what it is.
+//! References to secrets. The inventory contains the location of a secret, not its value.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::language::{Context, Element, Explained, Schemas, closest};
 use crate::source::Span;
 
-/// Text that never shows itself.
+/// Text that `Debug` output hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Redacted(String);
 
 impl Redacted {
-    /// The text itself, for the one place that needs it.
+    /// Returns the hidden text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -26,35 +26,35 @@ impl fmt::Debug for Redacted {
     }
 }
 
-/// Where a secret is to be had.
+/// Location of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretRef {
     /// `{secret: proxmox.token}`: a path in `secrets.sops.yaml`.
     Secret(String),
-    /// `{env: NAME}`: a variable of the environment.
+    /// `{env: NAME}`: an environment variable.
     Env(String),
-    /// `{command: [op, read, …], env: [NAME]}`: what a command prints.
+    /// `{command: [op, read, …], env: [NAME]}`: the output of a command.
     Command(SecretCommand),
-    /// Written out in the inventory. It works, and is warned about.
+    /// Secret in clear text in the inventory. It works, with a warning.
     Clear(Redacted),
 }
 
-/// A command that prints a secret.
+/// Command that prints a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretCommand {
-    /// The program, and its arguments. There is at least one word.
+    /// Program and its arguments; at least one word.
     pub words: Vec<String>,
-    /// The environment variables that it gets beside PATH and HOME.
+    /// Environment variables that the command gets in addition to PATH and HOME.
     pub env: Vec<String>,
 }
 
 const EXPECTED: &str = "a reference: `{secret: path}`, `{env: NAME}` or `{command: [program, …]}`";
 
-const BAD_COMMAND: &str = "expected a command as a list of words";
-const ENV_HINT: &str = "write the names of variables that the command needs beside PATH and HOME, such as \
+const BAD_COMMAND: &str = "the command of the secret is not a list of words";
+const ENV_HINT: &str = "write the names of variables that the command needs in addition to PATH and HOME, such as \
                         `{command: [op, read, x], env: [OP_SESSION]}`";
 
-/// Words with dots between them, as keys of `secrets.sops.yaml`.
+/// Words with dots between them, the keys of `secrets.sops.yaml`.
 const PATH: &str = "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$";
 const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 
@@ -70,8 +70,8 @@ fn is_variable(text: &str) -> bool {
 }
 
 impl SecretRef {
-    /// A reference that says where a secret is, and nothing else. What is not one may be the
-    /// secret itself, in the wrong place.
+    /// Parses a reference that contains nothing but the location of a secret. Any other value may contain the secret
+    /// itself, in the wrong place.
     pub(crate) fn well_formed(value: &Node) -> Option<Self> {
         let entries = value.as_map()?.entries.as_slice();
         if let Some((words, env)) = command_with_env(entries) {
@@ -108,7 +108,7 @@ impl Element for SecretRef {
                 Diagnostic::error(Code::BadValue, "the secret is empty")
                     .hint(format!("write {EXPECTED}"))
             } else {
-                Diagnostic::warning(Code::ClearSecret, "a secret in clear text")
+                Diagnostic::warning(Code::ClearSecret, "the secret is in clear text")
                     .hint(format!("move it to secrets.sops.yaml and write {EXPECTED}"))
             };
             cx.report(problem.at(span));
@@ -119,7 +119,9 @@ impl Element for SecretRef {
         if let Some((words, env)) = entries.and_then(command_with_env) {
             let (at, message, hint) = match command(words) {
                 None => (words, BAD_COMMAND, "write `{command: [program, argument]}`"),
-                Some(_) => (env, "expected a list of environment variables", ENV_HINT),
+                Some(_) => {
+                    (env, "the value of `env` is not a list of environment variables", ENV_HINT)
+                }
             };
             let span = cx.span(at);
             cx.report(Diagnostic::error(Code::WrongType, message).at(span).hint(hint));
@@ -133,15 +135,16 @@ impl Element for SecretRef {
             Some("secret") => (
                 &entry.value,
                 Code::BadValue,
-                "not the path of a secret".to_owned(),
-                "a path is words with dots between them, such as `{secret: proxmox.token}`"
+                "the value is not the path of a secret".to_owned(),
+                "write the path as words with dots between them, such as `{secret: proxmox.token}`"
                     .to_owned(),
             ),
             Some("env") => (
                 &entry.value,
                 Code::BadValue,
-                "not the name of a variable".to_owned(),
-                "a name has letters, digits and `_`, such as `{env: PROXMOX_TOKEN}`".to_owned(),
+                "the value is not the name of an environment variable".to_owned(),
+                "write a name of letters, digits and `_`, such as `{env: PROXMOX_TOKEN}`"
+                    .to_owned(),
             ),
             Some("command") => (
                 &entry.value,
@@ -188,7 +191,7 @@ impl Element for SecretRef {
                     "env": {
                         "type": "array",
                         "items": { "type": "string", "pattern": VARIABLE },
-                        "description": "Environment variables that the command gets beside PATH and HOME.",
+                        "description": "Environment variables that the command gets in addition to PATH and HOME.",
                     },
                 },
                 "required": ["command"],
@@ -209,7 +212,7 @@ impl Element for SecretRef {
     }
 }
 
-/// The two values of `{command: …, env: …}`, in whatever order.
+/// The two values of `{command: …, env: …}`, in any order.
 fn command_with_env(entries: &[Entry]) -> Option<(&Node, &Node)> {
     let [first, second] = entries else { return None };
     match (first.key.as_str()?, second.key.as_str()?) {

@@ -1,4 +1,4 @@
-//! Sizes. A bare number is MiB for memory and GiB for disks; `G` is GiB, as Proxmox means it.
+//! Sizes. A number without a unit is MiB for memory and GiB for disks; `G` is GiB, as in Proxmox.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// An amount of memory: a whole number of MiB, held in bytes.
+/// Amount of memory: a whole number of MiB, held in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory(u64);
 
-/// The size of a disk: a whole number of MiB, held in bytes.
+/// Size of a disk: a whole number of MiB, held in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskSize(u64);
 
@@ -39,13 +39,13 @@ impl DiskSize {
     }
 }
 
-/// Reads `40`, `40G`, `40GiB`, `1T`, `512M`.
+/// Parses `40`, `40G`, `40GiB`, `1T`, `512M`.
 fn parse(text: &str, bare_unit: u64) -> Result<u64, Option<String>> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
     let unit = text[digits.len()..].trim_start();
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         let is_fraction = digits.parse::<f64>().is_ok_and(|n| n > 0.0);
-        return Err(is_fraction.then(|| "a size is a whole number".to_owned()));
+        return Err(is_fraction.then(|| "the size is not a whole number".to_owned()));
     }
     let factor = match unit {
         "" => bare_unit,
@@ -63,7 +63,7 @@ fn parse(text: &str, bare_unit: u64) -> Result<u64, Option<String>> {
         .ok()
         .and_then(|number| number.checked_mul(factor))
         .filter(|bytes| *bytes <= 1 << 60)
-        .ok_or_else(|| Some("the size is absurdly large".to_owned()))
+        .ok_or_else(|| Some("the size is too large".to_owned()))
 }
 
 fn show(bytes: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_numbers_have_the_usual_unit() {
+    fn numbers_without_a_unit_are_mib_or_gib() {
         assert_eq!(parse("8192", MIB), Ok(8192 * MIB));
         assert_eq!(parse("40", GIB), Ok(40 * GIB));
         assert_eq!(parse("40G", MIB), Ok(40 * GIB));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_units_are_refused_with_a_word() {
+    fn other_units_are_rejected_with_a_reason() {
         for bad in
             ["40GB", "40 gigs", "40g", "1.5T", "99999999999999999999", "18446744073709551615T"]
         {

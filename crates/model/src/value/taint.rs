@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// `key=value:Effect` or `key:Effect`.
+/// Taint `key=value:Effect` or `key:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
     pub key: String,
@@ -32,7 +32,7 @@ impl Leaf for Taint {
         let (rest, effect) = scalar.text.rsplit_once(':').ok_or(None)?;
         if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             return Err(Some(format!(
-                "`{effect}` is not an effect: NoSchedule, PreferNoSchedule or NoExecute"
+                "`{effect}` is not an effect: use NoSchedule, PreferNoSchedule or NoExecute"
             )));
         }
         let (key, value) = match rest.split_once('=') {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taints_are_read_as_kubectl_writes_them() {
+    fn taints_are_parsed_in_kubectl_notation() {
         let parse =
             |text: &str| Taint::parse(&Scalar { text: text.to_owned(), ..Scalar::default() });
         for good in ["gpu=true:NoSchedule", "dedicated:NoExecute", "a/b=:PreferNoSchedule"] {

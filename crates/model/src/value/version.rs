@@ -63,12 +63,12 @@ macro_rules! version {
 }
 
 version! {
-    /// A version of Talos.
+    /// Version of Talos.
     TalosVersion, "a Talos version such as `v1.11.2`"
 }
 
 version! {
-    /// A version of Kubernetes.
+    /// Version of Kubernetes.
     KubernetesVersion, "a Kubernetes version such as `v1.32.1`"
 }
 
@@ -78,7 +78,7 @@ fn parse(text: &str) -> Result<Version, Option<String>> {
         let mut parts = number.split('.');
         let is_short = parts.by_ref().take(2).all(|part| part.parse::<u64>().is_ok());
         (is_short && parts.next().is_none())
-            .then(|| format!("the version is not complete: which patch release of {text}?"))
+            .then(|| format!("the version {text} has no patch release"))
     })
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_complete() {
+    fn versions_without_a_patch_release_are_rejected() {
         assert_eq!(parse("v1.11.2").unwrap(), Version::new(1, 11, 2));
         assert_eq!(parse("1.11.2").unwrap(), Version::new(1, 11, 2));
         assert!(parse("v1.14.0-rc.1").unwrap() < Version::new(1, 14, 0));

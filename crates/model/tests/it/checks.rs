@@ -1,10 +1,10 @@
-//! Every check: what it finds, and where it points.
+//! Findings of every check, and their positions.
 
 use crate::support::{file, findings, load, load_bytes, load_clusters};
 use talmox_model::Inventory;
 use talmox_model::load::ClusterFiles;
 
-/// A cluster without any findings, with `extra` put in at line 1.
+/// A cluster without findings, with `extra` inserted at line 1.
 fn with(extra: &str) -> String {
     format!("{extra}\n{GOOD}")
 }
@@ -23,7 +23,7 @@ fn but(part: &str, other: &str) -> String {
     GOOD.replace(part, other)
 }
 
-/// Loads a text in which `§` marks the places that findings must point at, in their order.
+/// Loads a text in which `§` marks the expected positions of the findings, in order.
 #[track_caller]
 fn finds(marked: &str, expected: &[&str]) {
     let mut places = vec![];
@@ -43,7 +43,7 @@ fn finds(marked: &str, expected: &[&str]) {
     }
 }
 
-/// Findings without their places.
+/// Findings without their positions.
 fn codes(inventory: &Inventory) -> Vec<String> {
     let strip = |finding: String| finding.rsplit_once(' ').unwrap().0.to_owned();
     findings(inventory).into_iter().map(strip).collect()
@@ -55,7 +55,7 @@ fn a_good_cluster_has_no_findings() {
 }
 
 #[test]
-fn keys_are_known_once_and_under_one_name() {
+fn unknown_duplicate_and_aliased_keys_are_errors() {
     finds(&with("§netwrok: {}"), &["error unknown-key"]);
     finds(&with("talos_version: v1.11.3"), &["error duplicate-key"]);
     finds(&with("machine: {cpu: 2, §cores: 4}"), &["error alias-conflict"]);
@@ -73,7 +73,7 @@ fn keys_are_known_once_and_under_one_name() {
 }
 
 #[test]
-fn suggestions_name_the_key_that_was_meant() {
+fn unknown_keys_get_a_suggestion() {
     let hint = |text: &str| load(text).diagnostics[0].hint.clone().unwrap();
     assert_eq!(hint(&with("netwrok: {}")), "did you mean `network`?");
     assert_eq!(hint(&with("machine: {momory: 1}")), "did you mean `memory`?");
@@ -82,7 +82,7 @@ fn suggestions_name_the_key_that_was_meant() {
 }
 
 #[test]
-fn values_have_types() {
+fn values_of_the_wrong_type_are_errors() {
     for (setting, place) in [
         ("machine: {cores: four}", "1:18"),
         ("machine: {onboot: yes}", "1:19"),
@@ -100,7 +100,7 @@ fn values_have_types() {
 }
 
 #[test]
-fn values_are_well_formed() {
+fn malformed_values_are_errors() {
     for setting in [
         "machine: {memory: 4GB}",
         "machine: {vlan: 5000}",
@@ -149,7 +149,7 @@ fn names_addresses_vmids_and_macs_are_unique() {
 }
 
 #[test]
-fn addresses_lie_where_they_belong() {
+fn addresses_must_be_in_their_subnet() {
     finds(&but("10.0.0.11", "10.1.0.11"), &["error outside-subnet"]);
     finds(&but("10.0.0.11", "§10.0.255.255"), &["error outside-subnet"]);
     finds(&but("10.0.0.11", "§10.0.0.0"), &["error outside-subnet"]);
@@ -158,7 +158,7 @@ fn addresses_lie_where_they_belong() {
     finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.9.0.20}"), &["error outside-subnet"]);
     finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.0.0.1}"), &["error address-clash"]);
     finds(&but("gateway: 10.0.0.1}", "gateway: §10.9.0.1}"), &["error outside-subnet"]);
-    // An address with a network of its own needs a gateway in it.
+    // An address with its own network needs a gateway in that network.
     finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: 10.9.0.1}"), &[]);
     finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: §10.8.0.1}"), &["error outside-subnet"]);
 }
@@ -174,7 +174,7 @@ fn networks_do_not_overlap() {
 }
 
 #[test]
-fn control_planes_are_counted() {
+fn no_or_an_even_number_of_control_planes_is_reported() {
     let nodes = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
     finds(&but(nodes, "workers:\n  - {name: wk-1, ip: 10.0.0.11}\n"), &["error no-control-plane"]);
     finds(&but(nodes, "§controlplane: []\n"), &["error no-control-plane"]);
@@ -186,7 +186,7 @@ fn control_planes_are_counted() {
 }
 
 #[test]
-fn several_control_planes_want_one_address() {
+fn several_control_planes_without_a_shared_endpoint_are_reported() {
     let three: String =
         (1..=3).map(|n| format!("  - {{name: cp-{n}, ip: 10.0.0.1{n}}}\n")).collect();
     let text = but("  - {name: cp-1, ip: 10.0.0.11}\n", &three);
@@ -198,7 +198,7 @@ fn several_control_planes_want_one_address() {
 }
 
 #[test]
-fn versions_fit_together() {
+fn talos_and_kubernetes_versions_must_be_compatible() {
     finds(&but("v1.11.2", "§v1.7.6"), &["error talos-version"]);
     finds(&but("v1.11.2", "§v1.15.0"), &["error talos-version"]);
     finds(&but("talos_version: v1.11.2", "cluster_name: x"), &["error missing"]);
@@ -225,7 +225,7 @@ fn versions_fit_together() {
 }
 
 #[test]
-fn machines_are_large_enough() {
+fn machines_below_the_minimum_size_are_reported() {
     finds(&with("machine: {disk: §9}"), &["error too-small"]);
     finds(&with("machine: {memory: §2047}"), &["error too-small"]);
     finds(&with("machine: {memory: §2G}"), &["warning questionable"]);
@@ -233,7 +233,7 @@ fn machines_are_large_enough() {
 }
 
 #[test]
-fn devices_need_the_right_machine() {
+fn gpu_and_secureboot_settings_need_matching_hardware() {
     finds(&with("machine: {machine_type: §i440fx, gpu: {mapping: rtx}}"), &["error gpu"]);
     finds(&with("machine: {machine_type: i440fx, gpu: {mapping: rtx, pcie: false}}"), &[]);
     finds(&with("machine: {gpu: {mapping: §rtx, pci: '28:00'}}"), &["error gpu"]);
@@ -241,13 +241,13 @@ fn devices_need_the_right_machine() {
 }
 
 #[test]
-fn classes_and_files_exist() {
+fn undefined_classes_and_bad_files_are_errors() {
     finds(&but("cp-1,", "cp-1, class: §gpu,"), &["error unknown-class"]);
     finds(&with("patches: {all: [good.yaml, §missing.yaml]}"), &["error missing-file"]);
     finds(&with("patches: {all: good.yaml}"), &[]);
     finds(&with("patches: {all: §missing.yaml}"), &["error missing-file"]);
     finds(&with("patches: {all: [§{machin: {}}]}"), &["error bad-patch"]);
-    // What is wrong inside a patch file is shown there.
+    // A problem inside of a patch file is shown in that file.
     for (patch, expected) in [
         ("bad.yaml", "error bad-patch bad.yaml:1:3"),
         ("bad-syntax.yaml", "error bad-patch bad-syntax.yaml:"),
@@ -257,7 +257,7 @@ fn classes_and_files_exist() {
         let inventory = load(&with(&format!("patches: {{all: [{patch}]}}")));
         let found = findings(&inventory);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{patch}: {found:?}");
-        assert_eq!(inventory.diagnostics[0].related.len(), 1, "where the file is named");
+        assert_eq!(inventory.diagnostics[0].related.len(), 1, "the position of the reference");
         for source in inventory.sources.iter() {
             assert!(!source.redacted_text().contains("hunter2"), "{patch}");
         }
@@ -272,7 +272,7 @@ fn classes_and_files_exist() {
 }
 
 #[test]
-fn ways_of_booting_have_their_needs() {
+fn missing_or_conflicting_boot_settings_are_reported() {
     let id = "a".repeat(64);
     finds(
         &with(&format!("image: {{schematic: {id}}}\nboot: meta")),
@@ -298,7 +298,7 @@ fn ways_of_booting_have_their_needs() {
 }
 
 #[test]
-fn what_comes_without_tls_has_a_checksum() {
+fn downloads_without_tls_need_a_checksum() {
     let sum = "a".repeat(64);
     finds(&with("image: {factory: §http://factory.lan}"), &["error unverified"]);
     finds(&with(&format!("image: {{factory: http://factory.lan, checksum: {sum}}}")), &[]);
@@ -315,7 +315,7 @@ fn what_comes_without_tls_has_a_checksum() {
 }
 
 #[test]
-fn only_a_volume_sends_no_config_to_a_machine_that_proves_nothing() {
+fn every_boot_way_but_cidata_warns_of_an_unproven_peer() {
     // The default, too.
     for silent in [GOOD.to_owned(), with("boot: cidata")] {
         finds(&silent, &[]);
@@ -323,7 +323,7 @@ fn only_a_volume_sends_no_config_to_a_machine_that_proves_nothing() {
     for boot in ["cloudinit", "meta", "dhcp"] {
         finds(&with(&format!("boot: §{boot}")), &["warning unproven-peer"]);
     }
-    // Said once for all nodes of a layer, and not of systems that are not Talos.
+    // Reported once for all nodes of a layer, and not for other systems than Talos.
     let two = with("boot: §cloudinit")
         .replace("10.0.0.11}\n", "10.0.0.11}\nworkers: [{name: wk-1, ip: 10.0.0.21}]\n");
     finds(&two, &["warning unproven-peer"]);
@@ -335,7 +335,7 @@ fn only_a_volume_sends_no_config_to_a_machine_that_proves_nothing() {
 }
 
 #[test]
-fn a_plan_will_need_more_than_topology() {
+fn settings_that_a_plan_needs_are_warned_about() {
     let text = but("network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}\n", "");
     finds(&text, &["warning needed-later", "warning needed-later"]);
     finds(&text.replace("10.0.0.11", "10.0.0.11/16"), &["warning needed-later"]);
@@ -401,7 +401,7 @@ fn secrets_are_references_and_never_shown() {
 }
 
 #[test]
-fn vmid_ranges_suffice() {
+fn vmid_ranges_that_are_too_small_are_errors() {
     finds(&but("node: pve}", "node: pve, vmid_range: 300-300}"), &[]);
     let two = format!(
         "{}workers:\n  - {{name: wk-1, ip: 10.0.0.12}}\n",
@@ -413,7 +413,7 @@ fn vmid_ranges_suffice() {
 }
 
 #[test]
-fn texts_that_are_no_inventory_are_refused_with_a_place() {
+fn texts_that_are_not_an_inventory_are_rejected_with_a_position() {
     finds("a: §[", &["error syntax"]);
     finds("network:\n\t§vip: 1", &["error syntax"]);
     finds("§- a\n- b\n", &["error syntax"]);
@@ -426,7 +426,7 @@ fn texts_that_are_no_inventory_are_refused_with_a_place() {
 }
 
 #[test]
-fn a_bom_and_windows_lines_are_fine() {
+fn a_bom_and_windows_line_endings_are_accepted() {
     assert_eq!(codes(&load(&format!("\u{feff}{GOOD}"))), Vec::<String>::new());
     assert_eq!(codes(&load(&GOOD.replace('\n', "\r\n"))), Vec::<String>::new());
     let windows = but("10.0.0.11", "10.1.0.11").replace('\n', "\r\n");
@@ -434,7 +434,7 @@ fn a_bom_and_windows_lines_are_fine() {
 }
 
 #[test]
-fn hostile_texts_are_refused() {
+fn hostile_texts_are_rejected() {
     let deep = "[".repeat(100_000);
     assert_eq!(codes(&load(&deep)), ["error syntax"]);
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -450,7 +450,7 @@ fn hostile_texts_are_refused() {
 }
 
 #[test]
-fn clusters_on_one_proxmox_do_not_take_each_others_things() {
+fn clusters_on_one_proxmox_must_not_clash() {
     let cluster = |name: &str, text: &str, is_neighbour| ClusterFiles {
         default_name: name.to_owned(),
         cluster: Some(file(&format!("{name}.yaml"), text.as_bytes())),
@@ -468,25 +468,28 @@ fn clusters_on_one_proxmox_do_not_take_each_others_things() {
     assert_eq!(clash(&vmid(GOOD), &vmid(&other)), ["error shared-clash"]);
     let gpu = |text: &str| text.replace("name:", "gpu: {pci: '28:00'}, name:");
     assert_eq!(clash(&gpu(GOOD), &gpu(&other)), ["error shared-clash"]);
-    // Another Proxmox, another world; and a neighbour's own mistakes are not ours.
+    // A cluster on another Proxmox cannot clash, and errors of a neighbour are not reported.
     assert_eq!(clash(GOOD, &GOOD.replace("https://pve:", "https://other:")), Vec::<String>::new());
     assert_eq!(clash(GOOD, "a: ["), Vec::<String>::new());
-    // One that names no endpoint may be on another Proxmox that has a host of the same name.
+    // A cluster without an endpoint may be on another Proxmox that has a host of the same name.
     let hint = |other: &str| {
         let clusters = vec![cluster("one", GOOD, false), cluster("other", other, true)];
         load_clusters(clusters).diagnostics.into_iter().find_map(|found| found.hint).unwrap()
     };
-    assert_eq!(hint(GOOD), "both live on one Proxmox; see other.yaml:5:12");
+    assert_eq!(
+        hint(GOOD),
+        "change one of the two: both clusters use the same Proxmox; see other.yaml:5:12"
+    );
     let unnamed = GOOD.replace("endpoint: https://pve:8006, ", "");
     let said = hint(&unnamed);
-    assert!(said.starts_with("both name the Proxmox host `pve`; if these are two hosts"), "{said}");
-    // Both asked for: each clash is told once.
+    assert!(said.starts_with("change one of the two: both clusters use a Proxmox host named `pve`. If these are two hosts"), "{said}");
+    // Both were requested: each clash is reported once.
     let both = load_clusters(vec![cluster("one", GOOD, false), cluster("two", GOOD, false)]);
     assert_eq!(codes(&both), ["error shared-clash", "error shared-clash"]);
 }
 
 #[test]
-fn files_hold_what_belongs_into_them() {
+fn keys_in_the_wrong_file_are_errors() {
     let cluster = |defaults: &str, cluster: &str, nodes: &str| {
         codes(&load_clusters(vec![ClusterFiles {
             default_name: "x".to_owned(),
@@ -517,7 +520,7 @@ fn null_is_not_a_value() {
 }
 
 #[test]
-fn a_node_without_a_usable_name_is_checked_all_the_same() {
+fn a_node_without_a_valid_name_is_still_checked() {
     finds(
         &but("name: cp-1, ", "name: §cp_1, memory: §1G, "),
         &["error bad-value", "error too-small"],
@@ -531,7 +534,7 @@ fn a_node_without_a_usable_name_is_checked_all_the_same() {
 }
 
 #[test]
-fn a_mistake_is_told_once() {
+fn a_mistake_is_reported_once() {
     finds(&but("talos_version", "§talos_versoin"), &["error unknown-key"]);
     finds(&but("endpoint:", "§endpiont:"), &["error unknown-key"]);
     finds(&but("proxmox:", "§proxmx:"), &["error unknown-key"]);
@@ -542,7 +545,7 @@ fn a_mistake_is_told_once() {
 }
 
 #[test]
-fn addresses_are_a_machines() {
+fn addresses_that_a_machine_cannot_use_are_errors() {
     for bad in
         ["127.0.0.1/8", "224.0.0.1/24", "0.0.0.0/8", "169.254.1.1/16", "'::ffff:10.0.0.11/64'"]
     {
@@ -556,7 +559,7 @@ fn addresses_are_a_machines() {
 }
 
 #[test]
-fn right_keys_at_the_wrong_level_are_sent_home() {
+fn known_keys_at_the_wrong_level_get_a_hint() {
     let hint = |text: &str| load(text).diagnostics[0].hint.clone().unwrap();
     assert_eq!(hint(&with("vip: 10.0.0.20")), "`vip` belongs under `network:`");
     assert_eq!(
@@ -580,7 +583,7 @@ fn the_stronger_of_two_alternatives_wins() {
 }
 
 #[test]
-fn values_follow_the_rules_of_others() {
+fn values_must_follow_the_rules_of_talos_and_kubernetes() {
     finds(&with("endpoint: §http://10.0.0.11:6443"), &["error bad-value"]);
     finds(&with("endpoint: §https://10.0.0.11:6443/x"), &["error bad-value"]);
     finds(&with("addons: [§{files: [good.yaml]}]"), &["error missing"]);
@@ -599,7 +602,7 @@ fn values_follow_the_rules_of_others() {
 }
 
 #[test]
-fn addresses_of_further_links_say_how_large_their_network_is() {
+fn addresses_of_further_links_need_a_prefix_length() {
     finds(&with("machine: {nics: [{bridge: vmbr1, ip: §10.8.0.3}]}"), &["error missing"]);
     finds(&with("machine: {vlans: [{id: 5, ip: §10.7.0.1}]}"), &["error missing"]);
     finds(&with("machine: {vlans: [§{ip: 10.7.0.1/24}]}"), &["error missing"]);
@@ -612,7 +615,7 @@ fn a_taint_has_one_effect() {
 }
 
 #[test]
-fn an_overlay_is_one_mapping() {
+fn an_overlay_must_be_a_single_mapping() {
     let load = |name: &str| {
         let image = "image: {url: 'https://example.com/noble.img'}";
         let cloud_init = format!("cloud_init: {{overlay: {name}}}");
@@ -631,7 +634,7 @@ fn an_overlay_is_one_mapping() {
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{name}: {found:?}");
         let told = &inventory.diagnostics[0];
         assert!(told.message.starts_with(message), "{name}: {}", told.message);
-        assert_eq!(told.related.len(), 1, "where the file is named");
+        assert_eq!(told.related.len(), 1, "the position of the reference");
         let shown = inventory.sources.iter().map(talmox_model::Source::redacted_text);
         assert!(!shown.collect::<String>().contains("password: hunter2"), "{name}");
     }
@@ -639,7 +642,7 @@ fn an_overlay_is_one_mapping() {
 }
 
 #[test]
-fn a_quoted_patch_is_no_file_name() {
+fn a_quoted_patch_is_not_a_file_name() {
     finds(&with("patches: {all: ['{machine: {}}']}"), &[]);
     finds(&with("patches: {all: [§'[1, 2]']}"), &["error bad-patch"]);
 }

@@ -1,4 +1,4 @@
-//! Layers: what wins, what adds up, and where each value is said to come from.
+//! Merging of layers, and the reported origin of each value.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn explain(inventory: &Inventory, node: &str) -> BTreeMap<String, (String, Strin
 }
 
 #[test]
-fn the_strongest_layer_wins_and_says_where_it_stands() {
+fn the_strongest_layer_wins_and_is_shown_as_origin() {
     let inventory = inventory();
     assert_eq!(findings(&inventory), Vec::<String>::new());
     let rows = explain(&inventory, "wk-1");
@@ -81,7 +81,7 @@ fn the_strongest_layer_wins_and_says_where_it_stands() {
 }
 
 #[test]
-fn extensions_and_tags_add_up_and_patches_append() {
+fn extensions_and_tags_are_combined_and_patches_append() {
     let inventory = inventory();
     let rows = explain(&inventory, "wk-1");
     let list = |path: &str| -> Vec<&str> {
@@ -107,12 +107,12 @@ fn extensions_and_tags_add_up_and_patches_append() {
 }
 
 #[test]
-fn null_takes_a_value_back_to_what_is_built_in() {
+fn null_resets_a_value_to_the_builtin_one() {
     let inventory = inventory();
     let rows = explain(&inventory, "wk-2");
     assert_eq!(rows["cores"].0, "64", "of several classes the last wins");
     assert!(!rows.contains_key("gpu.pci"));
-    assert!(!rows.contains_key("gpu.pcie"), "nothing is said about no device");
+    assert!(!rows.contains_key("gpu.pcie"), "settings without a device are not shown");
     assert!(inventory.clusters[0].node("wk-2").unwrap().settings().hardware.gpu.pcie.required());
     assert_eq!(rows["onboot"], ("true".to_owned(), "built-in".to_owned()));
     assert_eq!(rows["datastore"].0, "local-lvm");
@@ -200,11 +200,11 @@ controlplane:
         ])
     );
     let gpu = &inventory.clusters[0].node("b").unwrap().settings().hardware.gpu;
-    assert!(*gpu.pcie.required() && *gpu.rombar.required(), "for when it gets a device");
+    assert!(*gpu.pcie.required() && *gpu.rombar.required(), "defaults for a later device");
 }
 
 #[test]
-fn null_takes_lists_and_names_of_tables_back() {
+fn null_removes_lists_and_table_entries() {
     let text = "\
 talos_version: v1.11.2
 network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}

@@ -1,4 +1,4 @@
-//! Tests of the inventory: what it finds, how layers merge, what holds for every text.
+//! Tests of the inventory: findings, merging of layers, and properties of every text.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod checks;

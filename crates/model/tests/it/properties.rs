@@ -1,4 +1,4 @@
-//! What holds for every text: loading never panics, and every finding has a place in a file.
+//! Properties of every text: loading never panics, and every finding has a position in a file.
 
 use crate::support::{findings, load, load_bytes};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use talmox_model::Inventory;
 
-/// Looks at everything that a renderer would look at.
+/// Reads everything that a renderer would read.
 fn examine(inventory: &Inventory) {
     findings(inventory);
     for diagnostic in &inventory.diagnostics {
@@ -29,7 +29,7 @@ fn examine(inventory: &Inventory) {
 
 const VALID: &str = include_str!("../../../../examples/home/cluster.yaml");
 
-/// Pieces that a text of the language is made of, right and wrong.
+/// Fragments of inventories, valid and invalid.
 fn piece() -> impl Strategy<Value = String> {
     let words: Vec<String> = [
         "controlplane:\n",
@@ -76,7 +76,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(words), 1 => "[ -~]{1,6}"]
 }
 
-/// The texts that fuzzing starts from, and those it has found.
+/// Texts that fuzzing starts from, and those that it found.
 #[test]
 fn the_fuzz_corpus_never_panics() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/load");
@@ -96,11 +96,11 @@ proptest! {
     }
 
     #[test]
-    fn texts_of_the_language_never_panic(pieces in prop::collection::vec(piece(), 0..40)) {
+    fn inventory_fragments_never_panic(pieces in prop::collection::vec(piece(), 0..40)) {
         examine(&load(&pieces.concat()));
     }
 
-    /// A character lost, doubled or replaced anywhere in a good file.
+    /// A character lost, duplicated or replaced anywhere in a good file.
     #[test]
     fn typos_never_panic(at in 0..VALID.len(), typo in "[ -~\\n\\t]{0,2}", lost in 0usize..3) {
         let mut text = VALID.to_owned();

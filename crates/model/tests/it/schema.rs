@@ -12,7 +12,7 @@ fn validator() -> jsonschema::Validator {
     jsonschema::draft202012::new(&talmox_model::schema()).expect("a schema of draft 2020-12")
 }
 
-/// What an editor makes of a YAML text.
+/// JSON value that an editor derives from a YAML text.
 fn to_json(node: &Node) -> Json {
     match &node.value {
         Value::Map(map) => {
@@ -121,8 +121,8 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
         inventory.diagnostics.iter().filter(is_about).count()
     };
     for text in good {
-        assert_eq!(complaints(text), 0, "the loader refuses {text}");
-        assert!(validator.is_valid(&document(text)), "the schema refuses {text}");
+        assert_eq!(complaints(text), 0, "the loader rejects {text}");
+        assert!(validator.is_valid(&document(text)), "the schema rejects {text}");
     }
     for text in bad {
         assert_ne!(complaints(text), 0, "the loader takes {text}");

@@ -1,4 +1,4 @@
-//! Loads inventories from texts.
+//! Loading of inventories from texts.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub(crate) fn file(path: &str, text: &[u8]) -> File {
     File { path: PathBuf::from(path), content: Ok(text.to_vec()) }
 }
 
-/// A single-file inventory. Files it names are there if their name starts with `good`.
+/// Single-file inventory. Files that it refers to exist if their name starts with `good`.
 pub(crate) fn load(text: &str) -> Inventory {
     load_bytes(text.as_bytes())
 }
@@ -26,7 +26,7 @@ pub(crate) fn load_clusters(clusters: Vec<ClusterFiles>) -> Inventory {
     Parsed::new(clusters).check_with(|path, _| content(path))
 }
 
-/// What is in the files that tests name.
+/// Content of the files that tests refer to.
 fn content(path: &Path) -> Content {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     match name.as_str() {
@@ -46,7 +46,7 @@ fn content(path: &Path) -> Content {
     }
 }
 
-/// Findings as `severity code file:line:column`, in the order they are shown.
+/// Findings as `severity code file:line:column`, in display order.
 pub(crate) fn findings(inventory: &Inventory) -> Vec<String> {
     let show = |diagnostic: &talmox_model::Diagnostic| {
         assert!(diagnostic.hint.is_some(), "without a hint: {diagnostic:?}");

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use talmox_model::value::{Cidr, Cni, Os, Patch as PatchSource, Role};
 use talmox_model::{Cluster, Node, Span, Spanned};
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{self, Identity, Input, Options, generate};
+use talmox_talos_config::generate::{self, ClusterIdentity, Input, Options, generate};
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::validate::{Mode, validate_config};
@@ -90,7 +90,7 @@ impl Talos {
         let kubernetes = cluster
             .kubernetes_version()
             .ok_or(missing("the Kubernetes version", "add `kubernetes_version:`"))?;
-        let identity = Identity::from(inputs.bundle);
+        let identity = ClusterIdentity::from(inputs.bundle);
         let input = Input {
             contract,
             cluster_name: &cluster.name,

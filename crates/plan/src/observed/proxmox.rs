@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use talmox_pve_types::api::access::Permissions;
-use talmox_pve_types::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
+use talmox_pve_types::api::cluster::{Guest, HostResource, Resources, StorageResource, Version};
 use talmox_pve_types::api::mapping::PciMapping;
 use talmox_pve_types::api::node::{Bridge, PciDevice};
 use talmox_pve_types::api::storage::Volume;
@@ -47,11 +47,11 @@ impl Pve {
         self.resources.guests.iter().find(|guest| guest.vmid == vmid)
     }
 
-    pub fn host(&self, name: &NodeName) -> Option<&HostSeen> {
+    pub fn host(&self, name: &NodeName) -> Option<&HostResource> {
         self.resources.hosts.iter().find(|host| host.node == *name)
     }
 
-    pub fn storage(&self, host: &NodeName, storage: &StorageId) -> Option<&StorageSeen> {
+    pub fn storage(&self, host: &NodeName, storage: &StorageId) -> Option<&StorageResource> {
         let mut storages = self.resources.storages.iter();
         storages.find(|seen| seen.node == *host && seen.storage == *storage)
     }

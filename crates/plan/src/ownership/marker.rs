@@ -1,7 +1,7 @@
 //! Marker of an owned VM: one line of its description.
 //!
 //! Users may write anything around it. It names the cluster by a hash of its random id, so that two clusters of the same name
-//! are told apart.
+//! are distinct.
 
 use std::fmt;
 use std::str::FromStr;

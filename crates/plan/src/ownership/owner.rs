@@ -47,6 +47,6 @@ impl Identity {
         if is_same || is_clone {
             return Owner::Owned(marker);
         }
-        other(format!("it has our marker, but the UUID {found} and not {}", self.uuid))
+        other(format!("it has the marker of this node, but the UUID {found} and not {}", self.uuid))
     }
 }

@@ -64,11 +64,11 @@ impl TemplateMark {
     /// How the template differs from what is needed.
     pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
         if self.talos != wanted.talos {
-            return Some(format!("it has Talos {}, and {} is wanted", self.talos, wanted.talos));
+            return Some(format!("it has Talos {}, and {} is needed", self.talos, wanted.talos));
         }
         (self.schematic != wanted.schematic).then(|| {
             let (has, wants) = (short(&self.schematic), short(&wanted.schematic));
-            format!("it has the schematic {has}, and {wants} is wanted")
+            format!("it has the schematic {has}, and {wants} is needed")
         })
     }
 }
@@ -111,9 +111,9 @@ mod tests {
         let own = mark("v1.12.4", "376567988ad370138ad8");
         assert_eq!(own.difference(&own), None);
         let other = own.difference(&mark("v1.13.6", "aa"));
-        assert_eq!(other.as_deref(), Some("it has Talos v1.12.4, and v1.13.6 is wanted"));
+        assert_eq!(other.as_deref(), Some("it has Talos v1.12.4, and v1.13.6 is needed"));
         let other = own.difference(&mark("v1.12.4", "aa"));
-        let text = "it has the schematic 376567988ad37013…, and aa is wanted";
+        let text = "it has the schematic 376567988ad37013…, and aa is needed";
         assert_eq!(other.as_deref(), Some(text));
     }
 

@@ -3,6 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::field_value::FieldValue;
+use super::finding_code::FindingCode;
 
 /// Object of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +107,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub severity: Severity,
+    pub code: FindingCode,
     /// The object with the problem: a node, a storage, a host.
     pub subject: String,
     pub message: String,
@@ -114,13 +116,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn error(subject: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn error(code: FindingCode, subject: &str, message: impl Into<String>) -> Self {
         let severity = Severity::Error;
-        Self { severity, subject: subject.to_owned(), message: message.into(), hint: None }
+        Self { severity, code, subject: subject.to_owned(), message: message.into(), hint: None }
     }
 
-    pub(crate) fn warning(subject: &str, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(subject, message) }
+    pub(crate) fn warning(code: FindingCode, subject: &str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, subject, message) }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {

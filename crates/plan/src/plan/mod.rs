@@ -4,6 +4,7 @@
 
 mod change;
 mod field_value;
+mod finding_code;
 mod observed_fingerprint;
 mod planned_secret;
 mod saved;
@@ -16,6 +17,7 @@ mod step_kind;
 
 pub use change::{Change, Class, FieldChange, Finding, Object, Severity};
 pub use field_value::{DiskValue, FieldValue};
+pub use finding_code::FindingCode;
 pub use planned_secret::PlannedSecret;
 pub use saved::{SavedPlan, SavedPlanError, has_same_steps};
 pub use step::Step;

@@ -6,7 +6,9 @@ use super::builder::Builder;
 use crate::desired::Addon;
 use crate::manifest::{ALWAYS_THERE, Manifest};
 use crate::observed::{AddonRead, KubernetesSeen, RejectedObject};
-use crate::plan::{Action, ApplyAddon, Change, Class, FieldChange, Finding, Object, StepId};
+use crate::plan::{
+    Action, ApplyAddon, Change, Class, FieldChange, Finding, FindingCode, Object, StepId,
+};
 
 /// Applies an add-on, unless the cluster is known to match it.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
@@ -27,7 +29,7 @@ pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) 
             Change::planned(object, Class::Create, vec![])
         }
         None => Change::planned(object, Class::Live, vec![])
-            .note("it cannot be compared with what is there, so it is applied once more"),
+            .note("it cannot be compared with the cluster, so it is applied again"),
     };
     builder.changes.push(change);
     let action = Action::ApplyAddon(ApplyAddon {
@@ -44,9 +46,9 @@ pub(super) fn left(builder: &mut Builder<'_>) {
     for (name, objects) in &builder.observed.addons.left {
         let is_known = builder.desired.addons.iter().any(|addon| addon.name == *name);
         let note = if is_known {
-            "its manifests have no such objects any more"
+            "its manifests no longer have these objects"
         } else {
-            "the inventory has no such add-on any more"
+            "the inventory no longer has this add-on"
         };
         let gone = |object: &String| FieldChange::new(object, Some("applied".to_owned()), None);
         let fields = objects.iter().map(gone).collect();
@@ -64,25 +66,31 @@ pub(super) fn check(builder: &mut Builder<'_>) {
         match builder.observed.addons.read.get(name) {
             Some(AddonRead::Objects(manifests)) => {
                 for manifest in manifests {
-                    findings.extend(doubled(&objects, name, manifest));
+                    findings.extend(duplicate(&objects, name, manifest));
                     objects.push((name, manifest));
                 }
             }
             Some(AddonRead::Wrong(why)) => {
-                let hint = "correct the manifests, or the checksum if you know what changed";
-                findings.push(Finding::error(&subject(name), why).hint(hint));
+                let hint = "correct the manifests, or the checksum if the change is intended";
+                findings.push(
+                    Finding::error(FindingCode::AddonInvalid, &subject(name), why).hint(hint),
+                );
             }
             Some(AddonRead::Unreachable(why)) => {
-                let message = format!("its manifests cannot be had now: {why}");
-                let hint = "`up` tries again when it gets there; see that the address is right";
-                findings.push(Finding::warning(&subject(name), message).hint(hint));
+                let message = format!("its manifests cannot be downloaded now: {why}");
+                let hint =
+                    "check the address; `up` downloads them again when it applies the add-on";
+                findings.push(
+                    Finding::warning(FindingCode::AddonUnreachable, &subject(name), message)
+                        .hint(hint),
+                );
             }
             None => {}
         }
     }
-    findings.extend(homeless(builder, &objects));
-    findings.extend(refused(builder));
-    findings.extend(unconnected(builder, &objects));
+    findings.extend(missing_namespaces(builder, &objects));
+    findings.extend(rejected(builder));
+    findings.extend(without_pod_network(builder, &objects));
     builder.findings.extend(findings);
 }
 
@@ -91,7 +99,7 @@ fn subject(addon: &str) -> String {
 }
 
 /// An object in two manifests: each run would change it to the one and back to the other.
-fn doubled(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
+fn duplicate(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
     let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest))?;
     let place = if *other == addon {
         first.place.clone()
@@ -99,11 +107,14 @@ fn doubled(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Opt
         format!("{} ({})", first.place, subject(other))
     };
     let message = format!("{manifest} is in {place} and in {} as well", manifest.place);
-    Some(Finding::error(&subject(addon), message).hint("keep one of the two"))
+    Some(
+        Finding::error(FindingCode::AddonDuplicate, &subject(addon), message)
+            .hint("keep one of the two"),
+    )
 }
 
 /// Objects in namespaces that do not exist and that no add-on creates: applying them would time out.
-fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     if !are_all_read(builder) {
         return vec![];
     }
@@ -126,18 +137,20 @@ fn homeless(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding
         }
         let place = &manifest.place;
         let message = format!(
-            "{manifest} ({place}) needs the namespace {namespace}, which is not there and in no add-on"
+            "{manifest} ({place}) needs the namespace {namespace}, which neither the cluster nor an add-on has"
         );
         let hint = format!(
-            "put it into a manifest: {{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
+            "add it to a manifest: {{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
         );
-        findings.push(Finding::error(&subject(addon), message).hint(hint));
+        findings.push(
+            Finding::error(FindingCode::NamespaceMissing, &subject(addon), message).hint(hint),
+        );
     }
     findings
 }
 
 /// Objects that Kubernetes would reject. A rejection that is not final is an error too if the plan changes nothing else.
-fn refused(builder: &Builder<'_>) -> Vec<Finding> {
+fn rejected(builder: &Builder<'_>) -> Vec<Finding> {
     let known = &builder.observed.addons.known;
     let is_settled = |addon: &Addon| {
         known.get(&addon.name).is_some_and(|seen| seen.changes.len() == seen.refusals.len())
@@ -147,17 +160,18 @@ fn refused(builder: &Builder<'_>) -> Vec<Finding> {
         builder.desired.addons.iter().all(is_settled) && builder.changes.iter().all(is_addon);
     let finding = |addon: &str, refusal: &RejectedObject| {
         let RejectedObject { object, place, why, is_final } = refusal;
-        let message = format!("Kubernetes refuses {object} ({place}): {why}");
+        let message = format!("Kubernetes rejects {object} ({place}): {why}");
         if !is_final && !is_alone {
-            let hint = "what else `up` does may mend that; if not, it stops there";
-            return Finding::warning(&subject(addon), message).hint(hint);
+            let hint = "run `up`: its other changes may fix this; if not, it stops there";
+            return Finding::warning(FindingCode::AddonRejected, &subject(addon), message)
+                .hint(hint);
         }
         let hint = if why.contains("immutable") {
-            "undo the change, or delete the object: `up` makes it anew"
+            "undo the change, or delete the object: `up` creates it again"
         } else {
             "correct the manifest"
         };
-        Finding::error(&subject(addon), message).hint(hint)
+        Finding::error(FindingCode::AddonRejected, &subject(addon), message).hint(hint)
     };
     let wanted = builder.desired.addons.iter().map(|addon| addon.name.as_str());
     let seen = wanted.filter_map(|name| Some((name, known.get(name)?)));
@@ -173,7 +187,7 @@ fn are_all_read(builder: &Builder<'_>) -> bool {
 }
 
 /// Pods that need a pod network, in a cluster where none is known. One finding per add-on.
-fn unconnected(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
+fn without_pod_network(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     let has_network = builder.desired.has_cni
         || objects.iter().any(|(_, manifest)| manifest.brings_network())
         || match &builder.observed.kubernetes {
@@ -189,12 +203,12 @@ fn unconnected(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Find
     let first = waiting.filter(|(addon, _)| told.insert(*addon));
     let finding = |(addon, manifest): &(&str, &Manifest)| {
         let message = format!(
-            "{manifest} ({}) needs a network for pods: Talos brings none in this cluster, and no add-on is known to",
+            "{manifest} ({}) needs a pod network: Talos brings none in this cluster, and no add-on is known to",
             manifest.place
         );
-        let hint = "add one to `addons:`, or let Talos bring its own, without `cni: none` here and in patches; \
-                    otherwise `up` waits for it in vain";
-        Finding::warning(&subject(addon), message).hint(hint)
+        let hint = "add one to `addons:`, or remove `cni: none` here and in patches so that Talos brings its own; \
+                    otherwise `up` waits until its timeout";
+        Finding::warning(FindingCode::PodNetworkMissing, &subject(addon), message).hint(hint)
     };
     first.map(finding).collect()
 }

@@ -1,7 +1,7 @@
 //! Cost of changing the address or gateway of a running node.
 //!
 //! Talos applies a new config at once. But a node also keeps the network settings of its first boot: those of its cloud-init
-//! drive until Proxmox writes the drive again, which it does when the VM starts; those of a volume or image for ever.
+//! drive until Proxmox writes the drive again, which it does when the VM starts; those of a volume or image permanently.
 
 use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
 
@@ -9,9 +9,9 @@ use crate::desired::DesiredNode;
 use crate::plan::Class;
 
 const DRIVE: &str =
-    "the node keeps what its cloud-init drive tells until the VM is stopped and started";
-const ETCD: &str = "etcd knows a control plane by its address";
-const FIRST: &str = "the node keeps the network of its first boot beside any other";
+    "the node keeps the settings of its cloud-init drive until the VM is stopped and started";
+const ETCD: &str = "etcd identifies a control plane by its address";
+const FIRST: &str = "the node keeps the network settings of its first boot";
 
 /// Change of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::removed_option::surplus;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Pve;
 use crate::ownership::{TemplateMark, version_in_name};
-use crate::plan::{Class, Finding};
+use crate::plan::{Class, Finding, FindingCode};
 
 /// The template of a node.
 pub(super) struct Template {
@@ -22,7 +22,7 @@ pub(super) struct Template {
     /// Options that a clone inherits and must lose.
     pub(super) surplus: Vec<String>,
     /// Why it is, or may be, the wrong template.
-    pub(super) doubt: Option<Finding>,
+    pub(super) finding: Option<Finding>,
 }
 
 /// The template of a node, by name or vmid, on the node's host if there are several.
@@ -35,45 +35,47 @@ pub(super) fn template(
     let pve = &builder.observed.pve;
     let host = &placed.own.vm.node;
     let Some(guest) = find(pve, wanted, host) else {
-        let message = format!("there is no template {wanted} that we may see");
-        return Err(Finding::error(&node.name, message).hint(
-            "talmox template create makes one; put it into the pool, so that it can be seen",
+        let message = format!("template {wanted} not found, or the token lacks VM.Audit on it");
+        return Err(Finding::error(FindingCode::TemplateMissing, &node.name, message).hint(
+            "run `talmox template create`, and put the template into the pool, so that the token can see it",
         ));
     };
     if guest.node != *host {
-        let message = format!("the template {wanted} is on {}, and not on {host}", guest.node);
-        return Err(Finding::error(&node.name, message)
-            .hint(format!("make the template on {host} too, or put the node on {}", guest.node)));
+        let message = format!("the template {wanted} is on {}, not on {host}", guest.node);
+        return Err(Finding::error(FindingCode::TemplateMissing, &node.name, message).hint(
+            format!("create the template on {host} too, or put the node on {}", guest.node),
+        ));
     }
     let seen = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
     let Some(config) = seen else {
         let message = format!("the config of the template {wanted} cannot be read");
-        return Err(Finding::error(&node.name, message).hint("VM.Audit on it is needed"));
+        return Err(Finding::error(FindingCode::TemplateUnreadable, &node.name, message)
+            .hint("grant VM.Audit on it to the token"));
     };
     let system = &node.vm.disks[0];
     let Some(disk) = config.drive(&system.slot) else {
         let message = format!("the template {wanted} has no disk at {}", system.slot);
-        return Err(
-            Finding::error(&node.name, message).hint("set `disk_bus:` as the template has it")
-        );
+        return Err(Finding::error(FindingCode::TemplateUnsuitable, &node.name, message)
+            .hint("set `disk_bus:` to the bus of the template"));
     };
     if disk.size().is_some_and(|size| size > u64::from(system.gib) * GIB) {
         let message =
             format!("the disk of the template {wanted} is larger than {} GiB", system.gib);
-        return Err(Finding::error(&node.name, message)
-            .hint("disks cannot shrink: give the node a larger one"));
+        return Err(Finding::error(FindingCode::TemplateUnsuitable, &node.name, message)
+            .hint("give the node a larger disk: disks cannot shrink"));
     }
     let (name, wanted) = (wanted, node.vm.wanted(None));
     let mut more = surplus(node, &wanted, config).into_iter();
     if let Some(disk) = more.find(|one| one.class == Class::Destroy) {
-        let message = format!("the template {name} has a disk {} too many", disk.key);
-        let hint = "take the disk out of the template, or give the node one: `disks: [{size: …}]`";
-        return Err(Finding::error(&node.name, message).hint(hint));
+        let message =
+            format!("the template {name} has a disk {} that the node does not have", disk.key);
+        let hint = "remove the disk from the template, or give the node one: `disks: [{size: …}]`";
+        return Err(Finding::error(FindingCode::TemplateUnsuitable, &node.name, message).hint(hint));
     }
     let surplus = surplus_of_template(node, config);
     let vm = Vm::new(&guest.node, guest.vmid);
-    let doubt = doubt(builder.desired, node, guest, config);
-    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus, doubt })
+    let finding = version_finding(builder.desired, node, guest, config);
+    Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus, finding })
 }
 
 /// The template of this name or vmid, on this host if there are several.
@@ -87,8 +89,8 @@ fn find<'a>(pve: &'a Pve, wanted: &str, host: &NodeName) -> Option<&'a Guest> {
 }
 
 /// Findings about existing templates that contain another Talos than nodes need, or may.
-pub fn template_doubts(desired: &Desired, pve: &Pve) -> Vec<Finding> {
-    let mut doubts = vec![];
+pub fn template_findings(desired: &Desired, pve: &Pve) -> Vec<Finding> {
+    let mut findings = vec![];
     for placed in places(desired, pve).nodes {
         let (node, host) = (placed.node, &placed.own.vm.node);
         let Some(guest) = node.template.as_deref().and_then(|wanted| find(pve, wanted, host))
@@ -97,16 +99,16 @@ pub fn template_doubts(desired: &Desired, pve: &Pve) -> Vec<Finding> {
         };
         let seen = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
         if let Some(config) = seen.filter(|_| guest.node == *host) {
-            doubts.extend(doubt(desired, node, guest, config));
+            findings.extend(version_finding(desired, node, guest, config));
         }
     }
-    Finding::sort(&mut doubts);
-    doubts
+    Finding::sort(&mut findings);
+    findings
 }
 
 /// Compares the template mark with what the node needs. A template without a mark was created by hand; it is accepted unless
 /// its name contains another version.
-fn doubt(
+fn version_finding(
     desired: &Desired,
     node: &DesiredNode,
     guest: &Guest,
@@ -118,20 +120,26 @@ fn doubt(
     let subject = format!("{host}/{name}");
     let Some(found) = TemplateMark::find(config.description()) else {
         let version = version_in_name(name).filter(|version| *version != wanted.talos)?;
-        let message =
-            format!("by its name the template has Talos {version}, and {} is wanted", wanted.talos);
-        let hint = "nodes of another minor version are refused once they run, if they tell it (Talos 1.13 on); name another template, and \
-                    `talmox template create` makes it";
-        return Some(Finding::warning(&subject, message).hint(hint));
+        let message = format!(
+            "by its name the template has Talos {version}, and the nodes need {}",
+            wanted.talos
+        );
+        let hint = "name another template, and run `talmox template create`; from Talos 1.13 on, a run rejects nodes of another \
+                    minor version";
+        return Some(Finding::warning(FindingCode::TemplateVersion, &subject, message).hint(hint));
     };
     let difference = found.difference(&wanted)?;
     let hint = format!(
-        "name another template, or delete this one if nobody else needs it (on {host}: qm destroy {vmid}); then \
-         `talmox template create` makes it"
+        "name another template, or delete this one if nothing else uses it (on {host}: qm destroy {vmid}); then run \
+         `talmox template create`"
     );
     Some(
-        Finding::error(&subject, format!("nodes cannot be cloned from it: {difference}"))
-            .hint(hint),
+        Finding::error(
+            FindingCode::TemplateVersion,
+            &subject,
+            format!("nodes cannot be cloned from it: {difference}"),
+        )
+        .hint(hint),
     )
 }
 

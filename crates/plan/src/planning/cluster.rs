@@ -93,7 +93,7 @@ fn await_vip(builder: &mut Builder<'_>, is_bootstrapped: bool, is_new: bool) -> 
     let address = desired.vip.filter(|_| is_bootstrapped || is_silent)?;
     let by = vip::bringer(builder);
     if by == VipBringer::Nobody {
-        builder.findings.extend(vip::nobody(desired));
+        builder.findings.extend(vip::unheld(desired));
         if !is_new {
             return None;
         }

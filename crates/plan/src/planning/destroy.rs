@@ -10,7 +10,8 @@ use super::{destroy_rights, preflight, shared_secrets};
 use crate::desired::Desired;
 use crate::observed::Observed;
 use crate::plan::{
-    Action, Change, Class, DestroyVm, FieldChange, Finding, Object, OwnVm, Plan, StepGraph, StopVm,
+    Action, Change, Class, DestroyVm, FieldChange, Finding, FindingCode, Object, OwnVm, Plan,
+    StepGraph, StopVm,
 };
 
 /// What else is deleted.
@@ -76,8 +77,10 @@ fn vm(
     ];
     plan.changes.push(Change::planned(Object::Vm(name.clone()), Class::Destroy, fields));
     if found.config.is_protected() {
-        let message = format!("its VM {vmid} is protected from being deleted");
-        plan.findings.push(Finding::error(name, message).hint(unprotect(host, vmid)));
+        let message = format!("its VM {vmid} is protected from deletion");
+        plan.findings.push(
+            Finding::error(FindingCode::VmProtected, name, message).hint(unprotect(host, vmid)),
+        );
     }
     let deadline = desired.timeouts.task;
     let stop = Action::StopVm(StopVm { own: own.clone(), deadline });
@@ -88,5 +91,5 @@ fn vm(
 
 /// The command that removes the protection of a VM. talmox never removes it.
 pub fn unprotect(host: &NodeName, vmid: VmId) -> String {
-    format!("if it is to go all the same, on {host}: qm set {vmid} --protection 0")
+    format!("to delete it nevertheless, on {host}: qm set {vmid} --protection 0")
 }

@@ -9,7 +9,7 @@ use super::foreign_vm;
 use super::placed::{ObservedVm, Placements, VmPresence};
 use crate::desired::Desired;
 use crate::observed::Observed;
-use crate::plan::{Finding, OwnVm};
+use crate::plan::{Finding, FindingCode, OwnVm};
 use crate::rights::{Grants, PveRole};
 
 pub(super) fn check(
@@ -37,8 +37,8 @@ pub(super) fn check(
     }
     let told = missing.into_iter().map(|(path, rights)| {
         let rights: Vec<&str> = rights.into_iter().collect();
-        let message = format!("we lack {}", rights.join(", "));
-        Finding::error(&path, message).hint(lines(desired, &path))
+        let message = format!("the token lacks {}", rights.join(", "));
+        Finding::error(FindingCode::RightMissing, &path, message).hint(lines(desired, &path))
     });
     told.chain(unseen(&rights, places)).collect()
 }
@@ -57,15 +57,15 @@ fn unseen(rights: &Rights<'_>, places: &Placements<'_>) -> Vec<Finding> {
     });
     let paths: BTreeSet<String> = blind.collect();
     let told = paths.into_iter().map(|path| {
-        let message = "we lack VM.Audit: VMs of the cluster may be there, and not be seen";
-        Finding::error(&path, message).hint(lines(desired, &path))
+        let message = "the token lacks VM.Audit: VMs of the cluster may exist that it cannot see";
+        Finding::error(FindingCode::RightMissing, &path, message).hint(lines(desired, &path))
     });
     told.collect()
 }
 
 fn lines(desired: &Desired, path: &str) -> String {
     let lines = Grants::one(path, PveRole::Vm).lines(&desired.login).join("\n");
-    format!("as root on a host; what is there already says so, and stays:\n{lines}")
+    format!("as root on a host; the commands can be repeated:\n{lines}")
 }
 
 struct Rights<'a> {

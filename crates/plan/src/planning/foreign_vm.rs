@@ -6,7 +6,7 @@ use super::placed::{Placements, VmPresence};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{Pve, VmSeen};
 use crate::ownership::Owner;
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 /// A foreign VM in the place of a node's VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(super) fn warnings<'a>(
 
 impl ForeignVm {
     pub(super) fn finding(&self, node: &str) -> Finding {
-        let hint = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if it is not, give the \
-                    node another name or `vmid:`";
-        Finding::warning(node, self.to_string()).hint(hint)
+        let hint = "if it is the VM of this node, restore talmox's line in its notes; if it is not, give the node another name or \
+                    `vmid:`; talmox never changes it";
+        Finding::warning(FindingCode::VmForeign, node, self.to_string()).hint(hint)
     }
 }
 
@@ -73,6 +73,9 @@ impl std::fmt::Display for ForeignVm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { vmid, host, name, reason } = self;
         let name = name.as_deref().unwrap_or("without a name");
-        write!(f, "VM {vmid} ({name}) on {host} is there in its place, and is not ours: {reason}")
+        write!(
+            f,
+            "VM {vmid} ({name}) on {host} is in its place, and talmox does not manage it: {reason}"
+        )
     }
 }

@@ -8,7 +8,7 @@ use talmox_pve_types::property::{HostPci, PciSource};
 
 use crate::desired::{Desired, DesiredNode, GpuSource, GpuSpec};
 use crate::observed::Pve;
-use crate::plan::{CreateMapping, Finding};
+use crate::plan::{CreateMapping, Finding, FindingCode};
 use crate::rights::{Grants, PveRole};
 
 /// A PCI device of a node, and the mapping that has to be created for it, if any.
@@ -99,26 +99,28 @@ fn check_mapping(
     // A token may be allowed to use mappings and not to list them: then only starting the VM shows a problem.
     let Some(Ok(known)) = &pve.mappings else { return Ok(()) };
     let Some(mapping) = known.iter().find(|one| one.id == *id) else {
-        let message = format!("there is no PCI mapping {id} that we may see");
+        let message = format!("PCI mapping {id} not found, or the token lacks Mapping.Audit on it");
         let grants = Grants::one(format!("/mapping/pci/{id}"), PveRole::Device);
-        return Err(Finding::error(&node.name, message).hint(format!(
-            "make it under Datacenter, Resource Mappings, and allow it as root on a host:\n{}",
+        return Err(Finding::error(FindingCode::MappingMissing, &node.name, message).hint(format!(
+            "create it under Datacenter, Resource Mappings, and grant the right as root on a host:\n{}",
             lines(desired, &grants)
         )));
     };
     if !mapping.mapped.devices.iter().any(|device| device.node == *host) {
-        let message = format!("the PCI mapping {id} names no device on {host}");
+        let message = format!("the PCI mapping {id} has no device on {host}");
         let hint = "add the device of that host to the mapping";
-        return Err(Finding::error(&node.name, message).hint(hint));
+        return Err(Finding::error(FindingCode::MappingMismatch, &node.name, message).hint(hint));
     }
     match pve.mapping_problems.get(&(host.clone(), id.clone())).and_then(|all| all.first()) {
         None => Ok(()),
         Some(problem) => {
-            let message =
-                format!("the PCI mapping {id} does not fit what {host} has: {}", problem.trim());
+            let message = format!(
+                "the PCI mapping {id} does not match the devices of {host}: {}",
+                problem.trim()
+            );
             let hint =
-                "VMs with it would not start: correct it under Datacenter, Resource Mappings";
-            Err(Finding::error(&node.name, message).hint(hint))
+                "correct it under Datacenter, Resource Mappings: VMs with it would not start";
+            Err(Finding::error(FindingCode::MappingMismatch, &node.name, message).hint(hint))
         }
     }
 }
@@ -139,25 +141,30 @@ fn new_mapping(
         .map(|c| if matches!(c, ':' | '.') { '-' } else { c })
         .collect();
     let id: ConfigId = format!("pci-{name}").parse().map_err(|_| {
-        Finding::error(&node.name, format!("no PCI mapping can be named after {host} {address}"))
-            .hint("make a mapping by hand, and name it: `gpu: {mapping: …}`")
+        Finding::error(
+            FindingCode::MappingMissing,
+            &node.name,
+            format!("no valid name for a PCI mapping can be derived from {host} {address}"),
+        )
+        .hint("create a mapping by hand, and name it: `gpu: {mapping: …}`")
     })?;
     // Creating a mapping requires the list of devices of the host.
     let mut grants = Grants::one("/mapping/pci", PveRole::Mapping);
     grants.add("/", PveRole::Host);
     let allow = || {
         format!(
-            "make a mapping of it and name it (`gpu: {{mapping: …}}`), or allow it as root on a host:\n{}",
+            "create a mapping for it and name it (`gpu: {{mapping: …}}`), or grant the right as root on a host:\n{}",
             lines(desired, &grants)
         )
     };
     if !pve.permissions.allows("/mapping/pci", "Mapping.Modify") {
-        let message = format!("the PCI device {address} has no mapping, and we may not make one");
-        return Err(Finding::error(&node.name, message).hint(allow()));
+        let message =
+            format!("the PCI device {address} has no mapping, and the token may not create one");
+        return Err(Finding::error(FindingCode::MappingMissing, &node.name, message).hint(allow()));
     }
     let Some(found) = listed(node, host, address, pve) else {
         let message = format!("the PCI devices of {host} cannot be listed");
-        return Err(Finding::error(&node.name, message).hint(allow()));
+        return Err(Finding::error(FindingCode::MappingMissing, &node.name, message).hint(allow()));
     };
     let devices = vec![mapped(host, address, found?)];
     let mapped = Mapped { devices, ..Mapped::default() };
@@ -174,13 +181,15 @@ pub(super) fn listed<'a>(
     let Some(Ok(devices)) = pve.devices.get(host) else { return None };
     let Some(found) = devices.iter().find(|device| is_same(&device.address, address)) else {
         let message = format!("{host} has no PCI device {address}");
-        let hint = "lspci -D on the host lists them";
-        return Some(Err(Finding::error(&node.name, message).hint(hint)));
+        let hint = "correct the address; lspci -D on the host lists the devices";
+        return Some(Err(
+            Finding::error(FindingCode::DeviceMissing, &node.name, message).hint(hint)
+        ));
     };
     if found.iommu_group.is_none() {
         let message = format!("{host} has no IOMMU: {address} cannot be passed through");
-        return Some(Err(Finding::error(&node.name, message).hint(
-            "turn it on in the firmware, and with `intel_iommu=on` where the kernel needs it",
+        return Some(Err(Finding::error(FindingCode::IommuOff, &node.name, message).hint(
+            "enable it in the firmware, and with `intel_iommu=on` where the kernel needs it",
         )));
     }
     Some(Ok(found))

@@ -5,7 +5,7 @@ use talmox_pve_types::id::VmId;
 
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Pve;
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 /// Whether the VM with this id is neither listed nor readable.
 pub(super) fn is_hidden(pve: &Pve, vmid: VmId) -> bool {
@@ -13,8 +13,8 @@ pub(super) fn is_hidden(pve: &Pve, vmid: VmId) -> bool {
 }
 
 pub(super) fn message(vmid: VmId, made_by_login: bool) -> String {
-    let past = if made_by_login { ", although it was made with this login" } else { "" };
-    format!("VM {vmid} is there and may not be seen{past}")
+    let past = if made_by_login { ", although it was created with this login" } else { "" };
+    format!("VM {vmid} exists, and the token may not see it{past}")
 }
 
 /// How to make it visible again.
@@ -22,15 +22,18 @@ pub(super) fn hint(desired: &Desired, vmid: VmId) -> String {
     let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());
     match pool {
         Some(pool) => format!(
-            "if somebody took it out of its pool, put it back, as root on a host: pveum pool modify {pool} --vms {vmid}"
+            "if it was removed from its pool, put it back, as root on a host: pveum pool modify {pool} --vms {vmid}"
         ),
-        None => format!("if it is of this cluster, allow it: VM.Audit on /vms/{vmid} is needed"),
+        None => {
+            format!("if it belongs to this cluster, grant VM.Audit on /vms/{vmid} to the token")
+        }
     }
 }
 
 /// The finding for a node whose VM would get this id, or would be created a second time.
 pub(super) fn finding(desired: &Desired, node: &DesiredNode, vmid: VmId) -> Finding {
     let back = hint(desired, vmid);
-    let hint = format!("{back}\nif it is somebody else's by now, give the node another `vmid:`");
-    Finding::error(&node.name, message(vmid, true)).hint(hint)
+    let hint =
+        format!("{back}\nif it no longer belongs to this cluster, give the node another `vmid:`");
+    Finding::error(FindingCode::VmHidden, &node.name, message(vmid, true)).hint(hint)
 }

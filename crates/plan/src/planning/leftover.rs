@@ -13,14 +13,15 @@ use super::{foreign_vm, hidden_vm, node_drift, unreadable};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, Observed, TalosSeen, VmSeen};
 use crate::ownership::{Marker, Owner};
-use crate::plan::{Finding, Severity};
+use crate::plan::{Finding, FindingCode, Severity};
 
 /// For a VM with the marker of this cluster and another UUID: a copy of one of its VMs.
-const NOT_TOUCHED: &str = "talmox never touches it; if it is a copy that another person uses, take talmox's line out of its notes";
+const NOT_TOUCHED: &str =
+    "remove talmox's line from its notes if it is a copy for another use; talmox never changes it";
 
 /// For a VM with the UUID of a node. No other VM has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
-const RESTORE_MARKER: &str = "talmox never touches it; if it is the VM of this node, restore talmox's line in its notes; if this \
-                              inventory is a copy of another one, give it secrets of its own";
+const RESTORE_MARKER: &str = "restore talmox's line in its notes if it is the VM of this node; if this inventory is a copy of \
+                              another one, give it secrets of its own; talmox never changes the VM";
 
 pub(super) struct Leftovers<'a> {
     pub(super) desired: &'a Desired,
@@ -33,7 +34,7 @@ pub(super) struct Leftovers<'a> {
 impl Leftovers<'_> {
     pub(super) fn all(&self) -> Vec<Finding> {
         let missing = foreign_vm::missing(self.desired, self.places);
-        let mut findings = self.strange(&missing);
+        let mut findings = self.foreign(&missing);
         findings.extend(self.unreadable());
         findings.extend(self.unread().filter(|_| !missing.is_empty()));
         let without_trace = missing.iter().filter(|node| !self.has_trace(node));
@@ -42,44 +43,49 @@ impl Leftovers<'_> {
         findings
     }
 
-    fn finding(&self, subject: &str, message: String, hint: &str) -> Finding {
+    fn finding(&self, code: FindingCode, subject: &str, message: String, hint: &str) -> Finding {
         let finding = if self.secrets {
-            Finding::error(subject, message)
+            Finding::error(code, subject, message)
         } else {
-            Finding::warning(subject, message)
+            Finding::warning(code, subject, message)
         };
         finding.hint(hint)
     }
 
     /// Foreign VMs in the place of nodes, and copies of owned VMs.
-    fn strange(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
+    fn foreign(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
         let vms = &self.observed.pve.vms;
         let mut told: BTreeSet<VmId> = BTreeSet::new();
         let mut findings = vec![];
         for node in missing {
-            let Some(stranger) = foreign_vm::find(self.desired, node, &self.observed.pve) else {
+            let Some(foreign) = foreign_vm::find(self.desired, node, &self.observed.pve) else {
                 continue;
             };
-            let finding = stranger.finding(&node.name);
-            let has_sign = vms.get(&stranger.vmid).is_some_and(|seen| self.sign(seen).is_some());
-            told.insert(stranger.vmid);
-            let has_uuid = vms.get(&stranger.vmid).is_some_and(|seen| self.has_uuid(seen));
+            let finding = foreign.finding(&node.name);
+            let has_sign = vms.get(&foreign.vmid).is_some_and(|seen| self.sign(seen).is_some());
+            told.insert(foreign.vmid);
+            let has_uuid = vms.get(&foreign.vmid).is_some_and(|seen| self.has_uuid(seen));
             findings.push(match finding.hint {
                 _ if has_uuid => {
-                    Finding::error(&finding.subject, finding.message).hint(RESTORE_MARKER)
+                    Finding::error(FindingCode::VmUnproven, &finding.subject, finding.message)
+                        .hint(RESTORE_MARKER)
                 }
-                Some(hint) if has_sign => self.finding(&finding.subject, finding.message, &hint),
+                Some(hint) if has_sign => {
+                    self.finding(FindingCode::VmUnproven, &finding.subject, finding.message, &hint)
+                }
                 _ => finding,
             });
         }
         for (vmid, seen) in vms.iter().filter(|(vmid, _)| !told.contains(vmid)) {
             let Some((node, reason)) = self.sign(seen) else { continue };
-            let message =
-                format!("VM {vmid} on {} has a sign of it, and is not ours: {reason}", seen.host);
+            let message = format!(
+                "VM {vmid} on {} has its marker or UUID, and is not an owned VM: {reason}",
+                seen.host
+            );
             let finding = if self.has_uuid(seen) {
-                Finding::error(&node, message).hint(RESTORE_MARKER)
+                Finding::error(FindingCode::VmUnproven, &node, message).hint(RESTORE_MARKER)
             } else {
-                self.finding(&node, message, NOT_TOUCHED)
+                self.finding(FindingCode::VmUnproven, &node, message, NOT_TOUCHED)
             };
             findings.push(finding);
         }
@@ -123,9 +129,10 @@ impl Leftovers<'_> {
         let unread = pve.vms.iter().filter(|(vmid, _)| !is_template(**vmid));
         let told = unread.filter_map(|(vmid, seen)| {
             let reason = seen.config.as_ref().err()?;
-            let message = format!("VM {vmid} may be of this cluster, and cannot be read: {reason}");
+            let message =
+                format!("VM {vmid} may belong to this cluster, and cannot be read: {reason}");
             let hint = unreadable::hint(*vmid, &seen.host, pve);
-            Some(Finding::error(seen.host.as_str(), message).hint(hint))
+            Some(Finding::error(FindingCode::VmUnreadable, seen.host.as_str(), message).hint(hint))
         });
         told.collect()
     }
@@ -133,9 +140,11 @@ impl Leftovers<'_> {
     /// VMs without any sign of the cluster that cannot be read.
     fn unread(&self) -> Option<Finding> {
         let what = unreadable::told(self.observed.pve.unread.iter())?;
-        let message =
-            format!("a VM that cannot be read may be of this cluster, under another name: {what}");
-        Some(self.finding(&self.desired.cluster, message, "bring the host up, and run this again"))
+        let message = format!(
+            "a VM that cannot be read may belong to this cluster, under another name: {what}"
+        );
+        let hint = "bring the host up, then run the same command";
+        Some(self.finding(FindingCode::VmUnreadable, &self.desired.cluster, message, hint))
     }
 
     /// A node that answers, and whose VM is not visible.
@@ -155,9 +164,10 @@ impl Leftovers<'_> {
             return None;
         }
         let at = found.address.map(|address| format!(" at {address}")).unwrap_or_default();
-        let message = format!("a node of this cluster answers{at}, and its VM is not to be seen");
-        let hint = "somebody may have taken the VM out of its pool, or its marker away: find it, and put it back";
-        Some(self.finding(&node.name, message, hint))
+        let message = format!("a node of this cluster answers{at}, and its VM is not visible");
+        let hint =
+            "find the VM, and restore its pool and its marker: one of them may have been removed";
+        Some(self.finding(FindingCode::NodeWithoutVm, &node.name, message, hint))
     }
 
     /// VM ids of the cluster that a hidden VM uses, or a VM without an owner.
@@ -175,7 +185,8 @@ impl Leftovers<'_> {
                 }
                 None if hidden_vm::is_hidden(pve, *vmid) && (*made_by_login || node.is_some()) => {
                     let hint = hidden_vm::hint(self.desired, *vmid);
-                    Some(self.finding(subject, hidden_vm::message(*vmid, *made_by_login), &hint))
+                    let message = hidden_vm::message(*vmid, *made_by_login);
+                    Some(self.finding(FindingCode::VmHidden, subject, message, &hint))
                 }
                 _ => None,
             }

@@ -1,7 +1,7 @@
 //! Clusters that lost control planes.
 //!
 //! If all control planes are gone and workers are left, new control planes have no data, so etcd could be bootstrapped. But that
-//! creates an empty cluster, in which workers stop their pods: the user must know.
+//! creates an empty cluster, in which workers stop their pods: the user must decide.
 //!
 //! If etcd lost its majority, new control planes would wait for the remaining members until the timeout.
 
@@ -11,25 +11,25 @@ use super::builder::Builder;
 use super::placed::Placed;
 use super::vm_plan::VmPlan;
 use crate::observed::{EtcdSeen, TalosSeen};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 const WAYS: &str = "\
-VMs of control planes that come back from a backup of Proxmox, with their notes, are gone on with
-to begin anew, destroy the rest too: talmox destroy
-to let the workers join an empty cluster, move its kubeconfig and talosconfig away, run this again, and restart the \
-kubelets of the workers. Into it a snapshot of etcd can be restored, as Talos's documentation on disaster recovery says";
+restore the VMs of control planes from a Proxmox backup, with their notes, then run the same command
+to start again, destroy the rest too: talmox destroy
+to let the workers join an empty cluster, move its kubeconfig and talosconfig away, run the same command, and restart the \
+kubelets of the workers. The Talos documentation on disaster recovery describes how to restore a snapshot of etcd into it";
 
-const IF_IT_WAS_UP: &str = "if it was up before, what Kubernetes knew is lost with them: VMs that come back from a backup of \
-     Proxmox, with their notes, are gone on with. The workers join once their kubelets begin anew: talosctl -n ADDRESS \
+const IF_IT_WAS_UP: &str = "if it was up before, everything that Kubernetes stored is lost with them: to keep it, restore \
+     the VMs from a Proxmox backup, with their notes. The workers join after their kubelets restart: talosctl -n ADDRESS \
      service kubelet restart";
 
 const WAYS_WITHOUT_MAJORITY: &str = "\
-VMs of control planes that come back from a backup of Proxmox, with their notes, are gone on with
-to restore a snapshot of etcd (without one, copy the database of one that is left: talosctl -n ADDRESS cp \
-/var/lib/etcd/member/snap/db .), wipe those that are left: talosctl -n ADDRESS reset --graceful=false --reboot \
---system-labels-to-wipe EPHEMERAL. Then run this again, which begins an empty cluster, and restore it there, as Talos's \
-documentation on disaster recovery says
-to begin anew, destroy the rest too: talmox destroy";
+restore the VMs of control planes from a Proxmox backup, with their notes, then run the same command
+to restore a snapshot of etcd (without one, copy the database of a remaining member: talosctl -n ADDRESS cp \
+/var/lib/etcd/member/snap/db .), wipe the remaining members: talosctl -n ADDRESS reset --graceful=false --reboot \
+--system-labels-to-wipe EPHEMERAL. Then run the same command, which starts an empty cluster, and restore the snapshot there, \
+as the Talos documentation on disaster recovery describes
+to start again, destroy the rest too: talmox destroy";
 
 /// The finding about a bootstrap that is about to be planned for these nodes.
 pub(super) fn finding(
@@ -54,15 +54,18 @@ pub(super) fn finding(
     match left.find(has_answered) {
         Some(worker) if was_up => {
             let message = format!(
-                "all its control planes are gone, and with them all that Kubernetes knew; {} still runs what it was \
-                 told, and would stop it in a new, empty cluster",
+                "all control planes are gone, and with them everything that Kubernetes stored; {} still runs its \
+                 pods, and would stop them in a new, empty cluster",
                 worker.node.name
             );
-            Some(Finding::error(cluster, message).hint(WAYS))
+            Some(Finding::error(FindingCode::ControlPlanesLost, cluster, message).hint(WAYS))
         }
         found if found.is_some() || was_up => {
-            let message = "all its control planes are gone: new ones begin an empty cluster";
-            Some(Finding::warning(cluster, message).hint(IF_IT_WAS_UP))
+            let message = "all control planes are gone: new ones start an empty cluster";
+            Some(
+                Finding::warning(FindingCode::ControlPlanesLost, cluster, message)
+                    .hint(IF_IT_WAS_UP),
+            )
         }
         _ => None,
     }
@@ -104,9 +107,12 @@ pub(super) fn majority(builder: &Builder<'_>, vms: &BTreeMap<String, VmPlan>) ->
         return None;
     }
     let message = format!(
-        "etcd has lost its majority: the VMs of {} are gone, and those that are left can neither go on without them nor \
-         take new ones in",
+        "etcd has lost its majority: the VMs of {} are gone, and the remaining members can neither work without them \
+         nor accept new ones",
         gone.join(", ")
     );
-    Some(Finding::error(&builder.desired.cluster, message).hint(WAYS_WITHOUT_MAJORITY))
+    Some(
+        Finding::error(FindingCode::EtcdMajorityLost, &builder.desired.cluster, message)
+            .hint(WAYS_WITHOUT_MAJORITY),
+    )
 }

@@ -1,8 +1,8 @@
 //! Machine configs that are sent to maintenance mode, where machines cannot prove their identity.
 //!
-//! A node in maintenance mode has a certificate that it signed itself. Whatever it tells about itself (UUID, MAC addresses,
-//! instance id) passes unchanged through a machine that sits between talmox and the node, so the keys in the config can be read
-//! there. Only a config on a volume of the VM, which Proxmox delivers, goes to the VM alone.
+//! A node in maintenance mode has a certificate that it signed itself. What it reports about itself (UUID, MAC addresses,
+//! instance id) passes unchanged through a machine between talmox and the node, so the keys in the config can be read
+//! there. Only a config on a volume of the VM, which Proxmox delivers, reaches only that VM.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
 use crate::observed::TalosSeen;
-use crate::plan::{Action, ConfigBy, Finding};
+use crate::plan::{Action, ConfigBy, Finding, FindingCode};
 
 /// How many nodes a finding names.
 const NAMED: usize = 3;
@@ -43,9 +43,11 @@ pub(super) fn warn(
          them can read the keys of the cluster",
         configs_of(&names)
     );
-    let hint = "use `boot: cidata`, which delivers each config on a volume of its VM; or make sure that nobody else is in the \
-                networks in between";
-    let finding = Finding::warning(&builder.desired.cluster, message).hint(hint);
+    let hint = "use `boot: cidata`, which delivers each config on a volume of its VM; or make sure that no other machine is in \
+                the networks in between";
+    let finding =
+        Finding::warning(FindingCode::ConfigUnprotected, &builder.desired.cluster, message)
+            .hint(hint);
     builder.findings.push(finding);
 }
 
@@ -86,7 +88,7 @@ pub(super) fn no_volume(placed: &Placed<'_>) -> Finding {
          whatever machine answers",
         vm.vmid, vm.node
     );
-    Finding::error(name, message).hint(hint)
+    Finding::error(FindingCode::ConfigVolumeMissing, name, message).hint(hint)
 }
 
 /// A VM that was created with another `boot:` and never started.
@@ -97,5 +99,5 @@ pub(super) fn unfinished(placed: &Placed<'_>) -> Finding {
         placed.node.boot
     );
     let hint = "set `boot:` of the node to the way that the VM was created with (`cloudinit` was the default of earlier releases)";
-    Finding::error(name, message).hint(hint)
+    Finding::error(FindingCode::BootChanged, name, message).hint(hint)
 }

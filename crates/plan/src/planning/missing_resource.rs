@@ -7,7 +7,7 @@ use talmox_pve_types::id::{NodeName, StorageId};
 
 use super::builder::Builder;
 use super::placed::{ObservedVm, Placed, VmPresence};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 pub(super) fn check(builder: &mut Builder<'_>) {
     let mut findings = vec![];
@@ -36,10 +36,11 @@ fn hosts(builder: &Builder<'_>, new: &BTreeSet<&NodeName>, findings: &mut Vec<Fi
     let named: BTreeSet<&NodeName> = builder.desired.hosts.iter().chain(own).collect();
     for host in named {
         if pve.host(host).is_none() && !names.is_empty() && !new.contains(host) {
-            let message = format!("there is no such host; there are: {}", names.join(", "));
-            let hint =
-                "correct `node:`, `hosts:` or `host:`; VMs that are there stay where they are";
-            findings.push(Finding::warning(host.as_str(), message).hint(hint));
+            let message = format!("Proxmox has no such host; it has: {}", names.join(", "));
+            let hint = "correct `node:`, `hosts:` or `host:`; existing VMs stay where they are";
+            findings.push(
+                Finding::warning(FindingCode::HostMissing, host.as_str(), message).hint(hint),
+            );
         }
     }
 }
@@ -70,16 +71,18 @@ fn missing(
     let pve = &builder.observed.pve;
     let subject = format!("{host}/{storage}");
     if let Some(seen) = pve.storage(host, storage) {
-        let message = format!("the storage is {}: no VM can be made with it", seen.status);
-        let finding = Finding::warning(&subject, message);
+        let message = format!("the storage is {}: no VM can be created with it", seen.status);
+        let finding = Finding::warning(FindingCode::StorageUnavailable, &subject, message);
         let is_off = seen.status != "available" && pve.is_online(host);
-        return is_off.then(|| finding.hint("pvesm status on the host says why"));
+        return is_off.then(|| finding.hint("run pvesm status on the host to see why"));
     }
     // Proxmox lists a storage only to tokens with Datastore.Audit, not to those that may only allocate space.
     let may = |right: &str| pve.permissions.allows(&format!("/storage/{storage}"), right);
     if may("Datastore.AllocateSpace") && !may("Datastore.Audit") {
         return None;
     }
-    let message = "there is no such storage that we may see: no VM can be made with it";
-    Some(Finding::warning(&subject, message).hint(format!("correct `{setting}:`, or allow it")))
+    let message =
+        "storage not found, or the token lacks Datastore.Audit on it: no VM can be created with it";
+    let hint = format!("correct `{setting}:`, or grant Datastore.Audit");
+    Some(Finding::warning(FindingCode::StorageMissing, &subject, message).hint(hint))
 }

@@ -42,7 +42,7 @@ mod vm_drift;
 mod vm_plan;
 
 pub use builder::PlanOptions;
-pub use clone_source::template_doubts;
+pub use clone_source::template_findings;
 pub use destroy::{DestroyOptions, destroy, unprotect};
 pub use missing_template::{MissingTemplate, missing_templates};
 pub use needed_image::needed_images;

@@ -10,7 +10,7 @@ use super::address_change::AddressChange;
 use super::builder::Builder;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Configured;
-use crate::plan::{Change, Class, FieldChange, FieldValue, Finding, Object};
+use crate::plan::{Change, Class, FieldChange, FieldValue, Finding, FindingCode, Object};
 
 pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Configured) {
     let desired = builder.desired;
@@ -48,13 +48,21 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
                 fields.extend(differences);
             }
             None => builder.findings.push(
-                Finding::warning(&node.name, "its config cannot be read")
-                    .hint("it may be of a newer version of Talos than the inventory says"),
+                Finding::warning(
+                    FindingCode::ConfigUnreadable,
+                    &node.name,
+                    "its config cannot be read",
+                )
+                .hint("update `talos_version:` or talmox: the config may be of a newer Talos"),
             ),
         },
         None => builder.findings.push(
-            Finding::warning(&node.name, "its config is not known, and was not compared")
-                .hint("try again when the node answers"),
+            Finding::warning(
+                FindingCode::ConfigUnreadable,
+                &node.name,
+                "its config was not compared: the node did not return it",
+            )
+            .hint("run the command again when the node answers"),
         ),
     }
     if !fields.is_empty() {
@@ -75,15 +83,15 @@ fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Fi
         return None;
     }
     differences.retain(|field| !is_kept(field));
-    let message = "control planes go on taking all pods, although there are workers";
-    let hint = "say `allow_scheduling_on_controlplanes: true` if they should; with `false` the \
+    let message = "control planes still accept all pods, although there are workers";
+    let hint = "set `allow_scheduling_on_controlplanes: true` if they should; with `false` the \
                 change is planned";
-    Some(Finding::warning(&desired.cluster, message).hint(hint))
+    Some(Finding::warning(FindingCode::SchedulingKept, &desired.cluster, message).hint(hint))
 }
 
 /// Whether a setting names a disk by its letter, as configs of earlier releases of talmox did, where that has no effect any more.
 /// An installed node is not installed again, and Talos finds a user volume that exists by the label of its partition. Without this,
-/// every cluster of an earlier release would differ from its inventory for ever. `machine.disks` stays a difference: its
+/// every cluster of an earlier release would differ from its inventory permanently. `machine.disks` stays a difference: its
 /// devices are read at every boot.
 fn is_letter_without_effect(field: &FieldChange) -> bool {
     let old = field.old.as_ref().and_then(FieldValue::as_text);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use crate::observed::{EtcdSeen, KubernetesSeen, TalosSeen};
-use crate::plan::{Change, Class, FieldChange, Finding, Object};
+use crate::plan::{Change, Class, FieldChange, Finding, FindingCode, Object};
 
 pub(super) fn plan(builder: &mut Builder<'_>) {
     let removed = builder.places.removed.clone();
@@ -17,7 +17,7 @@ pub(super) fn plan(builder: &mut Builder<'_>) {
         ];
         let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);
         tracing::info!(target: "talmox::plan", subject = name, "skipped: no step destroys VM {}", own.vm.vmid);
-        builder.changes.push(change.note("the inventory has no such node any more"));
+        builder.changes.push(change.note("the node is no longer in the inventory"));
         let fields = known_of(builder, name);
         if !fields.is_empty() {
             let change = Change::open(Object::Node(name.clone()), Class::Destroy, fields);
@@ -88,9 +88,9 @@ fn left_over(builder: &Builder<'_>) -> Vec<Finding> {
     };
     let unknown = nodes.iter().filter(|name| !is_known(name));
     let finding = |name: &String| {
-        let message = "Kubernetes lists it as a node, and neither the inventory has it nor a VM of the cluster";
+        let message = "Kubernetes lists it as a node, but neither the inventory nor a VM of the cluster has this name";
         let hint = format!("if it is gone for good: kubectl delete node {name}");
-        Finding::warning(name, message).hint(hint)
+        Finding::warning(FindingCode::NodeUnknown, name, message).hint(hint)
     };
     unknown.map(finding).collect()
 }

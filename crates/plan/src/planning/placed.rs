@@ -11,8 +11,8 @@ use crate::ownership::Marker;
 use crate::plan::{Finding, OwnVm, TalosNode};
 
 /// Hint for a node that was renamed in the inventory.
-pub(crate) const RENAMED: &str = "a node that gets another name is one that goes and one that comes. Keep the old name; \
-     or let the old node stay, and give the new one a vmid and an address of its own";
+pub(crate) const RENAMED: &str = "keep the old name: a node with another name is a new node. To have both, keep the old node, \
+     and give the new one a vmid and an address of its own";
 
 /// A node, the VM that it has or will have, and what exists at that vmid.
 #[derive(Clone, Debug)]

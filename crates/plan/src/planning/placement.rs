@@ -11,7 +11,7 @@ use super::{foreign_vm, hidden_vm, shared_secrets, unreadable};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage, unfinished_vm_hint};
-use crate::plan::{Finding, OwnVm};
+use crate::plan::{Finding, FindingCode, OwnVm};
 
 /// The owned VM of each node; none if a node has none.
 pub fn locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
@@ -37,8 +37,8 @@ pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
 pub fn foreign_vms(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
     let told = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
-        let stranger = foreign_vm::find(desired, node, pve).map(|stranger| stranger.to_string());
-        Some((node.name.clone(), stranger.or_else(|| unread_vm(desired, node, pve))?))
+        let foreign = foreign_vm::find(desired, node, pve).map(|foreign| foreign.to_string());
+        Some((node.name.clone(), foreign.or_else(|| unread_vm(desired, node, pve))?))
     });
     told.collect()
 }
@@ -60,15 +60,16 @@ fn located<'a>(
 pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
     let mut places = Placements::default();
     let mut owned: BTreeMap<String, (VmId, ObservedVm<'a>)> = BTreeMap::new();
-    for (vmid, found) in ours(desired, pve) {
+    for (vmid, found) in owned_vms(desired, pve) {
         let name = found.marker.node.clone();
         if let Some((first, _)) = owned.get(&name) {
             places.troubles.push(
                 Finding::error(
+                    FindingCode::VmDuplicate,
                     &name,
-                    format!("VM {first} and VM {vmid} both say that they are it"),
+                    format!("VM {first} and VM {vmid} both have its marker and UUID"),
                 )
-                .hint("take talmox's line out of the notes of the one that is a copy"),
+                .hint("remove talmox's line from the notes of the one that is a copy"),
             );
         } else {
             owned.insert(name, (vmid, found));
@@ -100,21 +101,27 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
             places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
             continue;
         }
-        if let Some(finding) = estranged(desired, node, pve) {
+        if let Some(finding) = unproven_vm(desired, node, pve) {
             places.findings.push(finding);
             continue;
         }
         // A VM that cannot be read may be the one that is about to be created: an edited `vmid:` or `host:` proves nothing.
         if let Some(found) = unreadable::of_node(desired, node, pve, &names) {
             let (message, hint) = (found.message(), found.hint(pve));
-            places.findings.push(Finding::error(&node.name, message).hint(hint));
+            places
+                .findings
+                .push(Finding::error(FindingCode::VmUnreadable, &node.name, message).hint(hint));
             continue;
         }
         let Some(vmid) = node.vmid.or_else(|| numbers.take(pve)) else {
             let (first, last) = desired.vmid_range;
             places.findings.push(
-                Finding::error(&node.name, format!("no vmid from {first} to {last} is free"))
-                    .hint("widen `proxmox: {vmid_range: …}`"),
+                Finding::error(
+                    FindingCode::VmidNoneFree,
+                    &node.name,
+                    format!("no vmid from {first} to {last} is free"),
+                )
+                .hint("widen `proxmox: {vmid_range: …}`"),
             );
             continue;
         };
@@ -130,8 +137,12 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
         };
         let Some(host) = making.or(node.host.as_ref()).or_else(|| hosts.get(&*node.name)) else {
             places.findings.push(
-                Finding::error(&node.name, "no host is given for it")
-                    .hint("add `proxmox: {node: …}`, or `host: …` to the node"),
+                Finding::error(
+                    FindingCode::HostUnset,
+                    &node.name,
+                    "the inventory names no host for it",
+                )
+                .hint("add `proxmox: {node: …}`, or `host: …` to the node"),
             );
             continue;
         };
@@ -158,7 +169,7 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
 }
 
 /// The owned VMs of this cluster.
-fn ours<'a>(desired: &Desired, pve: &'a Pve) -> Vec<(VmId, ObservedVm<'a>)> {
+fn owned_vms<'a>(desired: &Desired, pve: &'a Pve) -> Vec<(VmId, ObservedVm<'a>)> {
     let found = |(vmid, seen): (&VmId, &'a VmSeen)| {
         let config = seen.config.as_ref().ok()?;
         let marker = Marker::find(config.description())?;
@@ -189,8 +200,8 @@ fn lock_of(found: &ObservedVm<'_>, id: Option<&IdSeen>) -> CreateLock {
 }
 
 pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
-    Finding::error(node, format!("its VM is just being made ({upid})"))
-        .hint("wait for the task, and run this again")
+    Finding::error(FindingCode::VmBeingCreated, node, format!("a task is creating its VM ({upid})"))
+        .hint("wait for the task, then run the same command")
 }
 
 /// An owned VM with the lock of a create or clone that no known task holds. A restore from a backup takes the same lock, so
@@ -198,7 +209,7 @@ pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
 fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
     let Vm { node: host, vmid } = vm;
     let message = format!("VM {vmid} is locked ({lock}), and no task of this token holds the lock");
-    Finding::error(node, message).hint(format!(
+    Finding::error(FindingCode::VmLocked, node, message).hint(format!(
         "wait until no task works on VM {vmid} (a restore from a backup takes this lock too); if none does, on {host}: \
          qm unlock {vmid}. Then run the same command"
     ))
@@ -206,13 +217,14 @@ fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
 
 /// A number that a create or clone of this token reserved and left behind: the VM has neither a marker nor a name yet.
 pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
-    let message = format!("VM {vmid} was left behind half made, and locked ({lock})");
-    Finding::error(node, message).hint(unfinished_vm_hint(vmid, "its host"))
+    let message = format!("an interrupted task left VM {vmid} unfinished and locked ({lock})");
+    Finding::error(FindingCode::VmUnfinished, node, message)
+        .hint(unfinished_vm_hint(vmid, "its host"))
 }
 
 /// The error about a foreign VM with the UUID of a node. No other VM has that UUID, so a second VM of the node would be a
 /// duplicate.
-fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
+fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
     let uuid = node.identity.uuid.to_string();
     let (vmid, config) = pve.vms.iter().find_map(|(vmid, seen)| {
         let config = seen.config.as_ref().ok()?;
@@ -229,9 +241,9 @@ fn estranged(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding
         // What it ran before its notes were lost is unknown.
         first_role: None,
     };
-    let message = format!("VM {vmid} has its UUID, but is not provably ours: {reason}");
+    let message = format!("VM {vmid} has its UUID, but is not provably an owned VM: {reason}");
     let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);
-    Some(Finding::error(&node.name, message).hint(hint))
+    Some(Finding::error(FindingCode::VmUnproven, &node.name, message).hint(hint))
 }
 
 /// The unreadable VM that may be the VM of a node: the one with its vmid, or else with its name, or else any.
@@ -240,19 +252,19 @@ pub(super) fn unread_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Opt
     if let Some((vmid, VmSeen { host, config: Err(reason), .. })) = numbered {
         return Some(format!("VM {vmid} on {host} cannot be read: {reason}"));
     }
-    let owned = ours(desired, pve).into_iter().map(|(_, found)| found.marker.node).collect();
+    let owned = owned_vms(desired, pve).into_iter().map(|(_, found)| found.marker.node).collect();
     unreadable::of_node(desired, node, pve, &owned).map(|found| found.message())
 }
 
 /// The error if another node's VM has the vmid of a node.
 fn taken_by(desired: &Desired, node: &DesiredNode, vmid: VmId, other: &str) -> Finding {
     if desired.node(other).is_some() {
-        let message = format!("vmid {vmid} is that of {other}");
-        let hint = "a VM keeps its number: give the node another `vmid:`, or none";
-        return Finding::error(&node.name, message).hint(hint);
+        let message = format!("vmid {vmid} belongs to {other}");
+        let hint = "give the node another `vmid:`, or none: a VM keeps its vmid";
+        return Finding::error(FindingCode::VmidInUse, &node.name, message).hint(hint);
     }
-    let message = format!("vmid {vmid} is that of {other}, which the inventory has no longer");
-    Finding::error(&node.name, message).hint(RENAMED)
+    let message = format!("vmid {vmid} belongs to {other}, which is no longer in the inventory");
+    Finding::error(FindingCode::VmidInUse, &node.name, message).hint(RENAMED)
 }
 
 /// What exists at a vmid that no owned VM has.
@@ -286,15 +298,19 @@ fn state_of<'a>(
     if let Some(VmSeen { host, config: Err(reason), .. }) = pve.vms.get(&vmid) {
         let message = format!("VM {vmid} on {host} cannot be read: {reason}");
         let hint = unreadable::hint(vmid, host, pve);
-        return (VmPresence::Blocked, Some(Finding::error(name, message).hint(hint)));
+        return (
+            VmPresence::Blocked,
+            Some(Finding::error(FindingCode::VmUnreadable, name, message).hint(hint)),
+        );
     }
     let called = pve.guest(vmid).and_then(|guest| guest.name.clone());
     let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
-    let why = foreign_vm::find(desired, node, pve).map(|stranger| format!(": {}", stranger.reason));
+    let why = foreign_vm::find(desired, node, pve).map(|foreign| format!(": {}", foreign.reason));
     let why = why.unwrap_or_default();
-    let message = format!("vmid {vmid} is taken by a VM{called} that is not ours{why}");
-    let hint = "give the node another `vmid:`, or none; talmox never touches that VM";
-    (VmPresence::Blocked, Some(Finding::error(name, message).hint(hint)))
+    let message =
+        format!("vmid {vmid} is used by another VM{called}, which talmox does not manage{why}");
+    let hint = "give the node another `vmid:`, or none; talmox never changes that VM";
+    (VmPresence::Blocked, Some(Finding::error(FindingCode::VmForeign, name, message).hint(hint)))
 }
 
 /// Allocation of vmids to nodes without one: the first free ones of the range.
@@ -309,7 +325,7 @@ impl VmIdAllocator {
         while self.next <= self.last {
             let vmid = VmId::new(self.next).ok()?;
             self.next += 1;
-            let is_strange = match pve.ids.get(&vmid) {
+            let is_foreign = match pve.ids.get(&vmid) {
                 Some(IdSeen::Free | IdSeen::Taken { making: Some(_), .. }) => false,
                 // A VM that an interrupted run left behind must be reported, not skipped.
                 Some(IdSeen::Taken { made_by_login, lock, .. }) => {
@@ -320,7 +336,7 @@ impl VmIdAllocator {
                     guest.is_some_and(|guest| !is_half_made(guest.lock.as_deref()))
                 }
             };
-            if !is_strange && self.taken.insert(vmid) {
+            if !is_foreign && self.taken.insert(vmid) {
                 return Some(vmid);
             }
         }

@@ -6,7 +6,7 @@ use talmox_pve_types::config::VmConfig;
 use super::placed::{ObservedVm, Placements, VmPresence};
 use crate::desired::{Desired, TAG};
 use crate::ownership::Marker;
-use crate::plan::{Finding, OwnVm};
+use crate::plan::{Finding, FindingCode, OwnVm};
 
 /// Whether the tags or notes of a VM name another cluster.
 pub(super) fn is_of_another(desired: &Desired, config: &VmConfig) -> bool {
@@ -31,50 +31,53 @@ pub(super) fn part(desired: &Desired, places: &mut Placements<'_>) {
 }
 
 /// The error that keeps new nodes from joining the other cluster with the same secrets.
-pub(super) fn refuse(desired: &Desired, places: &Placements<'_>) -> Option<Finding> {
+pub(super) fn of_another(desired: &Desired, places: &Placements<'_>) -> Option<Finding> {
     let (first, _) = places.shared.first()?;
     let message = format!(
-        "{}: two clusters with the same secrets would be one, so nothing is made",
+        "{}: two clusters with the same secrets would join each other, so nothing is created",
         told(desired, &places.shared)
     );
     let hint = format!(
-        "give {0} secrets of its own: take its secrets file away, then `talmox secrets init {0}`; or, if it is the \
-         same cluster under another name, name it and its nodes as before, or say so on the host of each VM: {1}",
+        "give {0} secrets of its own: move its secrets file away, then run `talmox secrets init {0}`; or, if it is the \
+         same cluster under another name, restore the names of it and its nodes, or set the tags on the host of each VM: {1}",
         desired.cluster,
         retag(desired, first)
     );
-    Some(Finding::error(&desired.cluster, message).hint(hint))
+    Some(Finding::error(FindingCode::SecretsShared, &desired.cluster, message).hint(hint))
 }
 
 /// Findings about VMs that `destroy` keeps. If the secrets are to be deleted, they are errors: the kept VMs need them.
 pub(super) fn spare(desired: &Desired, places: &Placements<'_>, secrets: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if let Some((first, _)) = places.shared.first() {
-        let message = format!("{}: they are left alone", told(desired, &places.shared));
-        let hint = format!("if they are to go with {}: {}", desired.cluster, retag(desired, first));
+        let message = format!("{}: they are kept", told(desired, &places.shared));
+        let hint = format!("to destroy them with {}: {}", desired.cluster, retag(desired, first));
         let finding = if secrets { Finding::error } else { Finding::warning };
-        findings.push(finding(&desired.cluster, message).hint(hint));
+        findings.push(finding(FindingCode::SecretsShared, &desired.cluster, message).hint(hint));
     }
     for placed in &places.nodes {
         let VmPresence::Owned(found) = &placed.state else { continue };
         if is_of_another(desired, found.config) {
             let tags = found.config.tags();
             let message = format!(
-                "its VM {} is another cluster's by tags or notes ({tags})",
+                "its VM {} belongs to another cluster by tags or notes ({tags})",
                 placed.own.vm.vmid
             );
             let hint = format!(
-                "is it still in use under another name? If it is to go, on its host: {}",
+                "check whether it is in use under another name; to destroy it, on its host: {}",
                 retag(desired, &placed.own)
             );
-            findings.push(Finding::error(&placed.node.name, message).hint(hint));
+            findings.push(
+                Finding::error(FindingCode::VmClusterUnclear, &placed.node.name, message)
+                    .hint(hint),
+            );
         }
     }
     findings
 }
 
 /// Owned VMs that neither tags nor notes assign to this cluster. Marker and UUID are the same for a copy of the inventory with
-/// its secrets, so only the cluster's name tells which of the two a VM belongs to: without it nothing is destroyed.
+/// its secrets, so only the cluster's name shows which of the two a VM belongs to: without it nothing is destroyed.
 pub(super) fn unnamed(desired: &Desired, places: &Placements<'_>) -> Vec<Finding> {
     let placed = places.nodes.iter().filter_map(|placed| match &placed.state {
         VmPresence::Owned(found) => Some((&placed.own, found)),
@@ -94,10 +97,10 @@ pub(super) fn unnamed(desired: &Desired, places: &Placements<'_>) -> Vec<Finding
             desired.cluster
         );
         let hint = format!(
-            "is this inventory a copy of one that is in use? If the VM is to go, on its host: {}",
+            "check whether this inventory is a copy of one that is in use; to destroy the VM, on its host: {}",
             retag(desired, own)
         );
-        Finding::error(&own.identity.node, message).hint(hint)
+        Finding::error(FindingCode::VmClusterUnclear, &own.identity.node, message).hint(hint)
     };
     unnamed.map(finding).collect()
 }
@@ -110,7 +113,7 @@ fn told(desired: &Desired, shared: &[(OwnVm, ObservedVm<'_>)]) -> String {
         })
         .collect();
     format!(
-        "VMs with the secrets of {} are of another cluster, by their tags or notes: {}",
+        "VMs with the secrets of {} belong to another cluster, by their tags or notes: {}",
         desired.cluster,
         vms.join(", ")
     )

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use super::builder::Builder;
 use crate::observed::{EtcdSeen, TalosSeen};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 /// What the user can do about it.
 pub const WAY_OUT: &str = "\
-API servers of either show another Kubernetes: look at both, and choose which one stays
-each node of the other joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";
+look at the Kubernetes of both through their API servers, and choose which one stays
+each node of the other one joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";
 
 pub(super) fn check(builder: &mut Builder<'_>) {
     let lists = builder.observed.nodes.values().filter_map(|seen| match seen {
@@ -21,7 +21,9 @@ pub(super) fn check(builder: &mut Builder<'_>) {
         _ => None,
     });
     if let Some(message) = two_clusters(lists) {
-        builder.findings.push(Finding::error(&builder.desired.cluster, message).hint(WAY_OUT));
+        builder.findings.push(
+            Finding::error(FindingCode::EtcdSplit, &builder.desired.cluster, message).hint(WAY_OUT),
+        );
     }
 }
 

@@ -10,8 +10,8 @@ use super::vm::is_upload_of;
 use crate::desired::{Desired, is_image_name};
 use crate::observed::Observed;
 use crate::plan::{
-    Action, Change, Class, DeleteImage, FieldChange, Finding, Object, Plan, SCRUBBED, ScrubCidata,
-    StepGraph, StepId,
+    Action, Change, Class, DeleteImage, FieldChange, Finding, FindingCode, Object, Plan, SCRUBBED,
+    ScrubCidata, StepGraph, StepId,
 };
 
 pub(super) struct StorageCleanup<'a> {
@@ -33,14 +33,14 @@ impl StorageCleanup<'_> {
             }
             let delete = self.may_delete();
             if !delete && volume.size == Some(SCRUBBED as u64) {
-                let why = "only zeros are left in it, and we may not delete it";
+                let why = "it contains only zeros, and the token may not delete it";
                 self.stays(&host, &volume.volid, why, "delete it in Proxmox");
                 continue;
             }
             let note = if delete {
                 "the config of a node"
             } else {
-                "the config of a node: zeros are written over it, as we may not delete it"
+                "the config of a node: overwritten with zeros, because the token may not delete it"
             };
             let action = Action::ScrubCidata(ScrubCidata {
                 host: host.clone(),
@@ -58,9 +58,12 @@ impl StorageCleanup<'_> {
         for (place, told) in &self.observed.images.contents {
             if let Err(reason) = told {
                 let subject = format!("{}/{}", place.0, place.1);
-                let message = format!("images there are kept, as nobody knows them: {reason}");
+                let message = format!(
+                    "images there are kept, because the storage cannot be listed: {reason}"
+                );
                 self.plan.findings.push(
-                    Finding::warning(&subject, message).hint("Datastore.Audit on it is needed"),
+                    Finding::warning(FindingCode::StorageUnreadable, &subject, message)
+                        .hint("grant Datastore.Audit on it to the token"),
                 );
             }
         }
@@ -71,12 +74,12 @@ impl StorageCleanup<'_> {
             let file = volume.volid.file_name();
             if !own.iter().any(|name| name.as_str() == file) {
                 if is_image_name(file) {
-                    let why = "the inventory does not name it, and another one may";
+                    let why = "this inventory does not name it, but another one may";
                     self.stays(
                         &host,
                         &volume.volid,
                         why,
-                        "delete it in Proxmox if nobody needs it",
+                        "delete it in Proxmox if nothing uses it",
                     );
                 }
                 continue;
@@ -90,7 +93,7 @@ impl StorageCleanup<'_> {
                 volume: volume.volid.clone(),
                 deadline: self.desired.timeouts.task,
             });
-            self.goes(&host, &volume.volid, "delete", "nobody is known to need it", action);
+            self.goes(&host, &volume.volid, "delete", "no VM is known to use it", action);
         }
     }
 
@@ -112,18 +115,18 @@ impl StorageCleanup<'_> {
         let is_shared = pve.storage(host, volume.storage()).is_some_and(|seen| seen.shared);
         let reads = |(busy, _): &(&NodeName, &String)| is_shared || *busy == host;
         if let Some((_, what)) = images.busy.iter().find(reads) {
-            let hint = "run this again when that is done".to_owned();
-            return Some((format!("somebody may be reading it: {what}"), hint));
+            let hint = "run the same command when that task has ended".to_owned();
+            return Some((format!("a task may be reading it: {what}"), hint));
         }
         let reaches = |(other, _): &(&NodeName, &VmId)| is_shared || *other == host;
         if let Some((_, vmid)) = images.others.iter().find(reaches) {
-            let why = format!("VM {vmid} is of another cluster, which may be made of it too");
-            return Some((why, "delete it in Proxmox if nobody needs it".to_owned()));
+            let why = format!("VM {vmid} belongs to another cluster, which may use the image too");
+            return Some((why, "delete it in Proxmox if nothing uses it".to_owned()));
         }
         let storage = volume.storage();
         (!self.may_delete()).then(|| {
-            let why = format!("we lack Datastore.Allocate on /storage/{storage}");
-            let hint = "it is the right to delete everything there; without it, delete the image in Proxmox";
+            let why = format!("the token lacks Datastore.Allocate on /storage/{storage}");
+            let hint = "delete the image in Proxmox; the right would let the token delete everything there";
             (why, hint.to_owned())
         })
     }
@@ -135,7 +138,9 @@ impl StorageCleanup<'_> {
 
     fn stays(&mut self, host: &NodeName, volume: &VolumeId, why: &str, hint: &str) {
         let message = format!("{volume} is kept: {why}");
-        self.plan.findings.push(Finding::warning(host.as_str(), message).hint(hint));
+        self.plan
+            .findings
+            .push(Finding::warning(FindingCode::ImageKept, host.as_str(), message).hint(hint));
     }
 
     fn goes(&mut self, host: &NodeName, volume: &VolumeId, verb: &str, note: &str, action: Action) {

@@ -14,7 +14,7 @@ use crate::observed::{EtcdSeen, TalosSeen};
 use crate::ownership::Stage;
 use crate::plan::{
     Action, ApplyConfig, AwaitMember, BootstrapEtcd, Change, Class, ClusterSigns, ConfigBy,
-    Evidence, FieldChange, Finding, NodeSign, Object, StepId, Witness,
+    Evidence, FieldChange, Finding, FindingCode, NodeSign, Object, StepId, Witness,
 };
 
 /// How often a VM that does not answer is reset.
@@ -137,27 +137,35 @@ fn node(
         }
         TalosSeen::Maintenance { mismatch: Some(mismatch) } if vm.runs_after.is_none() => {
             let message = format!("another machine answers at its address: {mismatch}");
-            let hint = "nothing is sent to it; find out which machine has the address";
-            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            let hint = "find the machine that has the address; nothing is sent to it";
+            builder.findings.push(
+                Finding::error(FindingCode::AddressOtherMachine, &node.name, message).hint(hint),
+            );
             return NodePlan::default();
         }
         TalosSeen::OtherMachine(who) | TalosSeen::NoAccess(who) => {
             let message = format!("at its address is {who}");
-            let hint = "nothing is sent to it; compare the secrets, the clocks and the addresses";
-            builder.findings.push(Finding::error(&node.name, message).hint(hint));
+            let hint = "compare the secrets, the clocks and the addresses; nothing is sent to it";
+            builder.findings.push(
+                Finding::error(FindingCode::AddressOtherMachine, &node.name, message).hint(hint),
+            );
             return NodePlan::default();
         }
         TalosSeen::NotTalos(who) if vm.runs_after.is_none() => {
-            let message = format!("at its address is {who}, and no Talos node");
-            let hint = "turn off the other machine, or give the node another `ip:`; its VM is \
-                        waited for";
-            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+            let message = format!("at its address is {who}, not a Talos node");
+            let hint = "turn off the other machine, or give the node another `ip:`; `up` waits \
+                        for its VM";
+            builder.findings.push(
+                Finding::warning(FindingCode::AddressOtherMachine, &node.name, message).hint(hint),
+            );
         }
         TalosSeen::Mute(what) if vm.runs_after.is_none() => {
             let message = format!("at its address is {what}");
-            let hint = "it may be about to come up and is waited for; if it stays so, look at the \
+            let hint = "wait: it may be booting, and `up` waits for it; if it stays so, open the \
                         console of its VM";
-            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+            builder
+                .findings
+                .push(Finding::warning(FindingCode::NodeSilent, &node.name, message).hint(hint));
         }
         _ => {}
     }
@@ -252,13 +260,15 @@ fn bootstrap(
         for placed in control_planes {
             let name = &placed.node.name;
             if vms[name].is_fresh && members.names.contains(name) {
-                let message = "its VM is gone, and etcd still counts it as a member";
+                let message = "its VM is gone, and etcd still lists it as a member";
                 let at = members.told_at.map(|at| format!(" -n {at}")).unwrap_or_default();
                 let hint = format!(
-                    "take the member {name} out of etcd first, by the id that `talosctl{at} etcd members` shows: \
+                    "remove the member {name} from etcd first, by the id that `talosctl{at} etcd members` shows: \
                      talosctl{at} etcd remove-member ID"
                 );
-                builder.findings.push(Finding::error(name, message).hint(hint));
+                builder
+                    .findings
+                    .push(Finding::error(FindingCode::EtcdMemberStale, name, message).hint(hint));
             }
         }
         builder.findings.extend(lost_control_planes::majority(builder, vms));
@@ -359,9 +369,11 @@ fn members(builder: &mut Builder<'_>) -> Option<EtcdMembers> {
             }
             EtcdSeen::Ill { reason, .. } => {
                 all = Some(EtcdMembers::default());
-                let message = format!("its etcd is not well: {reason}");
-                let hint = "nothing is bootstrapped while there is etcd data anywhere";
-                builder.findings.push(Finding::warning(name, message).hint(hint));
+                let message = format!("its etcd is not healthy: {reason}");
+                let hint = "see `talosctl service etcd` on the node; nothing is bootstrapped while any node has etcd data";
+                builder
+                    .findings
+                    .push(Finding::warning(FindingCode::EtcdUnhealthy, name, message).hint(hint));
             }
             EtcdSeen::Unknown | EtcdSeen::Waiting => {}
         }

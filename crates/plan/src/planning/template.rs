@@ -4,14 +4,14 @@ use talmox_pve_types::api::qemu::Vm;
 use talmox_pve_types::id::VmId;
 
 use super::builder::{Builder, PlanOptions};
-use super::clone_source::template_doubts;
+use super::clone_source::template_findings;
 use super::missing_template::{MissingTemplate, missing_templates};
 use super::placement::places;
 use super::{clone_source, image, preflight};
 use crate::desired::Desired;
 use crate::observed::Observed;
 use crate::plan::{
-    Action, Change, Class, FieldChange, Finding, MakeTemplate, Object, Plan, StepGraph,
+    Action, Change, Class, FieldChange, Finding, FindingCode, MakeTemplate, Object, Plan, StepGraph,
 };
 
 /// The plan that creates the missing templates. `numbers` are free VM ids, one for each template that has none.
@@ -28,14 +28,15 @@ pub fn templates(desired: &Desired, observed: &Observed, numbers: &[VmId]) -> Pl
     let mut numbers = numbers.iter().copied();
     for template in missing_templates(desired, &observed.pve) {
         let Some(vmid) = template.vmid.or_else(|| numbers.next()) else {
-            let message = "no number is free for it";
-            let finding = Finding::error(&template.name, message).hint("name one with --vmid");
+            let message = "no vmid is free for it";
+            let finding = Finding::error(FindingCode::VmidNoneFree, &template.name, message)
+                .hint("pass one with --vmid");
             builder.findings.push(finding);
             continue;
         };
         make(&mut builder, &template, vmid);
     }
-    builder.findings.extend(template_doubts(desired, &observed.pve));
+    builder.findings.extend(template_findings(desired, &observed.pve));
     preflight::check_templates(&mut builder);
     Plan {
         cluster: desired.cluster.clone(),
@@ -49,9 +50,11 @@ fn make(builder: &mut Builder<'_>, template: &MissingTemplate<'_>, vmid: VmId) {
     let MissingTemplate { name, host, node, .. } = template;
     let Some(image) = &node.template_image else { return };
     if let Some(other) = template.other {
-        let message = format!("{} and {} want it with different images", node.name, other.name);
+        let message = format!("{} and {} need it with different images", node.name, other.name);
         let hint = "give the nodes the same `image:`, or templates of different names";
-        builder.findings.push(Finding::error(name, message).hint(hint));
+        builder
+            .findings
+            .push(Finding::error(FindingCode::TemplateConflict, name, message).hint(hint));
         return;
     }
     let (volume, fetched) = image::fetch(builder, image, host);

@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::placed::VmPresence;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, KubernetesSeen, Pve, Unread};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 /// A VM with a number, name or tags of this cluster, whose config cannot be read.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn unreadable(pve: &Pve) -> impl Iterator<Item = UnreadableVm<'_>> {
 }
 
 /// The VM that may be that of a node without an owned VM. One with the name of another such node is that node's; every other
-/// one may be anybody's, since names can be edited, in the inventory and in Proxmox. The VM with the node's own number is left
+/// one may be of any node, since names can be edited, in the inventory and in Proxmox. The VM with the node's own number is left
 /// to the check of that number.
 pub(super) fn of_node<'a>(
     desired: &Desired,
@@ -103,7 +103,9 @@ pub(super) fn block(builder: &mut Builder<'_>) {
         let message = format!(
             "its VM is missing, and may be one that cannot be read, under another name: {what}"
         );
-        builder.findings.push(Finding::error(&placed.node.name, message).hint(hint));
+        builder
+            .findings
+            .push(Finding::error(FindingCode::VmUnreadable, &placed.node.name, message).hint(hint));
     }
 }
 
@@ -125,7 +127,7 @@ pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     let message = format!(
         "etcd is not bootstrapped: a VM that cannot be read may be a control plane with etcd data: {what}"
     );
-    Some(Finding::error(&desired.cluster, message).hint(hint))
+    Some(Finding::error(FindingCode::VmUnreadable, &desired.cluster, message).hint(hint))
 }
 
 /// The VMs without any sign of the cluster that cannot be read, and what to do about them.

@@ -16,7 +16,7 @@ pub fn plan(desired: &Desired, observed: &Observed, options: PlanOptions) -> Pla
     let mut places = places(desired, &observed.pve);
     let mut findings = std::mem::take(&mut places.findings);
     findings.append(&mut places.troubles);
-    findings.extend(shared_secrets::refuse(desired, &places));
+    findings.extend(shared_secrets::of_another(desired, &places));
     // A foreign VM at the vmid of a node is an error, and already among the findings.
     let absent = places.nodes.iter().filter(|placed| matches!(placed.state, VmPresence::Absent));
     let absent = absent.map(|placed| placed.node);

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use crate::desired::Desired;
 use crate::manifest::Manifest;
 use crate::observed::{AddonRead, Observed, PortSeen, VipSeen};
-use crate::plan::{Finding, Meanwhile, SharedAddress, VipBringer};
+use crate::plan::{Finding, FindingCode, Meanwhile, SharedAddress, VipBringer};
 
 /// The port of the Kubernetes API.
 pub(super) const PORT: u16 = 6443;
@@ -61,14 +61,15 @@ pub(super) fn bringer(builder: &Builder<'_>) -> VipBringer {
 }
 
 /// The warning that no holder of the shared address is known. Not an error: the user may add one when the cluster runs.
-pub(super) fn nobody(desired: &Desired) -> Option<Finding> {
+pub(super) fn unheld(desired: &Desired) -> Option<Finding> {
     let address = desired.vip?;
-    let message = format!("nobody brings {address}: it is left to kube-vip, which no add-on has");
+    let message =
+        format!("no component holds {address}: it is left to kube-vip, which no add-on brings");
     let until = if is_endpoint(desired) {
-        "; until somebody answers there, kubeconfig leads to one control plane"
+        "; until it answers, kubeconfig leads to one control plane"
     } else {
         ""
     };
     let hint = format!("add kube-vip to `addons:`, or let Talos hold it by `vip_by: talos`{until}");
-    Some(Finding::warning("network.vip", message).hint(hint))
+    Some(Finding::warning(FindingCode::VipUnheld, "network.vip", message).hint(hint))
 }

@@ -13,8 +13,8 @@ use super::{gpu, image, maintenance_mode, vm_drift};
 use crate::desired::{Desired, DesiredNode, import_volume};
 use crate::ownership::{FirstRole, Marker, Stage};
 use crate::plan::{
-    Action, Change, Class, CloneVm, CreateVm, DetachCidata, FieldChange, Finding, FinishVm, Object,
-    ResizeDisk, ScrubCidata, StartVm, StepId, UploadCidata,
+    Action, Change, Class, CloneVm, CreateVm, DetachCidata, FieldChange, Finding, FindingCode,
+    FinishVm, Object, ResizeDisk, ScrubCidata, StartVm, StepId, UploadCidata,
 };
 
 pub(super) fn plan(builder: &mut Builder<'_>, placed: &Placed<'_>) -> VmPlan {
@@ -65,7 +65,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         }
         None => match template(builder, node, placed) {
             Ok(mut template) => {
-                builder.findings.extend(template.doubt.take());
+                builder.findings.extend(template.finding.take());
                 Source::Template(template)
             }
             Err(finding) => {
@@ -89,7 +89,7 @@ fn make(builder: &mut Builder<'_>, placed: &Placed<'_>, running: Option<Upid>) -
         after.push(builder.steps.add(id, Some(&node.name), [], action));
     }
     let is_created = running.is_none();
-    let note = running.as_ref().map(|_| "is being made by an earlier run");
+    let note = running.as_ref().map(|_| "a task of an earlier run is creating it");
     builder.changes.push(created(node, placed, hostpci.as_ref(), note));
     let deadline = builder.desired.timeouts.image;
     let (step, set, delete) = match made_from {
@@ -148,7 +148,7 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>)
             return VmPlan::default();
         }
     };
-    let note = format!("goes on where an earlier run stopped ({})", found.marker.stage.as_str());
+    let note = format!("resumes where an earlier run stopped ({})", found.marker.stage.as_str());
     builder.changes.push(created(node, placed, hostpci.as_ref(), Some(&note)));
     let (set, delete) = match found.marker.stage {
         Stage::Clone => {
@@ -227,12 +227,14 @@ fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) 
     if !found.seen.is_running {
         // Nothing in Proxmox shows whether it has ever run: its disks may hold data, so no hint deletes it.
         if is_changed && !builder.was_there(&node.name) {
-            let message = "the inventory changed since its VM was made, and the VM does not run";
+            let message = "the inventory changed since its VM was created, and the VM does not run";
             let hint = format!(
                 "VM {} is started as it is; undo the change in the inventory, or change the VM by hand on {}: qm set {}",
                 placed.own.vm.vmid, placed.own.vm.node, placed.own.vm.vmid
             );
-            builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+            builder
+                .findings
+                .push(Finding::warning(FindingCode::VmOutdated, &node.name, message).hint(hint));
         }
         let fields =
             vec![FieldChange::new("status", Some("stopped".into()), Some("running".into()))];

@@ -12,7 +12,9 @@ use super::gpu;
 use super::placed::{ObservedVm, Placed};
 use super::removed_option::{is_hotplugged, surplus};
 use crate::desired::DesiredNode;
-use crate::plan::{Change, Class, DiskValue, FieldChange, FieldValue, Finding, Object};
+use crate::plan::{
+    Change, Class, DiskValue, FieldChange, FieldValue, Finding, FindingCode, Object,
+};
 
 /// Options that hold a secret.
 const HIDDEN: &[&str] = &["cipassword", "sshkeys"];
@@ -51,7 +53,7 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
             let object = Object::Disk(format!("{}/{}", node.name, surplus.key));
             let fields = vec![FieldChange::of("size", old, None)];
             let change = Change::open(object, Class::Destroy, fields);
-            builder.changes.push(change.note("the inventory has no such disk any more"));
+            builder.changes.push(change.note("the inventory no longer has this disk"));
         } else {
             fields.push((surplus.class, FieldChange::of(&surplus.key, old, None)));
         }
@@ -86,8 +88,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
     let is_elsewhere = |wanted: &&NodeName| *wanted != host && pve.host(wanted).is_some();
     if let Some(wanted) = node.host.as_ref().filter(is_elsewhere) {
         let message = format!("its VM is on {host}, and the inventory says {wanted}");
-        let hint = "it is followed to where it is; migrate it, or change `host:`";
-        builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        let hint = "migrate the VM, or change `host:`; talmox uses the VM where it is";
+        builder
+            .findings
+            .push(Finding::warning(FindingCode::VmElsewhere, &node.name, message).hint(hint));
     }
     let waiting: Vec<&str> = found
         .seen
@@ -98,8 +102,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
         .collect();
     if !waiting.is_empty() {
         let message = format!("changes wait for its next start: {}", waiting.join(", "));
-        let hint = "they take effect when the VM is stopped and started";
-        builder.findings.push(Finding::warning(&node.name, message).hint(hint));
+        let hint = "stop and start the VM to apply them";
+        builder
+            .findings
+            .push(Finding::warning(FindingCode::ChangesPending, &node.name, message).hint(hint));
     }
     if fields.is_empty() {
         return;
@@ -146,7 +152,7 @@ fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Find
         );
         found.options.set("serial", serial);
         let hint = format!("run `qm set {vmid} --{slot} {found}`, then stop and start the VM");
-        Some(Finding::warning(&node.name, message).hint(hint))
+        Some(Finding::warning(FindingCode::DiskSerialMissing, &node.name, message).hint(hint))
     });
     disks.collect()
 }
@@ -204,11 +210,11 @@ fn tags_rejected(placed: &Placed<'_>, drift: &Drift) -> Finding {
     );
     let hint = format!(
         "everything works without them; to have them, as root on {}: qm set {} --tags '{}'
-to let talmox set the tags of VMs to come, allow them under Datacenter > Options > User Tag Access, and take them out of \
+to let talmox set the tags of new VMs, allow them under Datacenter > Options > User Tag Access, and remove them from \
          Registered Tags",
         vm.node, vm.vmid, drift.wanted
     );
-    Finding::warning(&placed.node.name, message).hint(hint)
+    Finding::warning(FindingCode::TagsRejected, &placed.node.name, message).hint(hint)
 }
 
 /// The class of an option change of a running VM, with a note for the user.

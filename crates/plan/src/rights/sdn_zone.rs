@@ -1,7 +1,7 @@
 //! The SDN zone that the rights on a bridge belong to.
 //!
 //! Proxmox checks `SDN.Use` on `/sdn/zones/ZONE/BRIDGE`. Bridges of hosts are in the built-in zone `localnetwork`, vnets in the
-//! zone they were made in. An inventory names both as `bridge:`, and a narrow token cannot read the zone of a vnet that it has no
+//! zone they were created in. An inventory names both as `bridge:`, and a narrow token cannot read the zone of a vnet that it has no
 //! right on. So where the zone is not known, the commands that grant the right look it up on the host.
 
 use std::collections::BTreeSet;

@@ -153,7 +153,7 @@ fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
     let system = map.replace("shop", "kube-system");
     let expected = [error(
         "add-on one",
-        "ConfigMap shop/a (one.yaml, document 1) needs the namespace shop, which is not there and in no add-on",
+        "ConfigMap shop/a (one.yaml, document 1) needs the namespace shop, which neither the cluster nor an add-on has",
     )];
     let (desired, mut world) = reading(empty(), &[("one", map), ("two", &system)]);
     assert_eq!(findings(&desired, &world), expected);
@@ -171,7 +171,7 @@ fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
     let (desired, mut world) = reading(empty(), &[("one", map), ("two", brings)]);
     assert_eq!(findings(&desired, &world), []);
     world.addons.read.insert("two".to_owned(), AddonRead::Unreachable("no route".to_owned()));
-    let told = "its manifests cannot be had now: no route".to_owned();
+    let told = "its manifests cannot be downloaded now: no route".to_owned();
     assert_eq!(findings(&desired, &world), [(Severity::Warning, "add-on two".to_owned(), told)]);
     let wrong = "two.yaml, document 1: it has no `kind`";
     world.addons.read.insert("two".to_owned(), AddonRead::Wrong(wrong.to_owned()));
@@ -194,7 +194,7 @@ fn what_kubernetes_refuses_is_an_error_unless_something_else_may_cure_it() {
         assert_eq!(about, "add-on shop");
         assert!(
             message
-                .starts_with("Kubernetes refuses Deployment shop/till (shop.yaml, document 4): ")
+                .starts_with("Kubernetes rejects Deployment shop/till (shop.yaml, document 4): ")
         );
         *severity
     };
@@ -254,7 +254,7 @@ fn pods_that_wait_for_a_network_in_vain_are_told_of() {
     let told = [(
         Severity::Warning,
         "add-on one".to_owned(),
-        "Deployment till (one.yaml, document 1) needs a network for pods: \
+        "Deployment till (one.yaml, document 1) needs a pod network: \
          Talos brings none in this cluster, and no add-on is known to"
             .to_owned(),
     )];

@@ -139,11 +139,11 @@ fn told(world: &Observed, was_up: bool) -> (Vec<String>, Vec<String>) {
 #[test]
 fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begun_unheard() {
     let mut world = control_planes_lost();
-    let lost = "home: all its control planes are gone, and with them all that Kubernetes knew; wk-1 still runs what it \
-                was told, and would stop it in a new, empty cluster";
+    let lost = "home: all control planes are gone, and with them everything that Kubernetes stored; wk-1 still runs its \
+                pods, and would stop them in a new, empty cluster";
     assert_eq!(told(&world, true), (vec![lost.to_owned()], vec![]));
     let told_softly =
-        vec!["home: all its control planes are gone: new ones begin an empty cluster".to_owned()];
+        vec!["home: all control planes are gone: new ones start an empty cluster".to_owned()];
     assert_eq!(told(&world, false), (vec![], told_softly.clone()), "nobody knows that it was up");
     for name in ["wk-1", "wk-2"] {
         world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
@@ -176,8 +176,8 @@ fn etcd_that_lost_its_majority_for_good_is_not_waited_for() {
     const ALL: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
     let (two, no_errors) = (["cp-1", "cp-3"], Vec::<String>::new());
     let named = vec![
-        "home: etcd has lost its majority: the VMs of cp-1, cp-3 are gone, and those that are left can neither go on \
-         without them nor take new ones in"
+        "home: etcd has lost its majority: the VMs of cp-1, cp-3 are gone, and the remaining members can neither work \
+         without them nor accept new ones"
             .to_owned(),
     ];
     let errors = |world: &Observed, was_up| told(world, was_up).0;

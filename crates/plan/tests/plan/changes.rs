@@ -287,11 +287,13 @@ fn what_the_inventory_names_and_nobody_has() {
     assert_eq!(errors(&plan), Vec::<String>::new());
     assert_eq!(
         warnings(&plan),
-        ["pve1/attic: there is no such storage that we may see: no VM can be made with it"]
+        [
+            "pve1/attic: storage not found, or the token lacks Datastore.Audit on it: no VM can be created with it"
+        ]
     );
     let changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, host: pve7}");
     let plan = self::plan(&changed, &world);
-    assert_eq!(warnings(&plan), ["pve7: there is no such host; there are: pve1, pve2"]);
+    assert_eq!(warnings(&plan), ["pve7: Proxmox has no such host; it has: pve1, pve2"]);
 
     let mut down = world.clone();
     let storages = down.pve.resources.storages.iter_mut();
@@ -299,7 +301,10 @@ fn what_the_inventory_names_and_nobody_has() {
         .filter(|it| it.storage.as_str() == "local")
         .for_each(|it| it.status = "unknown".into());
     let plan = self::plan(&home(), &down);
-    assert_eq!(warnings(&plan), ["pve1/local: the storage is unknown: no VM can be made with it"]);
+    assert_eq!(
+        warnings(&plan),
+        ["pve1/local: the storage is unknown: no VM can be created with it"]
+    );
 }
 
 #[test]
@@ -312,11 +317,12 @@ fn a_vm_whose_marker_is_gone() {
         taken(&mut world, number);
     }
     let told = foreign_vms(&desired, &world.pve);
-    let marker = "is there in its place, and is not ours: it does not carry talmox's marker";
+    let marker =
+        "is in its place, and talmox does not manage it: it does not carry talmox's marker";
     assert_eq!(told["cp-1"], format!("VM 300 (cp-1) on pve1 {marker}"));
     assert_eq!(told["wk-1"], format!("VM 303 (wk-1) on pve1 {marker}"));
     let plan = plan(&desired, &world);
-    let why = "is not provably ours: it does not carry talmox's marker";
+    let why = "is not provably an owned VM: it does not carry talmox's marker";
     for (name, number) in [("cp-1", 300), ("wk-1", 303)] {
         let expected = format!("{name}: VM {number} has its UUID, but {why}");
         assert!(errors(&plan).contains(&expected), "{:?}", errors(&plan));
@@ -337,8 +343,9 @@ fn a_vm_of_the_same_name_is_told_about() {
     let mut world = crate::world::empty();
     crate::world::foreign(&mut world, 777, "wk-1", "of somebody else");
     let plan = plan(&desired, &world);
-    let place = "VM 777 (wk-1) on pve1 is there in its place";
-    let expected = format!("wk-1: {place}, and is not ours: it does not carry talmox's marker");
+    let place = "VM 777 (wk-1) on pve1 is in its place";
+    let expected =
+        format!("wk-1: {place}, and talmox does not manage it: it does not carry talmox's marker");
     assert_eq!((warnings(&plan), plan.errors().count()), (vec![expected], 0));
 }
 

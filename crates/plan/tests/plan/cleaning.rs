@@ -44,7 +44,7 @@ fn images_of_the_inventory_go_from_every_host() {
     let file = OWN.rsplit('/').next().unwrap();
     let expected = ["pve1", "pve2"].map(|host| format!("image/{host}/local/{file}/delete"));
     assert_eq!(image_steps(&plan), expected);
-    let kept = format!("{OLD} is kept: the inventory does not name it, and another one may");
+    let kept = format!("{OLD} is kept: this inventory does not name it, but another one may");
     assert_eq!(warnings(&plan), ["pve1", "pve2"].map(|host| format!("{host}: {kept}")));
     let delete = plan.steps.iter().find(|step| step.id.as_str() == expected[0]).unwrap();
     assert_eq!(delete.after.len(), 5, "only when the VMs are gone");
@@ -59,7 +59,7 @@ fn what_somebody_needs_stays() {
     world.images.busy.insert(host("pve2"), "VM 900 is being made there".to_owned());
     let plan = end(&desired, &world);
     assert_eq!(image_steps(&plan).len(), 1);
-    let busy = format!("{OWN} is kept: somebody may be reading it: VM 900 is being made there");
+    let busy = format!("{OWN} is kept: a task may be reading it: VM 900 is being made there");
     assert_eq!(warnings(&plan), [format!("pve2: {busy}")]);
 
     for storage in &mut world.pve.resources.storages {
@@ -83,7 +83,7 @@ fn what_another_cluster_may_be_made_of_stays_where_that_is() {
     let plan = end(&desired, &world);
     let file = OWN.rsplit('/').next().unwrap();
     assert_eq!(image_steps(&plan), [format!("image/pve1/local/{file}/delete")]);
-    let why = "is kept: VM 700 is of another cluster, which may be made of it too";
+    let why = "is kept: VM 700 belongs to another cluster, which may use the image too";
     assert_eq!(warnings(&plan), [format!("pve2: {OWN} {why}")]);
 
     for storage in &mut world.pve.resources.storages {
@@ -99,7 +99,7 @@ fn without_the_right_everything_stays() {
     world.pve.permissions.0.get_mut("/").unwrap().remove("Datastore.Allocate");
     let plan = end(&desired, &world);
     assert_eq!(image_steps(&plan), Vec::<&str>::new());
-    let why = "is kept: we lack Datastore.Allocate on /storage/local";
+    let why = "is kept: the token lacks Datastore.Allocate on /storage/local";
     assert!(warnings(&plan).iter().all(|warning| warning.ends_with(why)), "{:?}", warnings(&plan));
 }
 

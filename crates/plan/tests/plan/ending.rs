@@ -31,7 +31,7 @@ fn a_protected_vm_is_told_of_before_anything_goes() {
     let mut world = settled(&desired);
     put(&mut world.pve, vmid(301), &VmOptions::new().protection(true), &[]);
     let plan = end(&desired, &world);
-    assert_eq!(errors(&plan), ["cp-2: its VM 301 is protected from being deleted"]);
+    assert_eq!(errors(&plan), ["cp-2: its VM 301 is protected from deletion"]);
     let json = show::json(&plan);
     let told = &json["findings"][0];
     assert_eq!((&told["severity"], &told["subject"]), (&"error".into(), &"cp-2".into()));
@@ -46,13 +46,14 @@ fn who_may_see_nothing_is_not_told_that_nothing_is_there() {
     assert!(end(&desired, &world).findings.is_empty());
     world.pve.permissions = Permissions::default();
     let plan = end(&desired, &world);
-    let blind = "/pool/talos: we lack VM.Audit: VMs of the cluster may be there, and not be seen";
+    let blind =
+        "/pool/talos: the token lacks VM.Audit: VMs of the cluster may exist that it cannot see";
     assert_eq!(errors(&plan), [blind]);
     let shown = show::findings(&plan);
     let line = "pveum acl modify /pool/talos --tokens 'talmox@pve!ci' --roles TalmoxVM";
     assert!(shown.contains(line), "{shown}");
     let bare = home_with(", pool: talos", "");
-    let all = "/vms: we lack VM.Audit: VMs of the cluster may be there, and not be seen";
+    let all = "/vms: the token lacks VM.Audit: VMs of the cluster may exist that it cannot see";
     assert_eq!(errors(&end(&bare, &world)), [all]);
 }
 
@@ -64,12 +65,16 @@ fn rights_that_are_missing_are_told_of_before_anything_goes() {
     rights.remove("VM.Allocate");
     rights.remove("VM.PowerMgmt");
     let plan = end(&desired, &world);
-    assert_eq!(errors(&plan), ["/pool/talos: we lack VM.Allocate, VM.PowerMgmt"]);
+    assert_eq!(errors(&plan), ["/pool/talos: the token lacks VM.Allocate, VM.PowerMgmt"]);
     for seen in world.pve.vms.values_mut() {
         seen.is_running = false;
     }
     let plan = end(&desired, &world);
-    assert_eq!(errors(&plan), ["/pool/talos: we lack VM.Allocate"], "what is off needs no stop");
+    assert_eq!(
+        errors(&plan),
+        ["/pool/talos: the token lacks VM.Allocate"],
+        "what is off needs no stop"
+    );
 }
 
 /// Half a cluster is none: etcd of what is left would have no majority, and could not be made again.
@@ -79,7 +84,7 @@ fn while_a_vm_cannot_be_read_nothing_goes() {
     let mut world = settled(&desired);
     world.pve.vms.get_mut(&vmid(303)).unwrap().config = Err("no route to host".to_owned());
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
-    let why = "pve1: VM 303 may be of this cluster, and cannot be read: no route to host";
+    let why = "pve1: VM 303 may belong to this cluster, and cannot be read: no route to host";
     assert_eq!(errors(&end(&desired, &world)), [why]);
 }
 
@@ -90,7 +95,7 @@ fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
     let mut world = settled(&desired);
     put(&mut world.pve, vmid(303), &VmOptions::new().description("my notes"), &[]);
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("off".to_owned()));
-    let place = "wk-1: VM 303 (wk-1) on pve1 is there in its place, and is not ours";
+    let place = "wk-1: VM 303 (wk-1) on pve1 is in its place, and talmox does not manage it";
     let why = "it does not carry talmox's marker";
     for secrets in [false, true] {
         let plan = destroy(&desired, &world, DestroyOptions { images: false, secrets });
@@ -138,8 +143,9 @@ fn a_copy_of_a_vm_keeps_the_secrets() {
     let smbios = VmOptions::new().set("smbios1", format!("uuid={other}"));
     put(&mut world.pve, vmid(350), &smbios, &[]);
     let own = desired.node("cp-1").unwrap().identity.uuid;
-    let why = format!("it has our marker, but the UUID {other} and not {own}");
-    let expected = format!("cp-1: VM 350 on pve2 has a sign of it, and is not ours: {why}");
+    let why = format!("it has the marker of this node, but the UUID {other} and not {own}");
+    let expected =
+        format!("cp-1: VM 350 on pve2 has its marker or UUID, and is not an owned VM: {why}");
     assert_doubt(&desired, &world, &expected);
 }
 
@@ -149,7 +155,7 @@ fn two_vms_that_claim_to_be_the_same_node_are_both_named() {
     let mut world = settled(&desired);
     let copy = config_of(&world.pve, vmid(300));
     appear(&mut world.pve, &Vm::new(&host("pve2"), vmid(350)), copy);
-    let expected = ["cp-1: VM 300 and VM 350 both say that they are it"];
+    let expected = ["cp-1: VM 300 and VM 350 both have its marker and UUID"];
     assert_eq!(errors(&end(&desired, &world)), expected);
     assert_eq!(errors(&crate::support::plan(&desired, &world)), expected);
 }
@@ -160,7 +166,7 @@ fn a_node_that_answers_without_a_vm_keeps_the_secrets() {
     let mut world = settled(&desired);
     world.pve.vms.remove(&vmid(303)).unwrap();
     world.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
-    let what = "a node of this cluster answers at 10.0.0.21, and its VM is not to be seen";
+    let what = "a node of this cluster answers at 10.0.0.21, and its VM is not visible";
     assert_doubt(&desired, &world, &format!("wk-1: {what}"));
     // The one that was there goes, under its old name.
     let mut renamed = settled(&desired);
@@ -188,15 +194,15 @@ fn a_vm_out_of_sight_is_not_doubled_and_keeps_the_secrets() {
     world.pve.ids.insert(vmid(300), strange);
     let options = DestroyOptions { images: false, secrets: true };
     let expected = [
-        "cp-1: VM 300 is there and may not be seen",
-        "proxmox: VM 303 is there and may not be seen, although it was made with this login",
+        "cp-1: VM 300 exists, and the token may not see it",
+        "proxmox: VM 303 exists, and the token may not see it, although it was created with this login",
     ];
     let plan = destroy(&desired, &world, options);
     assert_eq!(errors(&plan), expected);
     assert!(show::findings(&plan).contains("pveum pool modify talos --vms 303"));
     assert_eq!(warnings(&end(&desired, &world)), expected);
     let up = crate::support::plan(&desired, &world);
-    let own = "wk-1: VM 303 is there and may not be seen, although it was made with this login";
+    let own = "wk-1: VM 303 exists, and the token may not see it, although it was created with this login";
     assert!(errors(&up).contains(&own.to_owned()), "{:?}", errors(&up));
     assert!(!ids(&up).contains(&"vm/wk-1/create"), "{:?}", ids(&up));
     assert!(up.findings.iter().any(|finding| finding.severity == Severity::Error));

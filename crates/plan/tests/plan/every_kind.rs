@@ -13,9 +13,9 @@ use talmox_plan::plan::{
     Action, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
     BootstrapEtcd, Change, Class, CloneVm, ClusterSigns, ConfigBy, CreateMapping, CreateVm,
     DeleteImage, DestroyVm, DetachCidata, DiskValue, Evidence, FetchImage, FetchWay, FieldChange,
-    Finding, FinishVm, HealthGoal, MakeTemplate, Meanwhile, NodeSign, Object, OwnVm, Plan,
-    PostSchematic, ResizeDisk, ScrubCidata, Severity, SharedAddress, StartVm, Step, StepId, StopVm,
-    TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
+    Finding, FindingCode, FinishVm, HealthGoal, MakeTemplate, Meanwhile, NodeSign, Object, OwnVm,
+    Plan, PostSchematic, ResizeDisk, ScrubCidata, Severity, SharedAddress, StartVm, Step, StepId,
+    StopVm, TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
 };
 use talmox_pve_types::api::mapping::{Mapped, MappedDevice};
 use talmox_pve_types::api::qemu::{self, Vm};
@@ -320,6 +320,7 @@ pub(crate) fn every_kind() -> Plan {
         }],
         findings: vec![Finding {
             severity: Severity::Warning,
+            code: FindingCode::DiskSerialMissing,
             subject: "cp-1".to_owned(),
             message: "its VM has no serial".to_owned(),
             hint: Some("set one".to_owned()),

@@ -170,25 +170,25 @@ fn images_must_be_there_to_be_had() {
     let known: BTreeSet<String> = known.map(str::to_owned).into();
     let world = sources(FACTORY, SourceSeen::Offers(Offer::Extensions(known)));
     assert_snapshot!(show::findings(&plan(&desired, &world)), @"
-    error: https://factory.talos.dev: there is no extension siderolabs/nvidia-open for Talos v1.11.2
-      hint: correct `image.extensions`; there are: siderolabs/nvidia-open-gpu-kernel-modules-lts
+    error[extension-missing]: https://factory.talos.dev: the Image Factory has no extension siderolabs/nvidia-open for Talos v1.11.2
+      hint: correct `image.extensions`; similar: siderolabs/nvidia-open-gpu-kernel-modules-lts
     ");
     let similar = vec!["v1.11.0".to_owned(), "v1.11.1".to_owned()];
     let world = sources(FACTORY, SourceSeen::Offers(Offer::NoSuchVersion { similar }));
     assert_snapshot!(show::findings(&plan(&desired, &world)), @"
-    error: https://factory.talos.dev: the Image Factory has no Talos v1.11.2
-      hint: correct `talos_version`; there are: v1.11.1, v1.11.0
+    error[factory-version-missing]: https://factory.talos.dev: the Image Factory has no Talos v1.11.2
+      hint: correct `talos_version`; available: v1.11.1, v1.11.0
     ");
     let world = sources(FACTORY, SourceSeen::Unreachable("connection refused".to_owned()));
     assert_snapshot!(show::findings(&plan(&desired, &world)), @"
-    error: https://factory.talos.dev: the Image Factory cannot be asked: connection refused
-      hint: is `image.factory` right, and is there a way to it from here?
+    error[source-unreachable]: https://factory.talos.dev: the Image Factory cannot be queried: connection refused
+      hint: check `image.factory`, and that this machine can reach it
     ");
     // Who names a schematic needs no word with the factory: the host fetches the image.
     let named = single(&format!("image: {{schematic: {}}}", "ab".repeat(32)));
     assert_snapshot!(show::findings(&plan(&named, &world)), @"
-    warning: https://factory.talos.dev: it cannot be reached from here: connection refused
-      hint: the hosts are left to fetch images from it, and nothing can be checked before
+    warning[source-unreachable]: https://factory.talos.dev: this machine cannot reach it: connection refused
+      hint: check that the hosts can reach it: they download the images, and nothing was verified
     ");
     // Nothing is said where nothing is fetched.
     let mut world = settled(&desired);
@@ -229,7 +229,7 @@ fn a_device_is_for_one_vm_at_a_time() {
         world.pve.passed_on.insert(vmid(100), holder(&["0000:01:00.0", text], true));
         assert_eq!(
             errors(&plan(&single(GPU), &world)),
-            ["cp-1: VM 100 (games) runs with the PCI device 0000:28:00.0 of pve1"],
+            ["cp-1: VM 100 (games) is running with the PCI device 0000:28:00.0 of pve1"],
             "{text}"
         );
         let by_name = plan(&single("gpu: {mapping: rtx}"), &world);
@@ -240,7 +240,7 @@ fn a_device_is_for_one_vm_at_a_time() {
     assert_eq!(errors(&off), Vec::<String>::new());
     assert_eq!(
         warnings(&off),
-        ["cp-1: VM 100 (games) has the PCI device 0000:28:00.0 of pve1 too"]
+        ["cp-1: VM 100 (games) also has the PCI device 0000:28:00.0 of pve1"]
     );
     world.pve.passed_on.insert(vmid(100), holder(&["28:00.1"], true));
     assert!(plan(&single(GPU), &world).findings.is_empty(), "another function");
@@ -251,7 +251,7 @@ fn a_device_is_for_one_vm_at_a_time() {
     ));
     assert_eq!(
         errors(&plan(&both, &world)),
-        ["wk-1: the PCI device 0000:28:00.0 of pve1 is for cp-1 as well"]
+        ["wk-1: the PCI device 0000:28:00.0 of pve1 is also assigned to cp-1"]
     );
 }
 
@@ -264,7 +264,7 @@ fn a_mapping_must_fit_its_host() {
     assert_eq!(
         errors(&plan(&single("gpu: {mapping: rtx}"), &world)),
         [
-            "cp-1: the PCI mapping rtx does not fit what pve1 has: Invalid configuration: pci device '0000:28:00.0' not found"
+            "cp-1: the PCI mapping rtx does not match the devices of pve1: Invalid configuration: pci device '0000:28:00.0' not found"
         ]
     );
     let mut world = with_device();
@@ -280,7 +280,10 @@ fn a_mapping_must_fit_its_host() {
         ["cp-1: pve1 has no PCI device 0000:28:00.0"]
     );
     let unknown = plan(&single("gpu: {mapping: other}"), &world);
-    assert_eq!(errors(&unknown), ["cp-1: there is no PCI mapping other that we may see"]);
+    assert_eq!(
+        errors(&unknown),
+        ["cp-1: PCI mapping other not found, or the token lacks Mapping.Audit on it"]
+    );
     let line = "pveum acl modify /mapping/pci/other --tokens 'talmox@pve!ci' --roles TalmoxDevice";
     assert!(show::findings(&unknown).contains(line), "{}", show::findings(&unknown));
 }
@@ -295,7 +298,7 @@ fn names_that_somebody_else_has_are_told() {
     foreign(&mut world, 250, "cp-1", "precious");
     let plan = plan(&single("cores: 2"), &world);
     assert_eq!(errors(&plan), Vec::<String>::new());
-    let place = "cp-1: VM 250 (cp-1) on pve1 is there in its place, and is not ours";
+    let place = "cp-1: VM 250 (cp-1) on pve1 is in its place, and talmox does not manage it";
     assert_eq!(warnings(&plan), [format!("{place}: it does not carry talmox's marker")]);
 }
 

@@ -70,7 +70,7 @@ fn each_missing_right_is_named_with_the_lines_that_give_it() {
         world.pve.permissions = narrow();
         world.pve.permissions.0.get_mut(path).unwrap().remove(right).unwrap();
         let plan = plan(&home(), &world);
-        assert_eq!(errors(&plan), [format!("{path}: we lack {right}")]);
+        assert_eq!(errors(&plan), [format!("{path}: the token lacks {right}")]);
     }
     let mut world = empty();
     world.pve.permissions = Permissions::default();
@@ -91,9 +91,9 @@ fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
     world.pve.permissions = narrow();
     world.pve.permissions.0.remove("/pool/talmox-lock");
     let lacks = "/pool/talmox-lock: the token lacks Pool.Allocate, Pool.Audit: runs from other machines or folders are not \
-                 kept away from this cluster";
+                 locked out of this cluster";
     let first = plan(&desired, &world);
-    let bootstraps = ", and two that bootstrap etcd at once make two clusters of it";
+    let bootstraps = ", and two runs that bootstrap etcd at once create two clusters";
     assert_eq!(errors(&first), [format!("{lacks}{bootstraps}")]);
     let hint = first.errors().next().unwrap().hint.clone().unwrap();
     let line = "pveum acl modify /pool/talmox-lock --tokens 'talmox@pve!ci' --roles TalmoxLock";
@@ -114,7 +114,7 @@ fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
     assert_eq!(errors(&later), Vec::<String>::new());
     let warned = warnings(&later).into_iter().any(|one| {
         one.starts_with("/pool/talmox-lock: the token lacks Pool.Allocate: ")
-            && one.ends_with("make sure that nobody else runs `up` or `destroy`")
+            && one.ends_with("make sure that no other machine runs `up` or `destroy`")
     });
     assert!(warned, "{:?}", later.findings);
     let end = destroy(&desired, &world, DestroyOptions::default());
@@ -131,7 +131,7 @@ fn storages_must_be_there_and_take_it() {
     world.pve.resources.storages[0].content = vec!["iso".to_owned()];
     world.pve.resources.storages[1].status = "unknown".to_owned();
     assert_snapshot!(errors(&plan(&home(), &world)).join("\n"), @"
-    pve1/local: the storage does not take the content type import
+    pve1/local: the storage does not allow the content type import
     pve1/local-lvm: the storage is unknown
     ");
     world.pve.resources.storages.clear();
@@ -144,12 +144,12 @@ fn hosts_must_be_up_and_large_enough() {
     world.pve.resources.hosts[0].status = "offline".to_owned();
     assert_eq!(
         errors(&plan(&home(), &world)),
-        ["pve1: the host is offline, and VMs are to be made on it"]
+        ["pve1: the host is offline, and new VMs must be created on it"]
     );
     let world = empty();
     assert_eq!(
         errors(&plan(&single("host: pve9"), &world)),
-        ["pve9: there is no such host; there are: pve1, pve2"]
+        ["pve9: Proxmox has no such host; it has: pve1, pve2"]
     );
     assert_eq!(
         errors(&plan(&single("cores: 32, memory: 128G"), &world)),
@@ -168,7 +168,7 @@ fn hosts_must_be_up_and_large_enough() {
     assert_eq!(errors(&plan(&single("bridge: vmbr0"), &world)), Vec::<String>::new());
     assert_eq!(
         errors(&plan(&single("bridge: vmbr7"), &world)),
-        ["pve1: there is no bridge vmbr7; there are: vmbr0"]
+        ["pve1: the host has no bridge vmbr7; it has: vmbr0"]
     );
 }
 
@@ -199,7 +199,10 @@ fn what_a_crash_left_behind_is_named() {
     let left = IdSeen::Taken { making: None, made_by_login: true, lock: Some("create".to_owned()) };
     world.pve.ids.insert(vmid(300), left);
     let plan = plan(&single("cores: 2"), &world);
-    assert_eq!(errors(&plan), ["cp-1: VM 300 was left behind half made, and locked (create)"]);
+    assert_eq!(
+        errors(&plan),
+        ["cp-1: an interrupted task left VM 300 unfinished and locked (create)"]
+    );
     let hint = plan.errors().next().unwrap().hint.as_deref();
     assert_proof_before_deletion(hint.unwrap(), "its host", 300);
 }
@@ -276,7 +279,7 @@ fn a_gpu_gets_a_name() {
     world.pve.devices.clear();
     assert_eq!(
         errors(&plan(&desired, &world)),
-        ["cp-1: the PCI device 0000:28:00.0 has no mapping, and we may not make one"]
+        ["cp-1: the PCI device 0000:28:00.0 has no mapping, and the token may not create one"]
     );
 }
 

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
-use talmox_plan::plan::{Finding, Severity, show};
+use talmox_plan::plan::{Finding, FindingCode, Severity, show};
 use talmox_plan::planning::{DestroyOptions, destroy};
 use talmox_talos_config::secret::SecretText;
 
@@ -32,6 +32,7 @@ fn the_same_finding_of_several_nodes_is_shown_once() {
     let mut plan = plan(&desired, &settled(&desired));
     let finding = |subject: &str, hint: &str| Finding {
         severity: Severity::Error,
+        code: FindingCode::HostOffline,
         subject: subject.to_owned(),
         message: "the host pve1 is down".to_owned(),
         hint: Some(hint.to_owned()),
@@ -42,9 +43,9 @@ fn the_same_finding_of_several_nodes_is_shown_once() {
         finding("wk-2", "replace it"),
     ];
     assert_snapshot!(show::text(&plan), @r"
-    error: cp-1, wk-1: the host pve1 is down
+    error[host-offline]: cp-1, wk-1: the host pve1 is down
       hint: start it
-    error: wk-2: the host pve1 is down
+    error[host-offline]: wk-2: the host pve1 is down
       hint: replace it
 
     home: no plan because of 2 errors
@@ -85,7 +86,7 @@ fn the_first_worker() {
     let grown = desired(&format!("{alone}{worker}"));
     let first = plan(&grown, &world);
     assert_eq!(first.open_changes().count(), 0, "{}", show::text(&first));
-    let told = "home: control planes go on taking all pods, although there are workers";
+    let told = "home: control planes still accept all pods, although there are workers";
     assert_eq!(warnings(&first), [told]);
     carry_out(&grown, &first, &mut world, usize::MAX);
     let second = plan(&grown, &world);
@@ -123,7 +124,7 @@ fn a_removed_control_plane() {
     let mut world = known_to_all(&home(), &[]);
     world.nodes.remove("cp-3");
     let KubernetesSeen::Answers(registered) = &mut world.kubernetes else { panic!() };
-    let strange = "etcd has members that are no control planes: https://10.0.0.13:2380";
+    let strange = "etcd has members that are not control planes: https://10.0.0.13:2380";
     registered.strange_members = Some(strange.to_owned());
     let shrunk = home_with("  - {name: cp-3, ip: 10.0.0.13, vmid: 302}\n", "");
     assert_snapshot!(text(&shrunk, &world));

@@ -54,7 +54,7 @@ fn a_template_says_what_is_in_it_and_is_taken_for_that() {
     let other = clone(", image: {extensions: [siderolabs/qemu-guest-agent]}");
     let wanted = &other.nodes[0].schematic.as_ref().unwrap()[..16];
     let told = format!(
-        "pve1/{NAME}: nodes cannot be cloned from it: it has the schematic {}…, and {wanted}… is wanted",
+        "pve1/{NAME}: nodes cannot be cloned from it: it has the schematic {}…, and {wanted}… is needed",
         &mark.schematic[..16]
     );
     assert_eq!(errors(&plan(&other, &world)), [told.as_str()]);
@@ -66,7 +66,7 @@ fn a_template_says_what_is_in_it_and_is_taken_for_that() {
 
     let world = world_with("v1.10.5", &mark.schematic);
     let told = format!(
-        "pve1/{NAME}: nodes cannot be cloned from it: it has Talos v1.10.5, and v1.11.2 is wanted"
+        "pve1/{NAME}: nodes cannot be cloned from it: it has Talos v1.10.5, and v1.11.2 is needed"
     );
     assert_eq!(errors(&plan(&desired, &world)), [told.as_str()]);
     assert_eq!(errors(&create(&desired, &world)), [told]);
@@ -84,7 +84,7 @@ fn a_template_that_says_nothing_is_judged_by_its_name_alone() {
     assert_eq!(
         warnings(&old),
         [
-            "pve1/talos-v1.10.5-base: by its name the template has Talos v1.10.5, and v1.11.2 is wanted"
+            "pve1/talos-v1.10.5-base: by its name the template has Talos v1.10.5, and the nodes need v1.11.2"
         ]
     );
     // A number stands for a name.
@@ -98,17 +98,17 @@ fn what_keeps_a_template_from_being_made_is_told_before() {
     let no_storage = create(&clone(", datastore: nosuch"), &world);
     assert_eq!(
         errors(&no_storage),
-        ["pve1/nosuch: there is no such storage; there are: local, local-lvm"]
+        ["pve1/nosuch: the host has no such storage; it has: local, local-lvm"]
     );
     let no_host = create(&clone(", host: pve9"), &world);
-    assert_eq!(errors(&no_host), ["pve9: there is no such host; there are: pve1, pve2"]);
+    assert_eq!(errors(&no_host), ["pve9: Proxmox has no such host; it has: pve1, pve2"]);
     let lvm =
         world.pve.resources.storages.iter_mut().find(|one| one.storage.as_str() == "local-lvm");
     lvm.unwrap().content = vec!["rootdir".to_owned()];
     let no_content = create(&clone(""), &world);
     assert_eq!(
         errors(&no_content),
-        ["pve1/local-lvm: the storage does not take the content type images"]
+        ["pve1/local-lvm: the storage does not allow the content type images"]
     );
 }
 
@@ -119,15 +119,12 @@ fn an_old_proxmox_can_clone_what_somebody_made() {
     world.pve.version.as_mut().unwrap().version = "8.2.4".to_owned();
     assert_eq!(
         errors(&create(&desired, &world)),
-        ["proxmox: Proxmox VE 8.2.4 is too old: 8.4 is needed to make templates"]
+        ["proxmox: Proxmox VE 8.2.4 is too old: creating templates needs 8.4"]
     );
     template(&mut world, 9000, NAME);
     let found = plan(&desired, &world);
     assert_eq!(errors(&found), Vec::<String>::new());
-    assert_eq!(
-        warnings(&found),
-        ["proxmox: Proxmox VE 8.2.4 is old: nothing but clones can be made there"]
-    );
+    assert_eq!(warnings(&found), ["proxmox: Proxmox VE 8.2.4 is old: it can only clone templates"]);
     world.pve.version.as_mut().unwrap().version = "7.4.1".to_owned();
     assert_eq!(
         errors(&plan(&desired, &world)),

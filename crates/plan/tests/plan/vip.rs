@@ -14,7 +14,7 @@ use crate::world::{empty, settled};
 const HOLDER: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: vip}\n\
     spec: {template: {spec: {containers: [{name: a, image: 'ghcr.io/kube-vip/kube-vip:v1'}]}}}\n";
 const NOBODY: &str =
-    "network.vip: nobody brings 10.0.0.20: it is left to kube-vip, which no add-on has";
+    "network.vip: no component holds 10.0.0.20: it is left to kube-vip, which no add-on brings";
 
 fn left() -> Desired {
     home_with("vip: 10.0.0.20", "vip: 10.0.0.20, vip_by: kube-vip")

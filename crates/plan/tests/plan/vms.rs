@@ -131,9 +131,9 @@ fn marker_and_uuid_must_both_agree() {
     put(&mut world.pve, vmid(300), &smbios, &[]);
     crate::world::taken(&mut world, 300);
     let plan = plan(&desired, &world);
-    let taken = "cp-1: vmid 300 is taken by a VM (cp-1) that is not ours";
+    let taken = "cp-1: vmid 300 is used by another VM (cp-1), which talmox does not manage";
     let why = format!(
-        "it has our marker, but the UUID 00000000-0000-4000-8000-000000000000 and not {}",
+        "it has the marker of this node, but the UUID 00000000-0000-4000-8000-000000000000 and not {}",
         desired.nodes[0].identity.uuid
     );
     assert_eq!(errors(&plan), [format!("{taken}: {why}")]);
@@ -177,7 +177,7 @@ fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
     let moved = home_with("workers:\n  - {name: wk-1", "  - {name: wk-1");
     let moved_but_one = errors(&plan(&moved, &world));
     let refused = |name: &str, number: u32| {
-        format!("{name}: VM {number} was made as a worker, and cannot become a control plane")
+        format!("{name}: VM {number} was created as a worker, and cannot become a control plane")
     };
     for (name, number) in [("wk-1", 303), ("wk-2", 304)] {
         assert!(moved_but_one.contains(&refused(name, number)), "{moved_but_one:?}");
@@ -189,7 +189,7 @@ fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
     let made = ids(&steps).iter().position(is_made).unwrap();
     carry_out(&desired, &steps, &mut world, made + 1);
     let told = errors(&plan(&moved, &world));
-    assert!(!told.iter().any(|error| error.contains("was made as a worker")), "{told:?}");
+    assert!(!told.iter().any(|error| error.contains("was created as a worker")), "{told:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use talmox_plan::desired::Desired;
 use talmox_plan::observed::{Configured, EtcdSeen, IdSeen, Observed, Pve, TalosSeen, VmSeen};
 use talmox_plan::plan::{Action, Plan, Step};
 use talmox_pve_types::api::access::Permissions;
-use talmox_pve_types::api::cluster::{Guest, HostSeen, Resources, StorageSeen, Version};
+use talmox_pve_types::api::cluster::{Guest, HostResource, Resources, StorageResource, Version};
 use talmox_pve_types::api::qemu::Vm;
 use talmox_pve_types::api::storage::Volume;
 use talmox_pve_types::config::{VmConfig, VmOptions};
@@ -57,7 +57,7 @@ fn all_rights() -> Permissions {
 
 /// Two hosts without a VM.
 pub(crate) fn empty() -> Observed {
-    let storage = |node: &str, name: &str, content: &[&str]| StorageSeen {
+    let storage = |node: &str, name: &str, content: &[&str]| StorageResource {
         storage: name.parse().unwrap(),
         node: host(node),
         status: "available".to_owned(),
@@ -70,7 +70,7 @@ pub(crate) fn empty() -> Observed {
     let pools = vec!["talos".parse().unwrap()];
     let mut resources = Resources { pools, ..Resources::default() };
     for node in ["pve1", "pve2"] {
-        resources.hosts.push(HostSeen {
+        resources.hosts.push(HostResource {
             node: host(node),
             status: "online".to_owned(),
             cpu: Some(0.1),

@@ -1,4 +1,4 @@
-//! Login and privileges of the token.
+//! Calls about the caller: permissions and login.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use talmox_values::SecretText;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable, flag};
 
-/// The privileges of the token on each path, and whether the paths below inherit them.
+/// Permissions of the caller: for every path the privileges, and whether each propagates to the paths below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Permissions(pub BTreeMap<String, BTreeMap<String, bool>>);
 
 impl Permissions {
-    /// Whether the token has `privilege` on `path`, by its own entry or inherited.
+    /// Whether the caller has `privilege` on `path`, directly or inherited.
     ///
-    /// An entry replaces inherited privileges, so the nearest one decides.
+    /// An entry replaces what the path would inherit, so the nearest entry decides.
     pub fn allows(&self, path: &str, privilege: &str) -> bool {
         let mut at = path;
         loop {
@@ -48,12 +48,12 @@ impl Decode for Permissions {
     }
 }
 
-/// The privileges of the token.
+/// Reads the permissions of the caller.
 pub fn permissions() -> Request<Permissions> {
     Request::get(&[&"access", &"permissions"])
 }
 
-/// The result of a login.
+/// Answer to a login.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     pub ticket: SecretText,
@@ -65,7 +65,7 @@ impl Decode for Ticket {
         let fields = Fields::of(data)?;
         let ticket = fields.need_text("ticket")?;
         if ticket.starts_with("PVE:!tfa!") {
-            let text = "this user needs a second factor, which a program has not: use an API token";
+            let text = "this user requires a second factor, which talmox does not support: use an API token";
             return Err(Unreadable(text.to_owned()));
         }
         let csrf = fields.need_text("CSRFPreventionToken")?;
@@ -73,7 +73,7 @@ impl Decode for Ticket {
     }
 }
 
-/// Logs in. A ticket that is still good stands in for the password.
+/// Logs in. A valid ticket can be used in place of the password.
 pub fn login(username: &str, password: &SecretText) -> Request<Ticket> {
     Request::post(&[&"access", &"ticket"])
         .with("username", username)
@@ -97,7 +97,7 @@ mod tests {
         assert!(permissions.allows("/nodes/pve1", "Sys.Audit"));
         assert!(permissions.allows("/", "VM.Audit"));
         assert!(permissions.allows("/vms", "VM.Audit"));
-        assert!(!permissions.allows("/vms/300", "VM.Audit"), "it does not go on");
+        assert!(!permissions.allows("/vms/300", "VM.Audit"), "the privilege does not propagate");
         assert!(!permissions.allows("/vms/300", "Sys.Audit"), "replaced by the entry on /vms");
         assert!(permissions.allows("/storage/local", "Datastore.Audit"));
         assert!(!permissions.allows("/storage/other", "Datastore.Audit"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_ticket_is_none() {
+    fn an_incomplete_ticket_is_an_error() {
         let half = json!({"ticket": "PVE:!tfa!x", "CSRFPreventionToken": "y"});
         assert!(Ticket::decode(&half).is_err());
         let shown = format!("{:?}", login("root@pam", &SecretText::new("hunter2")));

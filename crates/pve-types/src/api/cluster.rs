@@ -1,4 +1,4 @@
-//! The cluster as a whole: version, members, everything in it.
+//! Calls about the whole cluster: version, members, resources, options.
 
 use serde_json::Value;
 
@@ -6,22 +6,22 @@ use crate::id::{NodeName, PoolId, StorageId, VmId};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable, number, text};
 
-/// The version of the node that was asked.
+/// Version of the node that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Such as `9.1.6`.
+    /// Full version, such as `9.1.6`.
     pub version: String,
-    /// Such as `9.1`.
+    /// Release, such as `9.1`.
     pub release: String,
 }
 
 impl Version {
-    /// The first number: 8 or 9 decide which calls there are.
+    /// Major version: 8 and 9 have different calls.
     pub fn major(&self) -> Option<u32> {
         self.part(0)
     }
 
-    /// The second number.
+    /// Minor version.
     pub fn minor(&self) -> Option<u32> {
         self.part(1)
     }
@@ -45,10 +45,10 @@ pub fn version() -> Request<Version> {
     Request::get(&[&"version"])
 }
 
-/// Whether the cluster can decide anything, and who is in it.
+/// Members and quorum of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// `None` for a host that is in no cluster.
+    /// Name of the cluster; `None` for a host that is not in a cluster.
     pub name: Option<String>,
     pub quorate: bool,
     pub members: Vec<Member>,
@@ -58,14 +58,14 @@ pub struct Status {
 pub struct Member {
     pub node: NodeName,
     pub online: bool,
-    /// Whether this is the node that was asked.
+    /// Whether this is the node that answered.
     pub local: bool,
     pub ip: Option<String>,
 }
 
 impl Decode for Status {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
-        // A host by itself has no say but its own.
+        // A host without a cluster is quorate.
         let mut status = Self { quorate: true, ..Self::default() };
         for item in data.as_array().into_iter().flatten() {
             let fields = Fields::of(item)?;
@@ -91,17 +91,17 @@ pub fn status() -> Request<Status> {
     Request::get(&[&"cluster", &"status"])
 }
 
-/// A VM or container somewhere in the cluster.
+/// VM or container of the cluster.
 ///
-/// Name and status are some seconds old; tags, lock and pool are of this moment.
+/// Name and status are some seconds old; tags, lock and pool are current.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     pub vmid: VmId,
     pub node: NodeName,
-    /// `false` for a container.
+    /// Whether it is a VM; `false` for a container.
     pub is_vm: bool,
     pub name: Option<String>,
-    /// `running`, `stopped`, or `unknown` for what is new or on a lost node.
+    /// `running`, `stopped`, or `unknown` for a new guest or one on an unreachable node.
     pub status: String,
     pub template: bool,
     pub tags: Vec<String>,
@@ -113,9 +113,9 @@ pub struct Guest {
     pub uptime: Option<u64>,
 }
 
-/// A storage as one node sees it.
+/// Storage as reported by one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorageSeen {
+pub struct StorageResource {
     pub storage: StorageId,
     pub node: NodeName,
     pub status: String,
@@ -126,9 +126,9 @@ pub struct StorageSeen {
     pub used: Option<u64>,
 }
 
-/// A host and how busy it is.
+/// Host, with its load.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostSeen {
+pub struct HostResource {
     pub node: NodeName,
     pub status: String,
     pub cpu: Option<f64>,
@@ -137,12 +137,12 @@ pub struct HostSeen {
     pub max_memory: Option<u64>,
 }
 
-/// Everything the caller may see. Works while nodes are down.
+/// All objects that the caller may see. The call works while nodes are down.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resources {
     pub guests: Vec<Guest>,
-    pub storages: Vec<StorageSeen>,
-    pub hosts: Vec<HostSeen>,
+    pub storages: Vec<StorageResource>,
+    pub hosts: Vec<HostResource>,
     pub pools: Vec<PoolId>,
 }
 
@@ -168,7 +168,7 @@ impl Decode for Resources {
                     max_cpu: fields.number("maxcpu"),
                     uptime: fields.number("uptime"),
                 }),
-                Some("storage") => resources.storages.push(StorageSeen {
+                Some("storage") => resources.storages.push(StorageResource {
                     storage: fields.need("storage")?,
                     node: fields.need("node")?,
                     status,
@@ -178,7 +178,7 @@ impl Decode for Resources {
                     total: fields.number("maxdisk"),
                     used: fields.number("disk"),
                 }),
-                Some("node") => resources.hosts.push(HostSeen {
+                Some("node") => resources.hosts.push(HostResource {
                     node: fields.need("node")?,
                     status,
                     cpu: fields.fraction("cpu"),
@@ -205,26 +205,26 @@ impl Decode for VmId {
     }
 }
 
-/// A number that is free now, and reserved for nobody.
+/// Reads a vmid that is free at the moment; it is not reserved.
 pub fn next_id() -> Request<VmId> {
     Request::get(&[&"cluster", &"nextid"])
 }
 
-/// Whether a number is free: the only question that needs no right on a VM.
+/// Checks whether a vmid is free: the only call about a VM that needs no permission.
 ///
-/// A taken one is a rejection for which `is_already_exists` holds.
+/// A used vmid is a rejection for which `is_already_exists` holds.
 pub fn is_free(vmid: VmId) -> Request<VmId> {
     next_id().with("vmid", vmid)
 }
 
-/// The settings of the datacenter that concern talmox.
+/// Datacenter options that talmox uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub mac_prefix: Option<String>,
     pub http_proxy: Option<String>,
-    /// How many guests a node works on at a time.
+    /// Number of guests that a node works on at the same time.
     pub max_workers: Option<u64>,
-    /// Who may use which tags: `free`, `list`, `existing`, `none`.
+    /// Rule for tags of users: `free`, `list`, `existing`, `none`.
     pub user_tag_access: Option<String>,
 }
 
@@ -255,14 +255,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_have_numbers() {
+    fn versions_are_split_into_numbers() {
         let version = Version::decode(&json!({"version": "8.4.14", "release": 8.4})).unwrap();
         assert_eq!((version.major(), version.minor()), (Some(8), Some(4)));
         assert_eq!(version.release, "8.4");
     }
 
     #[test]
-    fn a_host_by_itself_is_a_cluster_of_one() {
+    fn a_standalone_host_is_a_quorate_cluster() {
         let alone =
             json!([{"type": "node", "name": "atlas", "online": 1, "local": "1", "nodeid": 0}]);
         let status = Status::decode(&alone).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_vm_has_neither_name_nor_status() {
+    fn a_new_vm_without_name_and_status_is_decoded() {
         let data = json!([
             {"type": "qemu", "vmid": 300, "node": "pve1", "tags": "a;b", "lock": "create"},
             {"type": "qemu", "vmid": "301", "node": "pve2", "status": "running", "name": "x", "template": 0},
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_number_comes_as_a_number_or_as_text() {
+    fn a_free_vmid_is_decoded_from_number_and_text() {
         assert_eq!(VmId::decode(&json!(300)), VmId::decode(&json!("300")));
         assert_eq!(is_free(VmId::new(300).unwrap()).target(), "/api2/json/cluster/nextid?vmid=300");
     }

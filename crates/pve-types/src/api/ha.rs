@@ -1,6 +1,6 @@
-//! High availability: which VMs are kept running, and where.
+//! High availability: VMs that are kept running, and their nodes.
 //!
-//! Where is said by groups on PVE 8 and by rules on PVE 9; each refuses the calls of the other.
+//! PVE 8 assigns nodes by groups, PVE 9 by rules; each rejects the calls of the other.
 
 use serde_json::Value;
 
@@ -8,14 +8,14 @@ use crate::id::{ConfigId, Digest, NodeName, VmId};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A VM under the care of HA.
+/// VM that HA manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// `vm:300`, or `ct:300`.
+    /// ID of the resource: `vm:300`, or `ct:300`.
     pub sid: String,
-    /// `started`, `stopped`, `ignored`, `disabled`.
+    /// Requested state: `started`, `stopped`, `ignored`, `disabled`.
     pub state: String,
-    /// PVE 8 only.
+    /// Group of the resource; PVE 8 only.
     pub group: Option<String>,
     pub max_restart: Option<u64>,
     pub max_relocate: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// `None` for a container.
+    /// vmid of the resource; `None` for a container.
     pub fn vmid(&self) -> Option<VmId> {
         self.sid.strip_prefix("vm:")?.parse().ok()
     }
@@ -43,11 +43,11 @@ impl Decode for Resource {
     }
 }
 
-/// How HA is to care for a VM. What is absent is left to Proxmox.
+/// HA settings of a VM. Proxmox chooses values that are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Care {
+pub struct HaSettings {
     pub state: Option<String>,
-    /// PVE 8 only.
+    /// Group of the resource; PVE 8 only.
     pub group: Option<ConfigId>,
     pub max_restart: Option<u32>,
     pub max_relocate: Option<u32>,
@@ -58,13 +58,13 @@ pub fn resources() -> Request<Vec<Resource>> {
     Request::get(&[&"cluster", &"ha", &"resources"])
 }
 
-pub fn add_resource(vmid: VmId, care: &Care) -> Request<()> {
+pub fn add_resource(vmid: VmId, settings: &HaSettings) -> Request<()> {
     let request = Request::post(&[&"cluster", &"ha", &"resources"]);
-    with_care(request.with("sid", sid(vmid)), care)
+    with_settings(request.with("sid", sid(vmid)), settings)
 }
 
-pub fn update_resource(vmid: VmId, care: &Care) -> Request<()> {
-    with_care(Request::put(&[&"cluster", &"ha", &"resources", &sid(vmid)]), care)
+pub fn update_resource(vmid: VmId, settings: &HaSettings) -> Request<()> {
+    with_settings(Request::put(&[&"cluster", &"ha", &"resources", &sid(vmid)]), settings)
 }
 
 pub fn delete_resource(vmid: VmId) -> Request<()> {
@@ -75,21 +75,21 @@ fn sid(vmid: VmId) -> String {
     format!("vm:{vmid}")
 }
 
-fn with_care(request: Request<()>, care: &Care) -> Request<()> {
+fn with_settings(request: Request<()>, settings: &HaSettings) -> Request<()> {
     request
-        .with_some("state", care.state.as_ref())
-        .with_some("group", care.group.as_ref())
-        .with_some("max_restart", care.max_restart)
-        .with_some("max_relocate", care.max_relocate)
-        .with_some("comment", care.comment.as_ref())
+        .with_some("state", settings.state.as_ref())
+        .with_some("group", settings.group.as_ref())
+        .with_some("max_restart", settings.max_restart)
+        .with_some("max_relocate", settings.max_relocate)
+        .with_some("comment", settings.comment.as_ref())
 }
 
-/// PVE 8: the nodes that resources of a group may run on, dearest first by number.
+/// Nodes that the resources of a group may run on, with priorities; PVE 8 only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub group: ConfigId,
     pub nodes: Vec<(NodeName, Option<u32>)>,
-    /// Whether they run nowhere else, even if that means not at all.
+    /// Whether the resources stay stopped if none of these nodes is available.
     pub restricted: bool,
     pub comment: Option<String>,
 }
@@ -106,7 +106,7 @@ impl Decode for Group {
     }
 }
 
-/// Nodes with the numbers that rank them: `pve1:2,pve2`.
+/// Nodes with their priorities: `pve1:2,pve2`.
 fn nodes(fields: Fields<'_>) -> Result<Vec<(NodeName, Option<u32>)>, Unreadable> {
     let ranked = |entry: String| {
         let (node, rank) = entry.split_once(':').unwrap_or((&entry, ""));
@@ -123,12 +123,12 @@ fn ranked(nodes: &[(NodeName, Option<u32>)]) -> String {
     nodes.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// PVE 8 only.
+/// Lists the groups; PVE 8 only.
 pub fn groups() -> Request<Vec<Group>> {
     Request::get(&[&"cluster", &"ha", &"groups"])
 }
 
-/// PVE 8 only.
+/// Creates a group; PVE 8 only.
 pub fn create_group(group: &Group) -> Request<()> {
     Request::post(&[&"cluster", &"ha", &"groups"])
         .with("group", &group.group)
@@ -137,17 +137,17 @@ pub fn create_group(group: &Group) -> Request<()> {
         .with_some("comment", group.comment.as_ref())
 }
 
-/// PVE 8 only.
+/// Deletes a group; PVE 8 only.
 pub fn delete_group(group: &ConfigId) -> Request<()> {
     Request::delete(&[&"cluster", &"ha", &"groups", group])
 }
 
-/// PVE 9: a rule about where resources run.
+/// Rule about the nodes of resources; PVE 9 only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub rule: ConfigId,
     pub kind: RuleKind,
-    /// `vm:300` and the like.
+    /// IDs of the resources, such as `vm:300`.
     pub resources: Vec<String>,
     pub disabled: bool,
     pub comment: Option<String>,
@@ -156,11 +156,11 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleKind {
-    /// Rather on these nodes, or, if strict, nowhere else.
+    /// The resources prefer these nodes, or, if strict, run only there.
     NodeAffinity { nodes: Vec<(NodeName, Option<u32>)>, strict: bool },
-    /// All on one node.
+    /// All resources run on the same node.
     Together,
-    /// Each on a node of its own.
+    /// Each resource runs on another node.
     Apart,
 }
 
@@ -174,7 +174,9 @@ impl Decode for Rule {
             }
             ("resource-affinity", Some("positive")) => RuleKind::Together,
             ("resource-affinity", Some("negative")) => RuleKind::Apart,
-            (kind, _) => return Err(Unreadable(format!("a rule of the unknown type `{kind}`"))),
+            (kind, _) => {
+                return Err(Unreadable(format!("an HA rule has the unknown type `{kind}`")));
+            }
         };
         Ok(Self {
             rule: fields.need("rule")?,
@@ -187,18 +189,18 @@ impl Decode for Rule {
     }
 }
 
-/// PVE 9 only.
+/// Lists the rules; PVE 9 only.
 pub fn rules() -> Request<Vec<Rule>> {
     Request::get(&[&"cluster", &"ha", &"rules"])
 }
 
-/// PVE 9 only.
+/// Creates a rule; PVE 9 only.
 pub fn create_rule(rule: &Rule) -> Request<()> {
     let request = Request::post(&[&"cluster", &"ha", &"rules"]).with("rule", &rule.rule);
     with_rule(request, rule)
 }
 
-/// PVE 9 only. The digest in the rule makes the change conditional.
+/// Updates a rule, if its digest is still current; PVE 9 only.
 pub fn update_rule(rule: &Rule) -> Request<()> {
     let request = Request::put(&[&"cluster", &"ha", &"rules", &rule.rule]);
     with_rule(request, rule).with_some("digest", rule.digest.as_ref())
@@ -221,7 +223,7 @@ fn with_rule(request: Request<()>, rule: &Rule) -> Request<()> {
         .with_some("comment", rule.comment.as_ref())
 }
 
-/// PVE 9 only.
+/// Deletes a rule; PVE 9 only.
 pub fn delete_rule(rule: &ConfigId) -> Request<()> {
     Request::delete(&[&"cluster", &"ha", &"rules", rule])
 }
@@ -235,10 +237,13 @@ mod tests {
     #[test]
     fn resources_are_named_by_kind_and_number() {
         let vmid = VmId::new(300).unwrap();
-        let care =
-            Care { state: Some("started".to_owned()), max_restart: Some(3), ..Care::default() };
+        let settings = HaSettings {
+            state: Some("started".to_owned()),
+            max_restart: Some(3),
+            ..HaSettings::default()
+        };
         assert_eq!(
-            add_resource(vmid, &care).body().unwrap(),
+            add_resource(vmid, &settings).body().unwrap(),
             "sid=vm%3A300&state=started&max_restart=3"
         );
         assert_eq!(delete_resource(vmid).target(), "/api2/json/cluster/ha/resources/vm%3A300");
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_groups_are_read_as_they_are_written() {
+    fn rules_and_groups_round_trip() {
         let data = json!({"rule": "spread", "type": "resource-affinity", "affinity": "negative", "resources": "vm:1,vm:2"});
         let rule = Rule::decode(&data).unwrap();
         assert_eq!(rule.kind, RuleKind::Apart);

@@ -1,4 +1,4 @@
-//! PCI mappings. A token can pass a device through to a VM only by a mapping.
+//! PCI mappings: the only way for a token to pass a device through to a VM.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::property::Properties;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A name for a device, which may have another address on every host.
+/// Name of a device whose address may differ on every host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciMapping {
     pub id: ConfigId,
     pub mapped: Mapped,
 }
 
-/// The devices of a mapping.
+/// Devices of a mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     pub devices: Vec<MappedDevice>,
@@ -25,7 +25,7 @@ pub struct Mapped {
     pub mediated: bool,
     pub live_migration_capable: bool,
     pub digest: Option<Digest>,
-    /// Problems that the checked host reports.
+    /// Problems that the checked node reported.
     pub problems: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct Mapped {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedDevice {
     pub node: NodeName,
-    /// `0000:01:00.0`, or several functions with `;` between.
+    /// `0000:01:00.0`, or several functions separated by `;`.
     pub path: String,
     /// Vendor and device: `10de:2204`.
     pub id: String,
@@ -95,7 +95,7 @@ impl Decode for Mapped {
     }
 }
 
-/// The mappings that the token may use or see. With a host, the answer has its problems with them.
+/// Lists the mappings that the caller may use or see. With a node, the answer includes the problems on that node.
 pub fn list(check_node: Option<&NodeName>) -> Request<Vec<PciMapping>> {
     Request::get(&[&"cluster", &"mapping", &"pci"]).with_some("check-node", check_node)
 }
@@ -108,7 +108,7 @@ pub fn create(id: &ConfigId, mapped: &Mapped) -> Request<()> {
     with_mapped(Request::post(&[&"cluster", &"mapping", &"pci"]).with("id", id), mapped)
 }
 
-/// The digest makes the change conditional.
+/// Updates a mapping, if its digest is still current.
 pub fn update(id: &ConfigId, mapped: &Mapped) -> Request<()> {
     let request = with_mapped(Request::put(&[&"cluster", &"mapping", &"pci", id]), mapped);
     request.with_some("digest", mapped.digest.as_ref())
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_is_written_as_it_is_read() {
+    fn a_mapping_round_trips() {
         let data = json!({
             "id": "gpu", "digest": "ab", "mdev": 0,
             "map": ["node=pve1,path=0000:01:00.0,id=10de:2204,iommugroup=1", "id=10de:2204,node=pve2,path=0000:02:00"],

@@ -1,5 +1,4 @@
-//! The calls of the API that talmox makes, each a function from typed arguments to a
-//! [`Request`](crate::Request).
+//! API calls of talmox: functions from typed arguments to a [`Request`](crate::Request).
 
 pub mod access;
 pub mod cluster;
@@ -21,7 +20,7 @@ mod tests {
     use crate::id::{Upid, VmId, VolumeId};
     use crate::wire::Decode;
 
-    /// Keys that answers have, so that decoders get further than the first missing one.
+    /// Keys of real answers, so that decoders get past the first missing key.
     const KEYS: &[&str] = &[
         "node",
         "vmid",
@@ -95,7 +94,7 @@ mod tests {
         })
     }
 
-    /// Reads it as a thing and as a list of things; whether that succeeds is not the question.
+    /// Decodes a value as an object and as a list; the result does not matter, a panic does.
     fn read<T: Decode>(value: &Value) {
         let _one = T::decode(value);
         let _list = Vec::<T>::decode(&json!([value, null]));
@@ -103,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_makes_a_reader_panic(value in anything()) {
+        fn decoders_never_panic(value in anything()) {
             read::<access::Permissions>(&value);
             read::<access::Ticket>(&value);
             read::<cluster::Version>(&value);

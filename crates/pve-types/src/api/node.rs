@@ -1,4 +1,4 @@
-//! Hosts: which there are, their bridges and PCI devices.
+//! Calls about hosts: list, bridges and PCI devices.
 
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ pub struct Node {
     pub node: NodeName,
     /// `online`, `offline` or `unknown`.
     pub status: String,
-    /// Of the certificate that the host shows on its API port.
+    /// Fingerprint of the certificate on the API port of the host.
     pub fingerprint: Option<Fingerprint>,
-    /// What follows is hidden from callers without Sys.Audit.
+    /// Proxmox hides the following fields from callers without Sys.Audit.
     pub cpu: Option<f64>,
     pub max_cpu: Option<u64>,
     pub memory: Option<u64>,
@@ -42,7 +42,7 @@ pub fn list() -> Request<Vec<Node>> {
     Request::get(&[&"nodes"])
 }
 
-/// Something a NIC can be plugged into.
+/// Bridge or virtual network that a NIC can be attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     pub name: BridgeName,
@@ -61,7 +61,7 @@ impl Decode for Bridge {
         Ok(Self {
             name: fields.need("iface")?,
             active: fields.flag("active"),
-            // Open vSwitch parts by VLAN always.
+            // Open vSwitch always separates VLANs.
             vlan_aware: fields.flag("bridge_vlan_aware") || kind == "OVSBridge",
             kind,
             cidr: fields.text("cidr"),
@@ -74,23 +74,23 @@ pub fn bridges(node: &NodeName) -> Request<Vec<Bridge>> {
     Request::get(&[&"nodes", node, &"network"]).with("type", "any_bridge").on(node)
 }
 
-/// A PCI device of a host.
+/// PCI device of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciDevice {
-    /// Where it sits: `0000:28:00.0`.
+    /// PCI address: `0000:28:00.0`.
     pub address: String,
-    /// Four hexadecimal digits, without `0x`.
+    /// Vendor ID: four hexadecimal digits, without `0x`.
     pub vendor: String,
     pub device: String,
     pub subsystem_vendor: Option<String>,
     pub subsystem_device: Option<String>,
-    /// Six hexadecimal digits, without `0x`.
+    /// Class: six hexadecimal digits, without `0x`.
     pub class: String,
-    /// `None` without IOMMU: such a device cannot be passed on.
+    /// IOMMU group; `None` without IOMMU: such a device cannot be passed through.
     pub iommu_group: Option<u64>,
     pub vendor_name: Option<String>,
     pub device_name: Option<String>,
-    /// Whether it can be split into mediated devices.
+    /// Whether the device supports mediated devices.
     pub mediated: bool,
 }
 
@@ -109,7 +109,7 @@ impl Decode for PciDevice {
             subsystem_vendor: hex("subsystem_vendor"),
             subsystem_device: hex("subsystem_device"),
             class: hex("class").unwrap_or_default(),
-            // -1 says that there is no IOMMU.
+            // Proxmox reports -1 if there is no IOMMU.
             iommu_group: fields.number("iommugroup"),
             vendor_name: fields.text("vendor_name"),
             device_name: fields.text("device_name"),
@@ -118,7 +118,7 @@ impl Decode for PciDevice {
     }
 }
 
-/// The PCI devices of a host, bridges and the like left out by the server.
+/// Lists the PCI devices of a host. The server omits bridges and similar devices.
 pub fn pci_devices(node: &NodeName) -> Request<Vec<PciDevice>> {
     Request::get(&[&"nodes", node, &"hardware", &"pci"]).on(node)
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_hide_their_figures_from_some() {
+    fn hosts_without_load_figures_are_decoded() {
         let node = Node::decode(&json!({"node": "pve1", "status": "online"})).unwrap();
         assert_eq!((node.cpu, node.fingerprint), (None, None));
         let pin = "ab:".repeat(31) + "AB";
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_read_without_their_0x() {
+    fn device_ids_are_decoded_without_0x() {
         let data = json!({
             "id": "0000:28:00.0", "vendor": "0x10de", "device": "0x2204", "class": "0x030000", "iommugroup": -1,
         });
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bridges_are_asked_for_with_virtual_networks() {
+    fn the_bridge_request_includes_virtual_networks() {
         let node = "pve1".parse().unwrap();
         assert_eq!(bridges(&node).target(), "/api2/json/nodes/pve1/network?type=any_bridge");
         let ovs =

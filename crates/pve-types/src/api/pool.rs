@@ -1,4 +1,4 @@
-//! Pools: where a token with few rights finds its VMs.
+//! Resource pools, in which a token with few permissions finds its VMs.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::id::{PoolId, StorageId, VmId};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A pool in the list of them.
+/// Pool in a list of pools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolEntry {
     pub id: PoolId,
@@ -20,18 +20,18 @@ impl Decode for PoolEntry {
     }
 }
 
-/// A pool and what is in it.
+/// Pool with its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     pub comment: Option<String>,
-    /// VMs and containers.
+    /// VMs and containers of the pool.
     pub guests: Vec<VmId>,
     pub storages: Vec<StorageId>,
 }
 
 impl Decode for Pool {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
-        // Asked for by parameter, it comes as a list of one.
+        // A pool that is selected by parameter is returned in a list of one.
         let data = data.as_array().and_then(|list| list.first()).unwrap_or(data);
         let fields = Fields::of(data)?;
         let mut pool = Self { comment: fields.text("comment"), ..Self::default() };
@@ -54,7 +54,7 @@ pub fn list() -> Request<Vec<PoolEntry>> {
 }
 
 pub fn get(id: &PoolId) -> Request<Pool> {
-    // In a path only pools of the first level can be named.
+    // The path can contain only pools of the first level.
     if id.as_str().contains('/') {
         return Request::get(&[&"pools"]).with("poolid", id);
     }
@@ -65,24 +65,24 @@ pub fn create(id: &PoolId, comment: Option<&str>) -> Request<()> {
     Request::post(&[&"pools"]).with("poolid", id).with_some("comment", comment)
 }
 
-/// What comes into a pool, or goes out of it.
+/// Members to add to a pool or to remove from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     pub guests: Vec<VmId>,
     pub storages: Vec<StorageId>,
 }
 
-/// Takes members in. With `allow_move` also those of other pools.
+/// Adds members. With `allow_move`, members of other pools are moved.
 pub fn add(id: &PoolId, members: &Members, allow_move: bool) -> Request<()> {
     update(id, members).with_flag("allow-move", allow_move)
 }
 
-/// Puts members out; they stay as they are.
+/// Removes members from the pool without changing them.
 pub fn remove(id: &PoolId, members: &Members) -> Request<()> {
     update(id, members).with("delete", 1)
 }
 
-/// Replaces the comment of a pool, which must exist.
+/// Replaces the comment of an existing pool.
 pub fn set_comment(id: &PoolId, comment: &str) -> Request<()> {
     Request::put(&[&"pools"]).with("poolid", id).with("comment", comment)
 }
@@ -95,7 +95,7 @@ fn update(id: &PoolId, members: &Members) -> Request<()> {
         .with_some("storage", join(members.storages.iter().map(StorageId::to_string).collect()))
 }
 
-/// Deletes a pool, which must be empty.
+/// Deletes an empty pool.
 pub fn delete(id: &PoolId) -> Request<()> {
     Request::delete(&[&"pools"]).with("poolid", id)
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_parted_by_kind() {
+    fn members_are_separated_by_kind() {
         let data = json!({"comment": "x", "members": [
             {"type": "qemu", "vmid": 300}, {"type": "lxc", "vmid": "301"},
             {"type": "storage", "storage": "local", "node": "a"},
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_in_pools_are_named_by_parameter() {
+    fn nested_pools_are_selected_by_parameter() {
         let id = "a/b".parse().unwrap();
         assert_eq!(get(&id).target(), "/api2/json/pools?poolid=a%2Fb");
         assert_eq!(get(&"talos".parse().unwrap()).target(), "/api2/json/pools/talos");

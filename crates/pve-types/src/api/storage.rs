@@ -1,4 +1,4 @@
-//! Storages and what is on them.
+//! Calls about storages and their volumes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use crate::id::{FileName, NodeName, StorageId, Upid, VmId, VolumeId};
 use crate::request::{Request, Scope};
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A storage as it is configured for the whole cluster.
+/// Storage as configured for the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub storage: StorageId,
-    /// `dir`, `lvmthin`, `zfspool`…
+    /// Type: `dir`, `lvmthin`, `zfspool`…
     pub kind: String,
     pub content: Vec<String>,
     pub shared: bool,
     pub disabled: bool,
-    /// Where it is; empty is everywhere.
+    /// Nodes that have the storage; empty means all nodes.
     pub nodes: Vec<NodeName>,
 }
 
@@ -39,17 +39,17 @@ pub fn list() -> Request<Vec<Storage>> {
     Request::get(&[&"storage"])
 }
 
-/// A storage as a node sees it.
+/// Storage as reported by one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageStatus {
-    /// Absent where one storage was asked for.
+    /// Name of the storage; absent in the answer about a single storage.
     pub storage: Option<StorageId>,
     pub kind: String,
     pub content: Vec<String>,
     pub active: bool,
     pub enabled: bool,
     pub shared: bool,
-    /// In bytes.
+    /// Size in bytes.
     pub total: Option<u64>,
     pub used: Option<u64>,
     pub avail: Option<u64>,
@@ -72,7 +72,7 @@ impl Decode for StorageStatus {
     }
 }
 
-/// The storages of a node that the caller may use.
+/// Lists the storages of a node that the caller may use.
 pub fn on_node(node: &NodeName) -> Request<Vec<StorageStatus>> {
     Request::get(&[&"nodes", node, &"storage"]).on(node)
 }
@@ -81,11 +81,11 @@ pub fn status(node: &NodeName, storage: &StorageId) -> Request<StorageStatus> {
     Request::get(&[&"nodes", node, &"storage", storage, &"status"]).on(node)
 }
 
-/// What kind of volume is meant.
+/// Content type of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Iso,
-    /// Images that VM disks are made from.
+    /// Images that VM disks are created from.
     Import,
     /// Disks of VMs.
     Images,
@@ -101,16 +101,16 @@ impl Content {
     }
 }
 
-/// Something on a storage.
+/// Volume of a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub volid: VolumeId,
     pub format: Option<String>,
-    /// In bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// In seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub created: Option<u64>,
-    /// The VM it belongs to.
+    /// VM that the volume belongs to.
     pub vmid: Option<VmId>,
 }
 
@@ -122,13 +122,13 @@ impl Decode for Volume {
             format: fields.text("format"),
             size: fields.number("size"),
             created: fields.number("ctime"),
-            // 0 and the like belong to nobody.
+            // The value 0 means that no VM owns the volume.
             vmid: fields.text("vmid").and_then(|vmid| vmid.parse().ok()),
         })
     }
 }
 
-/// What is on a storage, as far as the caller may see it.
+/// Lists the volumes of a storage that the caller may see.
 pub fn content(
     node: &NodeName,
     storage: &StorageId,
@@ -141,13 +141,13 @@ pub fn content(
         .on(node)
 }
 
-/// What a host finds when it looks into a volume.
+/// Properties of a volume, read from the volume by a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     pub format: Option<String>,
-    /// Of the disk that is in it, in bytes.
+    /// Size of the disk inside of the volume, in bytes.
     pub size: u64,
-    /// What it takes on the storage, in bytes.
+    /// Space that the volume uses on the storage, in bytes.
     pub used: Option<u64>,
 }
 
@@ -163,18 +163,18 @@ impl Decode for VolumeInfo {
     }
 }
 
-/// Looks into a volume. What is no image is refused.
+/// Reads the properties of a volume. Proxmox rejects volumes that are not images.
 pub fn volume(node: &NodeName, volume: &VolumeId) -> Request<VolumeInfo> {
     let storage = volume.storage();
     Request::get(&[&"nodes", node, &"storage", storage, &"content", volume]).on(node)
 }
 
-/// Deletes a volume. A file that is gone already is as good as deleted; other volumes must be there.
+/// Deletes a volume. For files, a missing file is a success; other volumes must exist.
 pub fn delete(node: &NodeName, volume: &VolumeId) -> Request<Upid> {
     let storage = volume.storage();
     Request::delete(&[&"nodes", node, &"storage", storage, &"content", volume])
         .on(node)
-        .burdening([storage])
+        .using_storages([storage])
 }
 
 impl Decode for VolumeId {
@@ -184,7 +184,7 @@ impl Decode for VolumeId {
     }
 }
 
-/// Makes an empty volume for a VM, which need not be there yet. At once, without a task.
+/// Allocates an empty volume for a VM, which need not exist yet. Synchronous, without a task.
 pub fn allocate(
     node: &NodeName,
     storage: &StorageId,
@@ -197,26 +197,26 @@ pub fn allocate(
         .with("filename", name)
         .with("size", size_kib)
         .on(node)
-        .burdening([storage])
+        .using_storages([storage])
 }
 
-/// A checksum that a file must have.
+/// Expected checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
-    /// `sha256`, `sha512`…
+    /// Algorithm: `sha256`, `sha512`…
     pub algorithm: String,
-    /// In hexadecimal digits.
+    /// Digest in hexadecimal digits.
     pub value: String,
 }
 
-/// A file that a host fetches by itself.
+/// File that a host downloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Download {
     pub url: String,
     pub content: Content,
     pub name: FileName,
-    /// With one, a file that is there and has it is fine; without, a file that is there is an
-    /// error.
+    /// Expected checksum. With it, an existing file with this checksum is a success; without it, an existing file is
+    /// an error.
     pub checksum: Option<Checksum>,
     /// `gz`, `lzo`, `zst` or `bz2`; for ISO images only.
     pub compression: Option<String>,
@@ -233,16 +233,16 @@ pub fn download(node: &NodeName, storage: &StorageId, download: &Download) -> Re
         .with_some("checksum", checksum.map(|checksum| &checksum.value))
         .with_some("compression", download.compression.as_ref())
         .on(node)
-        .burdening([storage]);
+        .using_storages([storage]);
     if download.verify_certificates { request } else { request.with("verify-certificates", 0) }
 }
 
-/// What a URL leads to.
+/// Metadata of the file behind a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlMetadata {
     pub filename: Option<String>,
     pub mimetype: Option<String>,
-    /// In bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
 }
 
@@ -257,13 +257,13 @@ impl Decode for UrlMetadata {
     }
 }
 
-/// Asks a host what it would get from a URL.
+/// Reads the metadata of a URL, as seen by a host.
 pub fn url_metadata(node: &NodeName, url: &str, verify_certificates: bool) -> Request<UrlMetadata> {
     let request = Request::get(&[&"nodes", node, &"query-url-metadata"]).with("url", url).on(node);
     if verify_certificates { request } else { request.with("verify-certificates", 0) }
 }
 
-/// A file that is to be sent. A client uploads it together with the content.
+/// File to upload. A client sends it together with the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     pub node: NodeName,
@@ -278,17 +278,17 @@ impl Upload {
         Scope { node: Some(self.node.clone()), storages: [self.storage.clone()].into() }
     }
 
-    /// What the file is called once it is there.
+    /// Volume of the file after the upload.
     pub fn volume(&self) -> Result<VolumeId, crate::id::BadId> {
         format!("{}:{}/{}", self.storage, self.content.as_str(), self.name).parse()
     }
 
-    /// The call, without the file.
+    /// Request without the file.
     pub fn request(&self) -> Request<Upid> {
         let Self { node, storage, .. } = self;
         Request::post(&[&"nodes", node, &"storage", storage, &"upload"])
             .on(node)
-            .burdening([storage])
+            .using_storages([storage])
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_deleted_by_their_escaped_names() {
+    fn volume_names_are_escaped_in_delete_requests() {
         let (node, storage) = ids();
         let request = delete(&node, &"local:import/talos.qcow2".parse().unwrap());
         assert_eq!(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn downloads_say_what_they_must_be() {
+    fn download_requests_contain_the_checksum() {
         let (node, storage) = ids();
         let mut wanted = Download {
             url: "https://factory.talos.dev/image/x".to_owned(),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_a_storage_is_read() {
+    fn storage_content_is_decoded() {
         let data = json!([
             {"volid": "local:import/x.qcow2", "size": "12", "ctime": 5, "format": "qcow2"},
             {"volid": "local-lvm:vm-300-disk-0", "vmid": 300, "size": 4_194_304},

@@ -1,4 +1,4 @@
-//! Tasks, asked for at the node inside their names.
+//! Calls about tasks, which go to the node in the UPID.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use crate::id::{NodeName, Upid, VmId};
 use crate::request::Request;
 use crate::wire::{Answer, Decode, Fields, Unreadable};
 
-/// How a task stands.
+/// State of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     Running,
-    /// Ended well, perhaps with warnings.
+    /// Successful, possibly with warnings.
     Done {
         warnings: u32,
     },
-    /// Stopped, and its last word is not written yet: ask again.
+    /// Stopped, but its exit status is not written yet: read it again.
     Undecided,
     Failed {
         exit: String,
@@ -22,7 +22,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// What the words at the end of a task mean.
+    /// State for an exit status.
     pub fn of_exit(exit: &str) -> Self {
         match exit {
             "OK" => Self::Done { warnings: 0 },
@@ -49,11 +49,11 @@ pub fn status(upid: &Upid) -> Request<TaskState> {
     Request::get(&[&"nodes", upid.node(), &"tasks", upid, &"status"]).on(upid.node())
 }
 
-/// A part of a log.
+/// Part of a task log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPart {
     pub lines: Vec<String>,
-    /// How many lines the log has in all.
+    /// Total number of lines of the log.
     pub total: Option<u64>,
 }
 
@@ -76,17 +76,17 @@ pub fn log(upid: &Upid, start: u64, limit: u64) -> Request<LogPart> {
         .on(upid.node())
 }
 
-/// Ends a task. Its exit text then says so.
+/// Stops a task. Its exit status then says so.
 pub fn stop(upid: &Upid) -> Request<()> {
     Request::delete(&[&"nodes", upid.node(), &"tasks", upid]).on(upid.node())
 }
 
-/// A task in a list.
+/// Task in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEntry {
     pub upid: Upid,
     pub state: TaskState,
-    /// In seconds since 1970.
+    /// End time, in seconds since 1970.
     pub ended: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Decode for TaskEntry {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
         let fields = Fields::of(data)?;
         let ended = fields.number("endtime");
-        // Here the exit text stands in `status`, and running tasks have none, or say so.
+        // In lists, `status` contains the exit status; running tasks have none, or `RUNNING`.
         let state = match fields.text("status") {
             None if ended.is_none() => TaskState::Running,
             Some(text) if text == "running" || text == "RUNNING" => TaskState::Running,
@@ -104,18 +104,18 @@ impl Decode for TaskEntry {
     }
 }
 
-/// Which tasks of a node are wanted.
+/// Filter for the tasks of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub vmid: Option<VmId>,
-    /// Such as `qmcreate`.
+    /// Task type, such as `qmcreate`.
     pub kind: Option<String>,
-    /// In seconds since 1970.
+    /// Earliest start time, in seconds since 1970.
     pub since: Option<u64>,
     pub limit: Option<u32>,
 }
 
-/// Running and ended tasks of a node that the caller may see: its own always.
+/// Lists the running and ended tasks of a node that the caller may see: always its own.
 pub fn list(node: &NodeName, filter: &Filter) -> Request<Vec<TaskEntry>> {
     Request::get(&[&"nodes", node, &"tasks"])
         .with("source", "all")
@@ -135,7 +135,7 @@ mod tests {
     const UPID: &str = "UPID:pve2:0001A2B3:1234ABCDE:65F0C0DE:qmcreate:300:talmox@pve!ci:";
 
     #[test]
-    fn a_task_is_asked_for_where_it_runs() {
+    fn task_requests_go_to_the_node_of_the_upid() {
         let upid: Upid = UPID.parse().unwrap();
         let escaped =
             "UPID%3Apve2%3A0001A2B3%3A1234ABCDE%3A65F0C0DE%3Aqmcreate%3A300%3Atalmox%40pve%21ci%3A";
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_understood() {
+    fn exit_statuses_are_classified() {
         let state = |exit: &str| {
             TaskState::decode(&json!({"status": "stopped", "exitstatus": exit})).unwrap()
         };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_it_in_another_way() {
+    fn task_lists_have_the_exit_status_in_another_field() {
         let entry = |extra: Value| {
             let mut data = json!({"upid": UPID});
             data.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());

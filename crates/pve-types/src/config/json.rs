@@ -9,12 +9,13 @@ use serde::ser::{Error as _, SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::options::VmOptions;
-use super::rule::{self, Rule};
+use super::rule::{self, ComparisonRule};
 use crate::secret_parameter::is_secret;
 
 /// The value of an option that is a number or a flag. None for other options, and for a value that Proxmox spells differently.
 pub fn option_number(key: &str, value: &str) -> Option<u64> {
-    let is_number = key == "memory" || matches!(rule::of(key), Rule::Number(_) | Rule::Flag(_));
+    let is_number = key == "memory"
+        || matches!(rule::of(key), ComparisonRule::Number(_) | ComparisonRule::Flag(_));
     let number = value.parse::<u64>().ok().filter(|_| is_number)?;
     (number.to_string() == value).then_some(number)
 }

@@ -1,4 +1,4 @@
-//! The config of a VM: what is sent, what is found, and how the two differ.
+//! VM configs: options to set, the observed config, and the differences.
 
 mod drift;
 mod json;
@@ -17,8 +17,8 @@ pub use drift::{Drift, drift};
 pub use json::option_number;
 pub use options::{VmChange, VmOptions};
 
-/// The config of a VM as a server tells it. Numbers are texts here, as which of them are texts
-/// differs by version.
+/// Config of a VM as Proxmox reports it. Numbers are kept as texts, because Proxmox versions differ in which of them
+/// are JSON numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmConfig(BTreeMap<String, String>);
 
@@ -47,7 +47,7 @@ impl VmConfig {
         self.get("description").unwrap_or_default()
     }
 
-    /// What is being done to it, such as `clone`.
+    /// Reason of the lock, such as `clone`.
     pub fn lock(&self) -> Option<&str> {
         self.get("lock")
     }
@@ -72,12 +72,12 @@ impl VmConfig {
         self.get(slot.as_str()).map(Drive::parse)
     }
 
-    /// Every drive with its place, detached ones (`unused0`) too.
+    /// All drives with their slots, including detached ones (`unused0`).
     pub fn drives(&self) -> impl Iterator<Item = (DiskSlot, Drive)> {
         self.iter().filter_map(|(key, value)| Some((key.parse().ok()?, Drive::parse(value))))
     }
 
-    /// The drive that Proxmox keeps cloud-init data on.
+    /// Drive that Proxmox stores cloud-init data on.
     pub fn cloudinit(&self) -> Option<(DiskSlot, Drive)> {
         self.drives().find(|(_, drive)| drive.is_cloudinit())
     }
@@ -93,7 +93,7 @@ impl Decode for VmConfig {
     }
 }
 
-/// One option, as it is and as it will be after the next stop and start.
+/// Option with its current value and its value after the next stop and start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingOption {
     pub key: String,
@@ -105,7 +105,7 @@ pub struct PendingOption {
 pub enum PendingChange {
     Set(String),
     Delete,
-    /// Delete, and the volume with it.
+    /// The option and its volume are deleted.
     Destroy,
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_config_is_read_whatever_its_types() {
+    fn a_config_is_decoded_from_any_json_types() {
         let config = VmConfig::decode(&json!({
             "cores": 4, "memory": "8192", "protection": 1, "template": "0", "digest": "ab", "tags": "B;a",
             "scsi0": "local-lvm:vm-300-disk-1,size=40G", "ide2": "local-lvm:vm-300-cloudinit,media=cdrom",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_changes_are_told_apart() {
+    fn pending_changes_are_classified() {
         let read = |data: Value| PendingOption::decode(&data).unwrap().pending;
         assert_eq!(
             read(json!({"key": "cores", "value": 2, "pending": 4})),

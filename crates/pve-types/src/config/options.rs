@@ -9,11 +9,11 @@ use crate::id::{Digest, DiskSlot, StorageId};
 use crate::property::{Agent, BootOrder, Drive, HostPci, IpConfig, Net, Smbios, Tags};
 use crate::secret_parameter::is_secret;
 
-/// Options of a VM to set.
+/// Options to set on a VM.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct VmOptions(pub(super) BTreeMap<String, String>);
 
-/// Declares setters for options that are single values.
+/// Declares setters for options with a single value.
 macro_rules! setters {
     ($($name:ident: $type:ty => $key:literal,)*) => {
         $(
@@ -25,7 +25,7 @@ macro_rules! setters {
     };
 }
 
-/// Declares setters for flags. Both values are sent, because the VM may have the other one.
+/// Declares setters for boolean options. Both values are sent, because the VM may have the opposite value.
 macro_rules! flags {
     ($($name:ident => $key:literal,)*) => {
         $(
@@ -42,7 +42,7 @@ impl VmOptions {
         Self::default()
     }
 
-    /// Sets any option, by the name that Proxmox has for it.
+    /// Sets any option by its Proxmox name.
     #[must_use]
     pub fn set(mut self, key: &str, value: impl fmt::Display) -> Self {
         self.0.insert(key.to_owned(), value.to_string());
@@ -103,7 +103,7 @@ impl VmOptions {
         self.set(&format!("ipconfig{index}"), ip)
     }
 
-    /// A serial port for the console of Proxmox.
+    /// Adds a serial port for the console of Proxmox.
     #[must_use]
     pub fn serial_socket(self, index: u8) -> Self {
         self.set(&format!("serial{index}"), "socket")
@@ -114,7 +114,7 @@ impl VmOptions {
         self.set("cipassword", password.expose())
     }
 
-    /// Public keys, one a line. Only this option has a value that is percent-encoded twice.
+    /// Public keys, one per line. Proxmox expects the value of this option percent-encoded twice.
     #[must_use]
     pub fn sshkeys(self, keys: &str) -> Self {
         self.set("sshkeys", encode::component(keys))
@@ -132,7 +132,7 @@ impl VmOptions {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The storages of its drives.
+    /// Storages that this change uses.
     pub(crate) fn storages(&self) -> BTreeSet<StorageId> {
         let drives = self.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
         drives.filter_map(|(_, value)| Drive::parse(value).storage().cloned()).collect()
@@ -146,7 +146,7 @@ impl fmt::Debug for VmOptions {
     }
 }
 
-/// A change to the config of a VM.
+/// Change of a VM config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmChange {
     pub set: VmOptions,
@@ -156,7 +156,7 @@ pub struct VmChange {
     pub revert: Vec<String>,
     /// Whether the volumes of drives in `delete` are destroyed.
     pub destroy: bool,
-    /// Makes Proxmox reject the change if the config is no longer the one that was read.
+    /// Digest of the config that was read: Proxmox rejects the change if the config has changed since.
     pub digest: Option<Digest>,
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_written_the_way_proxmox_reads_them() {
+    fn options_are_written_in_proxmox_notation() {
         let storage: StorageId = "local-lvm".parse().unwrap();
         let options = VmOptions::new()
             .cores(4)

@@ -1,57 +1,63 @@
-//! How values of each option are compared: what Proxmox stores is rarely what was sent.
+//! Comparison rules of VM options: Proxmox rarely stores a value exactly as it was sent.
 
-/// What a value is made of.
+/// Comparison rule of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rule {
-    /// A number; absent is this one, if Proxmox has one for it.
+pub(super) enum ComparisonRule {
+    /// Number, with the default if Proxmox has one.
     Number(Option<u64>),
-    /// A flag; absent is this.
+    /// Flag, with its default.
     Flag(bool),
-    /// A text; absent is this.
+    /// Text, with its default.
     Text(&'static str),
-    /// A text whose end does not matter.
+    /// Text whose trailing white space does not matter.
     Description,
     /// Names without order or case.
     Set,
-    /// What is hotplugged: names without order, or 1 for the usual ones, or 0 for none.
+    /// Hotplug classes: names without order, or 1 for the default ones, or 0 for none.
     Hotplug,
-    /// Names in order, with anything between.
+    /// Names in order, with any separator.
     List,
     Boot,
     Net,
     Drive(DriveParts),
     Smbios,
     Parts(Parts),
-    /// Never shown as it was sent.
+    /// Value that Proxmox does not return as it was sent.
     Hidden,
 }
 
-/// The property string of a drive.
+/// Property string of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DriveParts {
-    /// Whether it keeps the state of firmware or TPM, whose size is nobody's choice.
+    /// Whether the drive holds the state of firmware or TPM, whose size Proxmox chooses.
     pub(super) is_state: bool,
     pub(super) parts: Parts,
 }
 
-/// A property string.
+/// Property string.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
-    /// The key of the value that stands without one.
+    /// Key of the value that may be written without a key.
     pub(super) default_key: Option<&'static str>,
-    /// What is meant by an absent key.
+    /// Values of absent keys.
     pub(super) defaults: &'static [(&'static str, &'static str)],
 }
 
 const fn parts(
     default_key: Option<&'static str>,
     defaults: &'static [(&'static str, &'static str)],
-) -> Rule {
-    Rule::Parts(Parts { default_key, defaults })
+) -> ComparisonRule {
+    ComparisonRule::Parts(Parts { default_key, defaults })
 }
 
-const fn drive(is_state: bool, defaults: &'static [(&'static str, &'static str)]) -> Rule {
-    Rule::Drive(DriveParts { is_state, parts: Parts { default_key: Some("file"), defaults } })
+const fn drive(
+    is_state: bool,
+    defaults: &'static [(&'static str, &'static str)],
+) -> ComparisonRule {
+    ComparisonRule::Drive(DriveParts {
+        is_state,
+        parts: Parts { default_key: Some("file"), defaults },
+    })
 }
 
 const DISK_DEFAULTS: &[(&str, &str)] = &[
@@ -70,14 +76,14 @@ const DISK_DEFAULTS: &[(&str, &str)] = &[
 
 pub(super) const NET_DEFAULTS: &[(&str, &str)] = &[("firewall", "0"), ("link_down", "0")];
 
-/// The rule for an option.
-pub(super) fn of(key: &str) -> Rule {
+/// Comparison rule of an option.
+pub(super) fn of(key: &str) -> ComparisonRule {
     match key.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "efidisk" => return drive(true, &[("efitype", "2m"), ("pre-enrolled-keys", "0")]),
         "tpmstate" => return drive(true, &[("version", "v1.2")]),
         "ide" | "sata" | "scsi" | "virtio" | "unused" => return drive(false, DISK_DEFAULTS),
-        "net" => return Rule::Net,
-        "smbios" => return Rule::Smbios,
+        "net" => return ComparisonRule::Net,
+        "smbios" => return ComparisonRule::Smbios,
         "ipconfig" => return parts(None, &[]),
         "hostpci" => {
             return parts(
@@ -89,16 +95,16 @@ pub(super) fn of(key: &str) -> Rule {
         _ => {}
     }
     match key {
-        "cores" | "sockets" => Rule::Number(Some(1)),
-        "balloon" | "cpuunits" | "cpulimit" | "vcpus" | "shares" => Rule::Number(None),
-        "autostart" | "numa" | "onboot" | "protection" | "template" => Rule::Flag(false),
-        "acpi" | "ciupgrade" | "kvm" | "reboot" | "tablet" => Rule::Flag(true),
+        "cores" | "sockets" => ComparisonRule::Number(Some(1)),
+        "balloon" | "cpuunits" | "cpulimit" | "vcpus" | "shares" => ComparisonRule::Number(None),
+        "autostart" | "numa" | "onboot" | "protection" | "template" => ComparisonRule::Flag(false),
+        "acpi" | "ciupgrade" | "kvm" | "reboot" | "tablet" => ComparisonRule::Flag(true),
         "memory" => parts(Some("current"), &[]),
-        "description" => Rule::Description,
-        "tags" => Rule::Set,
-        "hotplug" => Rule::Hotplug,
-        "nameserver" | "searchdomain" => Rule::List,
-        "boot" => Rule::Boot,
+        "description" => ComparisonRule::Description,
+        "tags" => ComparisonRule::Set,
+        "hotplug" => ComparisonRule::Hotplug,
+        "nameserver" | "searchdomain" => ComparisonRule::List,
+        "boot" => ComparisonRule::Boot,
         "machine" => parts(Some("type"), &[]),
         "cpu" => parts(Some("cputype"), &[("cputype", "kvm64"), ("hidden", "0")]),
         "vga" => parts(Some("type"), &[("type", "std")]),
@@ -112,10 +118,10 @@ pub(super) fn of(key: &str) -> Rule {
             ],
         ),
         "startup" => parts(Some("order"), &[]),
-        "bios" => Rule::Text("seabios"),
-        "ostype" => Rule::Text("other"),
-        "scsihw" => Rule::Text("lsi"),
-        "cipassword" => Rule::Hidden,
-        _ => Rule::Text(""),
+        "bios" => ComparisonRule::Text("seabios"),
+        "ostype" => ComparisonRule::Text("other"),
+        "scsihw" => ComparisonRule::Text("lsi"),
+        "cipassword" => ComparisonRule::Hidden,
+        _ => ComparisonRule::Text(""),
     }
 }

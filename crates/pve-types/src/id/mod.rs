@@ -1,7 +1,7 @@
-//! Names and numbers of objects in Proxmox, each checked once, when it is created.
+//! Names and numbers of Proxmox objects, checked when they are created.
 //!
-//! The rules are those of Proxmox, so every name that a server returns passes. The server would reject any other name, or,
-//! worse, read it as something else inside a path.
+//! The rules are those of Proxmox, so a name from a server always passes. Proxmox would reject other names, or,
+//! worse, a path with such a name would refer to another object.
 
 /// Implements the JSON form of an id: its text.
 macro_rules! json_text {
@@ -32,7 +32,7 @@ pub use talmox_values::MacAddress;
 pub use upid::Upid;
 pub use volume::VolumeId;
 
-/// A text that is not a valid name or number.
+/// Error for a text that is not a valid name or number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: {rule}")]
 pub struct BadId {

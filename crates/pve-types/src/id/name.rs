@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::BadId;
 
-/// Declares a name: a text that passed a check. Clones are cheap, as every request has several.
+/// Declares a name: a checked text. Clones are cheap, because every request contains names.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $accepts:expr) => {
         $(#[$doc])*
@@ -41,52 +41,52 @@ macro_rules! name {
 }
 
 name!(
-    /// A host of the Proxmox cluster.
+    /// Name of a host of the Proxmox cluster.
     NodeName,
     "a node name",
-    "letters, digits and `-`, beginning and ending with a letter or digit",
+    "letters, digits and `-`, starting and ending with a letter or digit",
     |text| starts_and_ends(text, is_alphanumeric, is_alphanumeric) && all(text, b"-")
 );
 name!(
-    /// A storage.
+    /// Name of a storage.
     StorageId,
     "a storage id",
-    "at least two of letters, digits and `.`, `_`, `-`, beginning with a letter",
+    "at least two of letters, digits and `.`, `_`, `-`, starting with a letter",
     |text| text.len() >= 2 && starts_and_ends(text, is_letter, is_alphanumeric) && all(text, b"._-")
 );
 name!(
-    /// A pool; `a/b/c` is a pool in a pool in a pool.
+    /// Name of a pool; `a/b/c` is nested in `a/b`, which is nested in `a`.
     PoolId,
     "a pool id",
-    "letters, digits and `.`, `_`, `-`, in up to three levels parted by `/`",
+    "letters, digits and `.`, `_`, `-`, in up to three levels separated by `/`",
     |text| {
         text.split('/').count() <= 3
             && text.split('/').all(|level| !level.is_empty() && all(level, b"._-"))
     }
 );
 name!(
-    /// A name of the kind that snapshots, mappings and HA rules have.
+    /// Name of a snapshot, a mapping or an HA rule.
     ConfigId,
     "a name",
-    "at least two of letters, digits and `_`, `-`, beginning with a letter",
+    "at least two of letters, digits and `_`, `-`, starting with a letter",
     |text| text.len() >= 2 && starts_and_ends(text, is_letter, |_| true) && all(text, b"_-")
 );
 name!(
-    /// A bridge or virtual network that a NIC is plugged into.
+    /// Name of a bridge or virtual network that a NIC is attached to.
     BridgeName,
     "a bridge",
     "letters, digits and `-`, `_`, `.`",
     |text| !text.is_empty() && all(text, b"-_.")
 );
 name!(
-    /// The name of a file on a storage. Only characters that Proxmox leaves as they are.
+    /// Name of a file on a storage, with only those characters that Proxmox does not replace.
     FileName,
     "a file name",
-    "letters, digits and `.`, `_`, `-`, not beginning with `.`",
+    "letters, digits and `.`, `_`, `-`, not starting with `.`",
     |text| !text.is_empty() && !text.starts_with('.') && all(text, b"._-")
 );
 name!(
-    /// The checksum of a config. A change with a digest is rejected if another client has changed the config since.
+    /// Digest of a config. A change with a digest fails if the config has changed.
     Digest,
     "a digest",
     "up to 64 hexadecimal digits",
@@ -95,7 +95,7 @@ name!(
     }
 );
 name!(
-    /// Where a disk is attached: `scsi0`, `efidisk0`, `unused3`.
+    /// Slot of a disk: `scsi0`, `efidisk0`, `unused3`.
     DiskSlot,
     "a disk",
     "one of ide0-3, sata0-5, scsi0-30, virtio0-15, efidisk0, tpmstate0, unused0-255",
@@ -130,7 +130,7 @@ fn starts_and_ends(text: &str, start: fn(u8) -> bool, end: fn(u8) -> bool) -> bo
     bytes.first().copied().is_some_and(start) && bytes.last().copied().is_some_and(end)
 }
 
-/// Whether the text has only letters, digits and `others`.
+/// Whether the text contains only letters, digits and `others`.
 fn all(text: &str, others: &[u8]) -> bool {
     text.bytes().all(|byte| is_alphanumeric(byte) || others.contains(&byte))
 }

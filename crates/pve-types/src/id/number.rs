@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::BadId;
 
-/// The id of a VM, unique in the Proxmox cluster. Containers have ids of the same range.
+/// vmid: number of a VM, unique in the cluster and shared with containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VmId(u32);
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_numbers_that_proxmox_gives_pass() {
+    fn vmids_outside_of_the_range_are_rejected() {
         assert_eq!("300".parse::<VmId>().unwrap().get(), 300);
         assert_eq!(VmId::new(999_999_999).unwrap().to_string(), "999999999");
         for text in ["", "99", "0100", "+300", "1000000000", "99999999999", "3 00", "-300"] {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{BadId, NodeName};
 
-/// A task of a host, started by a user.
+/// Task ID (UPID) of Proxmox.
 ///
-/// The text is kept as the server returned it: only under exactly that name does the server find the task.
+/// The text is kept as the server sent it, so that requests use exactly that text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Upid {
     text: Arc<str>,
@@ -15,9 +15,9 @@ pub struct Upid {
 }
 
 impl Upid {
-    /// The name of a task, as a server builds it.
+    /// Builds a UPID as a server does.
     ///
-    /// `started` is in seconds since 1970, `pstart` in ticks since the host came up.
+    /// `started` is in seconds since 1970, `pstart` in ticks since the boot of the host.
     pub fn new(
         node: &NodeName,
         (pid, pstart, started): (u64, u64, u64),
@@ -28,27 +28,27 @@ impl Upid {
         format!("UPID:{node}:{pid:08X}:{pstart:08X}:{started:08X}:{kind}:{id}:{user}:").parse()
     }
 
-    /// The host of the task, the only one that knows its state.
+    /// Node that runs the task, and the only node that knows it.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// When it was started, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub fn started(&self) -> u64 {
         self.started
     }
 
-    /// The kind of the task, such as `qmcreate`.
+    /// Task type, such as `qmcreate`.
     pub fn kind(&self) -> &str {
         self.part(5)
     }
 
-    /// The object of the task, such as a vmid. May be empty.
+    /// Object of the task, such as a vmid. May be empty.
     pub fn id(&self) -> &str {
         self.part(6)
     }
 
-    /// The user that started it: `user@realm` or `user@realm!token`.
+    /// User that started the task: `user@realm` or `user@realm!token`.
     pub fn user(&self) -> &str {
         self.part(7)
     }
@@ -74,8 +74,7 @@ impl FromStr for Upid {
         let [head, node, pid, pstart, started, kind, id, user, tail] = parts[..] else {
             return Err(bad());
         };
-        // Ticks since boot outgrow 32 bits on hosts that stay up, and none of the numbers is
-        // signed.
+        // Ticks since boot exceed 32 bits on hosts with a long uptime, and no number is signed.
         let number = |text: &str| {
             let is_hex =
                 (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_says_where_what_and_for_whom() {
+    fn a_upid_contains_node_type_object_and_user() {
         let text = "UPID:pve1:0001A2B3:1234ABCDE:65F0C0DE:qmcreate:300:talmox@pve!ci:";
         let upid: Upid = text.parse().unwrap();
         assert_eq!(upid.node().as_str(), "pve1");
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_task_is_refused() {
+    fn invalid_upids_are_rejected() {
         for text in [
             "",
             "UPID:pve1:1:2:3:qmcreate:300:root@pam",
@@ -138,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn made_and_read_are_the_same(
+        fn upids_round_trip(
             node in "[a-z]([a-z0-9-]{0,8}[a-z0-9])?",
             numbers in (any::<u32>(), any::<u64>(), any::<u32>()),
             kind in "[a-z]{1,12}",
@@ -157,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in "(UPID)?[:a-zA-Z0-9@! ä/-]{0,60}") {
+        fn upid_parsing_never_panics(text in "(UPID)?[:a-zA-Z0-9@! ä/-]{0,60}") {
             if let Ok(upid) = text.parse::<Upid>() {
                 prop_assert_eq!(upid.to_string(), text);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BadId, StorageId};
 
-/// A volume on a storage: `local:import/talos.qcow2`, `local-lvm:vm-300-disk-0`.
+/// Volume on a storage: `local:import/talos.qcow2`, `local-lvm:vm-300-disk-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId {
     storage: StorageId,
@@ -16,12 +16,12 @@ impl VolumeId {
         &self.storage
     }
 
-    /// The name on the storage, with its folders.
+    /// Name on the storage, including folders.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name without folders.
+    /// Name without folders.
     pub fn file_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn cloudinit_drives_are_known_by_their_names() {
+    fn cloudinit_drives_are_recognized_by_name() {
         let is = |text: &str| text.parse::<VolumeId>().unwrap().is_cloudinit();
         assert!(is("local-lvm:vm-300-cloudinit"));
         assert!(is("local:300/vm-300-cloudinit.qcow2"));

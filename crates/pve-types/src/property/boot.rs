@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::{Properties, truthy};
 
-/// The devices that a VM tries to boot from, in this order.
+/// Boot devices of a VM, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOrder(pub Vec<String>);
 
@@ -11,7 +11,7 @@ impl BootOrder {
         Self(devices.into_iter().map(|device| device.to_string()).collect())
     }
 
-    /// Reads any spelling; the old one by letters names no devices.
+    /// Parses any notation; the old notation by letters contains no devices.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, Some("legacy"));
         let order = properties.get("order").unwrap_or_default();
@@ -25,14 +25,14 @@ impl fmt::Display for BootOrder {
     }
 }
 
-/// Whether a VM is said to have a guest agent.
+/// Guest agent setting of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agent {
     pub enabled: bool,
 }
 
 impl Agent {
-    /// Reads any spelling.
+    /// Parses any notation.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, Some("enabled"));
         Self { enabled: properties.get("enabled").and_then(truthy).unwrap_or_default() }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_read_whatever_stands_beside_it() {
+    fn the_boot_order_is_parsed_with_other_keys() {
         let order = BootOrder::of(["scsi0", "ide2"]);
         assert_eq!(order.to_string(), "order=scsi0;ide2");
         assert_eq!(BootOrder::parse("order=scsi0;ide2,legacy=cdn"), order);

@@ -3,27 +3,27 @@ use std::fmt;
 use super::{GIB, Properties, join, parse_size};
 use crate::id::{StorageId, VolumeId};
 
-/// A disk or CD drive of a VM.
+/// Disk or CD drive of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
     pub source: DriveSource,
-    /// `discard`, `ssd`, `iothread`, `media`, `size` and the like.
+    /// `discard`, `ssd`, `iothread`, `media`, `size` and similar options.
     pub options: Properties,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveSource {
-    /// A new, empty volume. Sent again it makes another one.
+    /// New, empty volume. Sending it again creates another volume.
     New { storage: StorageId, gib: u32 },
-    /// A new volume with the content of another. Sent again it makes another one.
+    /// New volume with the content of another. Sending it again creates another volume.
     Import { storage: StorageId, from: VolumeId },
-    /// The volume that Proxmox keeps cloud-init data on. Sent again it fails.
+    /// Volume that Proxmox stores cloud-init data on. Sending it again fails.
     Cloudinit { storage: StorageId },
-    /// A volume that is there.
+    /// Existing volume.
     Volume(VolumeId),
-    /// A CD drive without a CD.
+    /// CD drive without a CD.
     Empty,
-    /// What only root can have, such as a path.
+    /// Source that only root can set, such as a path.
     Other(String),
 }
 
@@ -44,7 +44,7 @@ impl Drive {
         Self::of(DriveSource::Volume(volume.clone()))
     }
 
-    /// A CD in a drive.
+    /// CD drive with this volume.
     pub fn cdrom(volume: &VolumeId) -> Self {
         Self::volume(volume).with("media", "cdrom")
     }
@@ -59,7 +59,7 @@ impl Drive {
         self
     }
 
-    /// Where its volume is or will be.
+    /// Storage of the existing or new volume.
     pub fn storage(&self) -> Option<&StorageId> {
         match &self.source {
             DriveSource::New { storage, .. }
@@ -70,7 +70,7 @@ impl Drive {
         }
     }
 
-    /// The volume, if there is one already.
+    /// Volume, if it exists already.
     pub fn volume_id(&self) -> Option<&VolumeId> {
         match &self.source {
             DriveSource::Volume(volume) => Some(volume),
@@ -90,7 +90,7 @@ impl Drive {
         self.is_cloudinit() || self.options.get("media") == Some("cdrom")
     }
 
-    /// In bytes, as far as the string says.
+    /// Size in bytes, if the string contains it.
     pub fn size(&self) -> Option<u64> {
         match (&self.source, self.options.get("size")) {
             (DriveSource::New { gib, .. }, None) => Some(u64::from(*gib) * GIB),
@@ -98,7 +98,7 @@ impl Drive {
         }
     }
 
-    /// Reads any spelling.
+    /// Parses any notation.
     pub fn parse(text: &str) -> Self {
         let mut options = Properties::parse(text, Some("file"));
         let file = options.remove("file").or_else(|| options.remove("volume")).unwrap_or_default();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drives_are_written_and_read() {
+    fn drives_round_trip() {
         let storage: StorageId = "local-lvm".parse().unwrap();
         let image: VolumeId = "local:import/talos.qcow2".parse().unwrap();
         let drive = Drive::import(&storage, &image).with("ssd", 1).with("discard", "on");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_keeps_is_understood() {
+    fn stored_drives_are_parsed() {
         let disk = Drive::parse("local-lvm:vm-300-disk-1,discard=on,iothread=1,size=40G,ssd=1");
         assert_eq!(disk.storage().unwrap().as_str(), "local-lvm");
         assert_eq!(disk.size(), Some(40 * GIB));

@@ -3,34 +3,34 @@ use std::fmt;
 use super::{Properties, join};
 use crate::id::ConfigId;
 
-/// A PCI device of the host that is passed on to a VM.
+/// PCI device of the host that is passed through to a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPci {
     pub source: PciSource,
-    /// As PCI Express, which only q35 machines have.
+    /// Whether the device is a PCI Express device, which needs a q35 machine.
     pub pcie: bool,
-    /// Whether the guest sees the device's ROM.
+    /// Whether the guest sees the ROM of the device.
     pub rombar: bool,
-    /// As the guest's only graphics card.
+    /// Whether the device is the primary graphics card of the guest.
     pub x_vga: bool,
-    /// `mdev`, `romfile` and what else there may be.
+    /// `mdev`, `romfile` and further options.
     pub other: Properties,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PciSource {
     Mapping(ConfigId),
-    /// An address such as `0000:28:00.0`: for root@pam with a ticket only.
+    /// PCI address such as `0000:28:00.0`: only root@pam with a ticket can set it.
     Host(String),
 }
 
 impl HostPci {
-    /// As Proxmox takes a device about which nothing else is said.
+    /// Device with the default options of Proxmox.
     pub fn new(source: PciSource) -> Self {
         Self { source, pcie: false, rombar: true, x_vga: false, other: Properties::default() }
     }
 
-    /// Reads any spelling.
+    /// Parses any notation.
     pub fn parse(text: &str) -> Self {
         let mut other = Properties::parse(text, Some("host"));
         let mapping = other.remove("mapping").and_then(|mapping| mapping.parse().ok());
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_written_and_read() {
+    fn host_pci_devices_round_trip() {
         let read = HostPci::parse("mapping=gpu,pcie=on,rombar=1,x-vga=1");
         assert_eq!(read.to_string(), "mapping=gpu,pcie=1,x-vga=1");
         assert_eq!(HostPci::parse(&read.to_string()), read);

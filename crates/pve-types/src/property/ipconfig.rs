@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Properties, join};
 
-/// The addresses of one NIC, as the cloud-init drive tells them to the guest.
+/// Addresses of one NIC in the cloud-init drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpConfig {
     pub v4: Option<Ipv4Config>,
@@ -19,7 +19,7 @@ pub enum Ipv4Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv6Config {
     Dhcp,
-    /// By router advertisements.
+    /// Address by router advertisements (SLAAC).
     Auto,
     Static {
         address: Ipv6Addr,
@@ -29,7 +29,7 @@ pub enum Ipv6Config {
 }
 
 impl IpConfig {
-    /// Reads any spelling; what is no address is left out.
+    /// Parses any notation; invalid addresses are omitted.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, None);
         let v4 = properties.get("ip").and_then(|ip| match ip {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_and_read() {
+    fn ip_configs_round_trip() {
         for text in [
             "ip=10.0.0.11/16,gw=10.0.0.1",
             "ip=dhcp",

@@ -1,7 +1,7 @@
-//! Property strings: `key=value` with commas between, where one value may stand without its key.
+//! Property strings: comma-separated `key=value` pairs, where one value may have no key.
 //!
-//! What talmox sends and reads back has a type of its own. A type is built from typed parts and
-//! printed in one way; it is read in any spelling, and what it does not know it keeps.
+//! Each option of talmox has its own type. A type has one output notation and parses any notation; unknown keys are
+//! kept.
 
 mod boot;
 mod drive;
@@ -24,12 +24,12 @@ pub use size::{GIB, parse_size};
 pub use smbios::Smbios;
 pub use tags::Tags;
 
-/// A property string, parted.
+/// Parsed property string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, String>);
 
 impl Properties {
-    /// Parts a text. What stands without a key goes to `default_key`, else to the empty key.
+    /// Parses a text. A value without a key gets `default_key`, or the empty key.
     pub fn parse(text: &str, default_key: Option<&str>) -> Self {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let pair = |part: &str| match part.split_once('=') {
@@ -61,14 +61,14 @@ impl Properties {
 }
 
 impl fmt::Display for Properties {
-    /// Sorted by key, each with its key.
+    /// Writes the pairs sorted by key, each with its key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: Vec<String> = self.iter().map(|(key, value)| format!("{key}={value}")).collect();
         f.write_str(&pairs.join(","))
     }
 }
 
-/// A flag inside of a property string.
+/// Flag inside of a property string.
 pub(crate) fn truthy(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),
@@ -77,7 +77,7 @@ pub(crate) fn truthy(text: &str) -> Option<bool> {
     }
 }
 
-/// Puts together what is there, with commas between.
+/// Joins the present parts with commas.
 fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",")
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_value_may_stand_without_its_key() {
+    fn one_value_may_have_no_key() {
         let properties = Properties::parse("host,flags=+aes;+pcid", Some("cputype"));
         assert_eq!(properties.get("cputype"), Some("host"));
         assert_eq!(properties.to_string(), "cputype=host,flags=+aes;+pcid");

@@ -3,18 +3,18 @@ use std::fmt;
 use super::{Properties, join};
 use crate::id::{BridgeName, MacAddress};
 
-/// A NIC of a VM.
+/// NIC of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Net {
     /// `virtio`, `e1000`…
     pub model: String,
-    /// Without one every change makes a new one.
+    /// MAC address. Without one, every change generates a new one.
     pub mac: Option<MacAddress>,
     pub bridge: Option<BridgeName>,
     pub vlan: Option<u16>,
     pub firewall: bool,
     pub mtu: Option<u16>,
-    /// `queues`, `rate`, `link_down` and what else there may be.
+    /// `queues`, `rate`, `link_down` and further options.
     pub other: Properties,
 }
 
@@ -48,12 +48,12 @@ impl Net {
         }
     }
 
-    /// Reads any spelling.
+    /// Parses any notation.
     pub fn parse(text: &str) -> Self {
         let mut other = Properties::parse(text, Some("model"));
         let mut model = other.remove("model");
         let mut mac = other.remove("macaddr");
-        // The short form: the model as key, the address as value.
+        // The short form: the model as key, the MAC address as value.
         for known in MODELS {
             if let Some(address) = other.remove(known) {
                 model = Some((*known).to_owned());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_a_nic_are_read() {
+    fn both_notations_of_a_nic_are_parsed() {
         let short = Net::parse("virtio=bc:24:11:00:00:01,bridge=vmbr0,firewall=0,tag=40");
         let long = Net::parse("model=virtio,macaddr=BC:24:11:00:00:01,tag=40,bridge=vmbr0");
         assert_eq!(short, long);

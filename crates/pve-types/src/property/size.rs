@@ -1,6 +1,6 @@
 pub const GIB: u64 = 1 << 30;
 
-/// A size as Proxmox writes it, in bytes: `40G`, `528K`, `1.5T`, `4MiB`, `1024`.
+/// Size in bytes, parsed from the notation of Proxmox: `40G`, `528K`, `1.5T`, `4MiB`, `1024`.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_suffix("iB").unwrap_or(text);
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_come_in_units() {
+    fn sizes_with_units_are_parsed() {
         assert_eq!(parse_size("40G"), Some(40 * GIB));
         assert_eq!(parse_size("528K"), Some(528 * 1024));
         assert_eq!(parse_size("1.5T"), Some(1536 * GIB));

@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::Properties;
 
-/// What a VM's firmware says about the machine.
+/// SMBIOS settings of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Smbios {
-    /// In lower case.
+    /// System UUID in lower case.
     pub uuid: Option<String>,
-    /// `serial`, `manufacturer` and the like, as the guest reads them.
+    /// `serial`, `manufacturer` and similar texts, as the guest reads them.
     pub texts: BTreeMap<String, String>,
 }
 
@@ -26,7 +26,7 @@ impl Smbios {
         self
     }
 
-    /// Reads any spelling.
+    /// Parses any notation.
     pub fn parse(text: &str) -> Self {
         let mut properties = Properties::parse(text, None);
         let is_base64 = properties.flag("base64") == Some(true);
@@ -42,7 +42,7 @@ impl Smbios {
 }
 
 impl fmt::Display for Smbios {
-    /// Texts are always written as base64: plain ones may hold letters and digits only.
+    /// Writes texts as base64, because Proxmox allows only letters and digits in plain ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut properties = Properties::default();
         if let Some(uuid) = &self.uuid {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_travel_as_base64() {
+    fn texts_are_encoded_as_base64() {
         let smbios = Smbios::with_uuid("0A1B2C3D-0000-5000-8000-000000000001")
             .with("serial", "ds=nocloud;i=x");
         let text = smbios.to_string();

@@ -6,21 +6,24 @@ use serde_json::{Map, Value};
 use super::{Unreadable, flag, number, text};
 use crate::id::BadId;
 
-/// The fields of an object in an answer.
+/// Fields of an object in an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
     pub fn of(value: &'a Value) -> Result<Self, Unreadable> {
-        value.as_object().map(Self).ok_or_else(|| Unreadable("an object is missing".to_owned()))
+        value
+            .as_object()
+            .map(Self)
+            .ok_or_else(|| Unreadable("the answer is not an object".to_owned()))
     }
 
-    /// The value itself; `null` is as good as absent.
+    /// Value of a field; `null` counts as absent.
     pub fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// The fields of an object in this one; none if there is no such object.
+    /// Fields of a nested object, if present.
     pub fn inner(self, key: &str) -> Option<Self> {
         self.value(key)?.as_object().map(Self)
     }
@@ -33,12 +36,12 @@ impl<'a> Fields<'a> {
         self.text(key).ok_or_else(|| Unreadable(format!("`{key}` is missing")))
     }
 
-    /// A text that must pass a check, such as an id.
+    /// Required text that must pass a check, such as an ID.
     pub fn need<T: FromStr<Err = BadId>>(self, key: &str) -> Result<T, Unreadable> {
         Ok(self.need_text(key)?.parse()?)
     }
 
-    /// The same where it may be absent, or empty.
+    /// Optional text that must pass a check; an empty text counts as absent.
     pub fn id<T: FromStr<Err = BadId>>(self, key: &str) -> Result<Option<T>, Unreadable> {
         let text = self.text(key).filter(|text| !text.is_empty());
         Ok(text.map(|text| text.parse()).transpose()?)
@@ -48,17 +51,17 @@ impl<'a> Fields<'a> {
         self.value(key).and_then(number)
     }
 
-    /// A share or load; `None` for what is no number.
+    /// Fraction or load; `None` if it is not a number.
     pub fn fraction(self, key: &str) -> Option<f64> {
         self.text(key)?.trim().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// Absent is unset.
+    /// Flag; an absent flag is unset.
     pub fn flag(self, key: &str) -> bool {
         self.value(key).and_then(flag).unwrap_or_default()
     }
 
-    /// A list, given as such or as a text with commas, semicolons or blanks between.
+    /// List, as a JSON list or as a text separated by commas, semicolons or blanks.
     pub fn list(self, key: &str) -> Vec<String> {
         match self.value(key) {
             Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
@@ -73,7 +76,7 @@ impl<'a> Fields<'a> {
         items.into_iter().flatten().filter_map(|item| item.as_object().map(Self))
     }
 
-    /// Everything that is a scalar, as text.
+    /// All scalar fields as texts.
     pub fn texts(self) -> BTreeMap<String, String> {
         let text = |(key, value): (&String, &Value)| Some((key.clone(), text(value)?));
         self.0.iter().filter_map(text).collect()
@@ -84,7 +87,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parts a list in a text the way Proxmox does.
+/// Splits a list in a text as Proxmox does.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let is_gap = |c: char| matches!(c, ',' | ';' | '\0') || c.is_whitespace();
     text.split(is_gap).filter(|part| !part.is_empty()).map(str::to_owned).collect()

@@ -1,6 +1,5 @@
-//! Answers, read leniently: servers of different ages give numbers as texts, texts as numbers,
-//! booleans as anything, leave fields out, or say nothing at all. What is missed is told as
-//! [`Unreadable`].
+//! Lenient decoding of answers: Proxmox versions send numbers as texts, texts as numbers, booleans in several forms,
+//! omit fields, or send nothing at all. A missing required value is an [`Unreadable`] error.
 
 mod fields;
 
@@ -11,15 +10,15 @@ use crate::id::{BadId, Upid};
 pub use fields::Fields;
 pub(crate) use fields::split;
 
-/// What a server said to a request that it took.
+/// Successful answer of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     pub data: Value,
-    /// How many entries there are, in answers that give a part of a list.
+    /// Total number of entries, in answers with a part of a list.
     pub total: Option<u64>,
 }
 
-/// An answer that does not say what it should.
+/// Error for an answer without the expected data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer cannot be read: {0}")]
 pub struct Unreadable(pub String);
@@ -30,7 +29,7 @@ impl From<BadId> for Unreadable {
     }
 }
 
-/// What can be read from an answer.
+/// Type that can be decoded from an answer.
 pub trait Decode: Sized {
     fn decode(data: &Value) -> Result<Self, Unreadable>;
 
@@ -39,7 +38,7 @@ pub trait Decode: Sized {
     }
 }
 
-/// For calls whose answer says nothing.
+/// For calls without data in the answer.
 impl Decode for () {
     fn decode(_data: &Value) -> Result<Self, Unreadable> {
         Ok(())
@@ -51,19 +50,20 @@ impl<T: Decode> Decode for Vec<T> {
         match data {
             Value::Null => Ok(vec![]),
             Value::Array(items) => items.iter().map(T::decode).collect(),
-            _ => Err(Unreadable("a list is missing".to_owned())),
+            _ => Err(Unreadable("the answer is not a list".to_owned())),
         }
     }
 }
 
 impl Decode for Upid {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
-        let text = text(data).ok_or_else(|| Unreadable("the task is missing".to_owned()))?;
+        let text =
+            text(data).ok_or_else(|| Unreadable("the answer contains no task id".to_owned()))?;
         Ok(text.parse()?)
     }
 }
 
-/// A scalar as text; `None` for nothing, lists and objects.
+/// Scalar as text; `None` for null, lists and objects.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -73,16 +73,16 @@ pub fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A whole number, however it is written; fractions are cut.
+/// Whole number in any notation; fractions are truncated.
 pub(crate) fn number(value: &Value) -> Option<u64> {
     let text = text(value)?;
     let text = text.trim();
     text.parse().ok().or_else(|| whole(text.parse().ok()?))
 }
 
-/// The whole part of a number that is given as a fraction, such as `1e9`.
+/// Whole part of a number in floating-point notation, such as `1e9`.
 fn whole(number: f64) -> Option<u64> {
-    // Up to here every whole number has an exact double.
+    // Up to this limit, every whole number has an exact double.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !(0.0..=EXACT).contains(&number) {
         return None;
@@ -90,7 +90,7 @@ fn whole(number: f64) -> Option<u64> {
     format!("{:.0}", number.trunc()).parse().ok()
 }
 
-/// A flag, however it is written.
+/// Flag in any notation.
 pub(crate) fn flag(value: &Value) -> Option<bool> {
     match text(value)?.trim() {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_are_read_in_any_spelling() {
+    fn scalars_are_decoded_in_any_notation() {
         assert_eq!(number(&json!("4096")), Some(4096));
         assert_eq!(number(&json!(4096)), Some(4096));
         assert_eq!(number(&json!(1.9)), Some(1));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_empty_list_and_no_task() {
+    fn null_is_an_empty_list_but_not_a_task() {
         assert_eq!(Vec::<()>::decode(&json!(null)), Ok(vec![]));
         assert!(Vec::<()>::decode(&json!({})).is_err());
         assert!(Upid::decode(&json!(null)).is_err());

@@ -1,6 +1,6 @@
-//! Laws of the types, and the comparison of VM configs with vectors of the real implementation.
+//! Properties of the types, and the comparison of VM configs with vectors of the real implementation.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
+#![expect(clippy::disallowed_methods, reason = "external data is given by environment variables")]
 
-mod laws;
+mod property_strings;
 mod vectors;

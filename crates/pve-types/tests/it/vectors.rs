@@ -1,5 +1,5 @@
-//! What Proxmox stored against what was sent, in the vectors that `TALMOX_PVE_VECTORS` names:
-//! whatever its spelling, what was just set has not drifted.
+//! Comparison of stored and sent options, in the vectors at `TALMOX_PVE_VECTORS`: an option that was just set has not
+//! drifted, in any notation.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The options that a step sets.
+/// Options that a step sets.
 fn wanted(step: &Value) -> VmOptions {
     let params = step["params"].as_object().unwrap();
     let options = params.iter().filter(|(key, _)| !CONTROL.contains(&key.as_str()));
@@ -36,7 +36,7 @@ fn wanted(step: &Value) -> VmOptions {
     })
 }
 
-/// The size of a volume that is there is no wish: Proxmox looks it up, whatever is said.
+/// Proxmox looks up the size of an existing volume and ignores the given one.
 fn without_size(mut drive: Drive) -> Drive {
     if drive.volume_id().is_some() {
         let _size = drive.options.remove("size");
@@ -44,7 +44,7 @@ fn without_size(mut drive: Drive) -> Drive {
     drive
 }
 
-/// The config after a step that went well.
+/// Config after a successful step.
 fn found(expect: &Value) -> Option<VmConfig> {
     let exit = expect["task"]["exitstatus"].as_str().unwrap_or("OK");
     let went_well = expect["status"] == 200 && (exit == "OK" || exit.starts_with("WARNINGS"));
@@ -64,7 +64,7 @@ fn sets_options(step: &Value) -> bool {
 }
 
 #[test]
-fn what_was_set_has_not_drifted() {
+fn options_that_were_just_set_have_not_drifted() {
     let Some(folder) = std::env::var_os("TALMOX_PVE_VECTORS") else {
         println!("SKIPPED: TALMOX_PVE_VECTORS is not set, nothing was compared with Proxmox");
         assert!(std::env::var_os("CI").is_none(), "this must run in CI");

@@ -1,17 +1,17 @@
-//! What a client is reading: enough to show a user that it works, and on what.
+//! Counters of the requests of a client, for the progress display.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was asked so far.
+/// Requests of a client up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Hosts that were asked about.
+    /// Number of hosts that requests were about.
     pub hosts: usize,
-    /// VMs that were asked about, and those of them about which every answer came.
+    /// Number of VMs that requests were about, and of those with no request pending.
     pub vms: usize,
     pub vms_read: usize,
-    /// Requests without an answer yet.
+    /// Number of requests without an answer yet.
     pub waiting: usize,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Tracker(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     hosts: BTreeSet<String>,
-    /// By host and number: how many requests about it have no answer yet.
+    /// Number of pending requests, by host and vmid.
     vms: BTreeMap<String, usize>,
     waiting: usize,
 }
@@ -37,8 +37,8 @@ impl Tracker {
         }
     }
 
-    /// Notes a request, which has no answer for as long as the result exists.
-    pub(super) fn begin(&self, path: &str) -> Asked<'_> {
+    /// Counts a request, which is pending until the returned guard is dropped.
+    pub(super) fn begin(&self, path: &str) -> PendingRequest<'_> {
         let mut state = self.state();
         let (host, vm) = subject(path);
         state.waiting += 1;
@@ -46,7 +46,7 @@ impl Tracker {
         if let Some(vm) = &vm {
             *state.vms.entry(vm.clone()).or_default() += 1;
         }
-        Asked { tracker: self, vm }
+        PendingRequest { tracker: self, vm }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -54,14 +54,14 @@ impl Tracker {
     }
 }
 
-/// A request without an answer.
+/// Guard of a pending request.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct PendingRequest<'a> {
     tracker: &'a Tracker,
     vm: Option<String>,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         let mut state = self.tracker.state();
         state.waiting -= 1;
@@ -71,7 +71,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// The host and the VM that a path is about, such as `/nodes/pve1/qemu/300/config`.
+/// Host and VM that a path is about, such as `/nodes/pve1/qemu/300/config`.
 fn subject(path: &str) -> (Option<String>, Option<String>) {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {

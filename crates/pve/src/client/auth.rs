@@ -8,34 +8,34 @@ use talmox_pve_types::SecretText;
 use talmox_pve_types::api::access::Ticket;
 use talmox_pve_types::encode;
 
-/// A ticket is good for two hours; it is renewed before.
+/// Age at which a ticket is renewed. Proxmox accepts a ticket for two hours.
 pub(super) const RENEW_AFTER: Duration = Duration::from_mins(90);
 
-/// Who talmox is to Proxmox.
+/// Credentials for the Proxmox API.
 #[derive(Clone, Debug)]
 pub enum Credentials {
     Token(ApiToken),
-    /// By ticket, as the web page does it. The only way to be root@pam.
+    /// Login with a ticket, as the web interface does. The only way to act as root@pam.
     Password {
         username: String,
         password: SecretText,
     },
 }
 
-/// An API token: `user@realm!id=secret`.
+/// API token: `user@realm!id=secret`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken {
     id: String,
     secret: SecretText,
 }
 
-/// A text that is no API token. The text is not repeated: most of it is secret.
+/// Error for a text that is not an API token. It does not contain the text, because most of it is secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an API token looks like user@realm!id=secret")]
+#[error("the API token does not have the form user@realm!id=secret")]
 pub struct BadToken;
 
 impl ApiToken {
-    /// The part that is not secret: `user@realm!id`.
+    /// Public part of the token: `user@realm!id`.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -66,29 +66,29 @@ impl fmt::Debug for ApiToken {
     }
 }
 
-/// A ticket and when it was got.
+/// Ticket, with the time of the login.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) ticket: Ticket,
     pub(super) since: Moment,
-    /// The how-manieth it is, so that several requests that were refused ask for one new ticket.
-    pub(super) nth: u64,
+    /// Number of the ticket: of several requests that are rejected with the same ticket, only one logs in again.
+    pub(super) number: u64,
 }
 
-/// What a request shows to be let in.
+/// Authentication headers of a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pass {
+pub(super) struct AuthHeaders {
     pub(super) headers: HeaderMap,
-    /// Of the ticket, if it is one.
-    pub(super) nth: Option<u64>,
+    /// Number of the ticket, if the request uses one.
+    pub(super) number: Option<u64>,
 }
 
-impl Pass {
+impl AuthHeaders {
     pub(super) fn of_token(token: &ApiToken) -> Self {
         let value = format!("PVEAPIToken={}={}", token.id, token.secret.expose());
         let mut headers = HeaderMap::new();
         insert(&mut headers, AUTHORIZATION, value);
-        Self { headers, nth: None }
+        Self { headers, number: None }
     }
 
     pub(super) fn of_session(session: &Session) -> Self {
@@ -97,12 +97,12 @@ impl Pass {
         insert(&mut headers, COOKIE, format!("PVEAuthCookie={ticket}"));
         let csrf = session.ticket.csrf.expose().to_owned();
         insert(&mut headers, HeaderName::from_static("csrfpreventiontoken"), csrf);
-        Self { headers, nth: Some(session.nth) }
+        Self { headers, number: Some(session.number) }
     }
 }
 
-/// Adds a header that is not shown. What cannot stand in one is left out, and the server refuses
-/// the request.
+/// Adds a header that is not shown in debug output. A value that is not allowed in a header is omitted, and the
+/// server rejects the request.
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(mut value) = HeaderValue::try_from(value) {
         value.set_sensitive(true);
@@ -117,12 +117,12 @@ mod tests {
     const TOKEN: &str = "talmox@pve!ci=01234567-89ab-cdef-0123-456789abcdef";
 
     #[test]
-    fn tokens_are_read_and_not_shown() {
+    fn tokens_are_parsed_and_not_shown() {
         let token: ApiToken = TOKEN.parse().unwrap();
         assert_eq!(token.id(), "talmox@pve!ci");
-        let pass = Pass::of_token(&token);
-        assert_eq!(pass.headers[AUTHORIZATION].to_str().unwrap(), format!("PVEAPIToken={TOKEN}"));
-        let shown = format!("{:?} {:?} {pass:?}", token, Credentials::Token(token.clone()));
+        let auth = AuthHeaders::of_token(&token);
+        assert_eq!(auth.headers[AUTHORIZATION].to_str().unwrap(), format!("PVEAPIToken={TOKEN}"));
+        let shown = format!("{:?} {:?} {auth:?}", token, Credentials::Token(token.clone()));
         assert!(!shown.contains("89ab"), "{shown}");
         for odd in
             ["", "x", "a@b=c", "a@b!c=d", "@b!cc=d", "a@b!cc=", "a@b!cc=d e", "a@b!cc=d\r\nx"]
@@ -132,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn tickets_travel_as_a_cookie() {
+    fn a_ticket_is_sent_as_a_cookie() {
         let clock = talmox_clock::Clock::real();
         let ticket = Ticket {
             ticket: SecretText::new("PVE:root@pam:65F0::a+b="),
             csrf: SecretText::new("65F0:c/d"),
         };
-        let session = Session { ticket, since: clock.moment(), nth: 3 };
-        let pass = Pass::of_session(&session);
-        assert_eq!(pass.headers[COOKIE], "PVEAuthCookie=PVE%3Aroot%40pam%3A65F0%3A%3Aa%2Bb%3D");
-        assert_eq!(pass.headers["CSRFPreventionToken"], "65F0:c/d");
-        let shown = format!("{session:?} {pass:?}");
+        let session = Session { ticket, since: clock.moment(), number: 3 };
+        let auth = AuthHeaders::of_session(&session);
+        assert_eq!(auth.headers[COOKIE], "PVEAuthCookie=PVE%3Aroot%40pam%3A65F0%3A%3Aa%2Bb%3D");
+        assert_eq!(auth.headers["CSRFPreventionToken"], "65F0:c/d");
+        let shown = format!("{session:?} {auth:?}");
         assert!(
             !shown.contains("a+b") && !shown.contains("c/d") && !shown.contains("2Bb"),
             "{shown}"

@@ -8,10 +8,10 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use talmox_pve_types::api::storage::Upload;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// What is read from a file at a time. A few of these are in memory, whatever the file's size.
+/// Number of bytes that are read from a file at a time. Only a few such chunks are in memory, for a file of any size.
 const CHUNK: usize = 64 * 1024;
 
-/// What a request carries. Its length is always known: Proxmox takes nothing in chunks.
+/// Body of a request. Its length is always known, because Proxmox does not accept chunked transfer.
 pub(super) enum Outgoing {
     Whole(Bytes),
     File(Box<FileForm>),
@@ -53,7 +53,7 @@ impl Body for Outgoing {
     }
 }
 
-/// A form with a file in it, read while it is sent.
+/// Multipart form with a file that is read while it is sent.
 pub(super) struct FileForm {
     head: Bytes,
     file: Box<dyn AsyncRead + Send + Unpin>,
@@ -64,10 +64,10 @@ pub(super) struct FileForm {
     spare: Spare,
 }
 
-/// Buffers whose bytes went out. Fresh memory for each chunk would cost more than its copying.
+/// Buffers for reuse. New memory for each chunk would cost more than copying the chunk.
 type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A part of the file on its way. Its buffer goes back when the bytes are gone.
+/// Chunk of the file. Its buffer returns to the spare buffers when the bytes are sent.
 struct Chunk {
     buffer: Vec<u8>,
     length: usize,
@@ -76,7 +76,7 @@ struct Chunk {
 
 impl Chunk {
     fn new(spare: &Spare) -> Self {
-        let used = spare.lock().expect("invariant: nobody panics holding it").pop();
+        let used = spare.lock().expect("invariant: the lock is never poisoned").pop();
         let buffer = used.unwrap_or_else(|| vec![0; CHUNK]);
         Self { buffer, length: 0, spare: Arc::clone(spare) }
     }
@@ -115,7 +115,7 @@ impl FileForm {
         }
     }
 
-    /// Counts the bytes of the file that went out, for whoever waits.
+    /// Counter of the bytes of the file that were sent.
     pub(super) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)
     }
@@ -124,7 +124,7 @@ impl FileForm {
         self.head.len() as u64 + self.file_left + self.tail.len() as u64
     }
 
-    /// The next bytes; none at the end.
+    /// Next bytes of the body; empty at the end.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if !self.head.is_empty() {
             return Poll::Ready(Ok(std::mem::take(&mut self.head)));
@@ -138,8 +138,10 @@ impl FileForm {
         ready!(Pin::new(&mut self.file).poll_read(context, &mut buffer))?;
         chunk.length = buffer.filled().len();
         if chunk.length == 0 {
-            let error =
-                io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than was said");
+            let error = io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file is shorter than its announced length",
+            );
             return Poll::Ready(Err(error));
         }
         let chunk = Bytes::from_owner(chunk);
@@ -150,8 +152,7 @@ impl FileForm {
     }
 }
 
-/// What comes before the file. The server reads these parts in just this order, and wants the
-/// disposition first.
+/// Parts of the form before the file. The server requires this order, with the disposition first.
 fn head(upload: &Upload, boundary: &str) -> String {
     let part = |name: &str, value: &str| {
         format!(
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_parts_come_in_order_and_in_full() {
+    async fn the_form_parts_are_complete_and_in_order() {
         let seen = Arc::new(Mutex::new(vec![]));
         let noted = Arc::clone(&seen);
         let progress = Box::new(move |sent| noted.lock().unwrap().push(sent));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_file_comes_through_few_buffers() {
+    async fn a_long_file_needs_few_buffers() {
         let size = 9 * CHUNK + 7;
         let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let file = Box::new(io::Cursor::new(bytes.clone()));
@@ -242,11 +243,11 @@ mod tests {
         let spare = Arc::clone(&form.spare);
         let sent = collect(Outgoing::File(Box::new(form))).await.unwrap();
         assert!(sent.windows(size).any(|window| window == bytes));
-        assert_eq!(spare.lock().unwrap().len(), 1, "each chunk was gone before the next");
+        assert_eq!(spare.lock().unwrap().len(), 1, "each chunk was sent before the next");
     }
 
     #[tokio::test]
-    async fn a_file_that_is_too_short_is_noticed_and_one_too_long_is_cut() {
+    async fn a_short_file_is_an_error_and_a_long_one_is_truncated() {
         let body = |size| {
             let form =
                 FileForm::new(&upload(), "B", Box::new(&b"hello"[..]), size, Box::new(|_| {}));

@@ -22,28 +22,27 @@ use super::endpoint::Endpoint;
 use crate::error::{Lost, NotSent};
 use crate::tls::NotPinned;
 
-/// The largest answer, in bytes.
+/// Maximum size of an answer.
 const MOST: usize = 64 << 20;
 
-/// A connection that requests can be sent on, one after the other.
+/// Open connection, for one request after another.
 pub(super) type Connection = SendRequest<Outgoing>;
 
-/// What came back.
+/// HTTP response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) reason: String,
     pub(super) body: Vec<u8>,
 }
 
-/// How an exchange went wrong.
-pub(super) enum Broken {
-    /// Before a byte of the request went out.
+/// Failure of an exchange of request and response.
+pub(super) enum ExchangeError {
+    /// The connection failed before a byte of the request was sent.
     NotSent,
     Lost(Lost),
 }
 
-/// Connects and shakes hands. Nothing of a request is sent here, so whatever fails is safe to try
-/// again.
+/// Opens a connection. It sends no part of a request, so every failure is safe to retry.
 pub(super) async fn open(
     endpoint: &Endpoint,
     tls: &TlsConnector,
@@ -52,20 +51,20 @@ pub(super) async fn open(
     let target = endpoint.target();
     let Address { host, port } = &target;
     let silent = |_| NotSent::Silent { host: host.clone(), port: *port };
-    let failed = |source| match NotPinned::find(&source) {
+    let tls_failed = |source| match NotPinned::find(&source) {
         Some(shown) => NotSent::NotPinned { host: host.clone(), port: *port, shown },
         None => NotSent::Tls { host: host.clone(), port: *port, source },
     };
     let socket = connect(&target, limit).await.map_err(|error| not_connected(error, &target))?;
-    // Small requests must not wait for more to come.
-    socket.set_nodelay(true).map_err(failed)?;
+    // Without it, small requests would wait for further data (Nagle's algorithm).
+    socket.set_nodelay(true).map_err(tls_failed)?;
     let name = ServerName::try_from(endpoint.host.clone())
-        .map_err(|error| failed(io::Error::other(error)))?;
+        .map_err(|error| tls_failed(io::Error::other(error)))?;
     let secured = timeout(limit, tls.connect(name, socket)).await.map_err(silent)?;
-    let stream = TokioIo::new(secured.map_err(failed)?);
+    let stream = TokioIo::new(secured.map_err(tls_failed)?);
     let (sender, connection) =
-        http1::handshake(stream).await.map_err(|error| failed(io::Error::other(error)))?;
-    // Ends when the sender is dropped or the server hangs up; the sender gets its errors as well.
+        http1::handshake(stream).await.map_err(|error| tls_failed(io::Error::other(error)))?;
+    // The driver ends when the sender is dropped or the server closes the connection; the sender gets its error too.
     let _driver = tokio::spawn(connection);
     Ok(sender)
 }
@@ -83,16 +82,16 @@ fn not_connected(error: ConnectError, target: &Address) -> NotSent {
 
 /// Sends a request and reads the answer.
 ///
-/// `limit` is for the answer to begin, and then for it to end. Bytes of an upload that still go out
-/// count as life.
+/// `limit` applies to the start of the answer, and again to its end. While an upload still sends bytes, it does not
+/// expire.
 pub(super) async fn exchange(
     connection: &mut Connection,
     request: hyper::Request<Outgoing>,
     sent: &Arc<AtomicU64>,
     limit: Duration,
-) -> Result<Reply, Broken> {
+) -> Result<Reply, ExchangeError> {
     if !matches!(timeout(limit, connection.ready()).await, Ok(Ok(()))) {
-        return Err(Broken::NotSent);
+        return Err(ExchangeError::NotSent);
     }
     let mut answer = pin!(connection.try_send_request(request));
     let answer = loop {
@@ -100,13 +99,13 @@ pub(super) async fn exchange(
         match timeout(limit, &mut answer).await {
             Ok(answer) => break answer,
             Err(_) if sent.load(Ordering::Relaxed) != before => {}
-            Err(_) => return Err(Broken::Lost(Lost::Silent)),
+            Err(_) => return Err(ExchangeError::Lost(Lost::Silent)),
         }
     };
-    // What comes back untouched never went out.
+    // A request that hyper returns was never sent.
     let response = answer.map_err(|mut error| match error.take_message() {
-        Some(_request) => Broken::NotSent,
-        None => Broken::Lost(Lost::Cut(error.into_error().into())),
+        Some(_request) => ExchangeError::NotSent,
+        None => ExchangeError::Lost(Lost::Cut(error.into_error().into())),
     })?;
     let status = response.status();
     let reason = match response.extensions().get::<ReasonPhrase>() {
@@ -114,7 +113,7 @@ pub(super) async fn exchange(
         None => status.canonical_reason().unwrap_or_default().to_owned(),
     };
     let body = timeout(limit, collect(response.into_body())).await;
-    let body = body.map_err(|_| Broken::Lost(Lost::Silent))?.map_err(Broken::Lost)?;
+    let body = body.map_err(|_| ExchangeError::Lost(Lost::Silent))?.map_err(ExchangeError::Lost)?;
     Ok(Reply { status: status.as_u16(), reason, body })
 }
 
@@ -124,16 +123,16 @@ async fn collect(mut body: Incoming) -> Result<Vec<u8>, Lost> {
         let frame = frame.map_err(|error| Lost::Cut(error.into()))?;
         all.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
         if all.len() > MOST {
-            return Err(Lost::Cut("the answer is too big".into()));
+            return Err(Lost::Cut("the answer is too large".into()));
         }
     }
     Ok(all)
 }
 
-/// Connections that wait for their next request.
+/// Idle connections.
 pub(super) struct Pool {
     idle: Mutex<Vec<(Connection, Moment)>>,
-    /// How long a server keeps a connection open does not scale.
+    /// Real clock: the time for which a server keeps a connection open is not scaled.
     clock: Clock,
 }
 
@@ -144,8 +143,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// The one that was used last, if that is not longer ago than `age`: servers hang up on idle
-    /// ones, and a request that crosses with that is lost.
+    /// The connection that was used last, unless that is longer ago than `age`: servers close idle connections, and a
+    /// request that is sent at that moment is lost.
     pub(super) fn take(&self, age: Duration) -> Option<Connection> {
         let now = self.clock.moment();
         let mut idle = self.idle.lock().expect("invariant: no code panics while it holds the lock");
@@ -169,5 +168,5 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A connection is kept at most this long.
+/// Maximum idle time of a connection.
 const KEEP: Duration = Duration::from_secs(4);

@@ -9,18 +9,18 @@ use tokio::sync::Semaphore;
 
 use super::connection::Pool;
 
-/// How long an endpoint that could not be reached is tried last.
-const REST: Duration = Duration::from_secs(15);
+/// Time for which an endpoint that could not be reached is tried after all others.
+const DEMOTION: Duration = Duration::from_secs(15);
 
-/// A host that serves the API of the cluster.
+/// Host of the cluster that serves the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The name or address in its certificate.
+    /// Host name or address, as in the certificate.
     pub host: String,
     pub port: u16,
-    /// Which node this is, if that is known: uploads then go to the node that keeps the file.
+    /// Name of the node, if known: an upload is then sent directly to the node that stores the file.
     pub node: Option<NodeName>,
-    /// The address to connect to instead, behind NAT or in the lab.
+    /// Address to connect to instead, behind NAT or in the lab.
     pub reach: Option<Address>,
 }
 
@@ -40,11 +40,11 @@ impl Endpoint {
     }
 }
 
-/// All endpoints of one cluster, and which of them failed lately.
+/// All endpoints of one cluster, with their recent failures.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) all: Vec<Contact>,
-    /// The one that worked last.
+    /// Index of the endpoint that answered last.
     favourite: AtomicUsize,
     clock: Clock,
 }
@@ -53,9 +53,9 @@ pub(super) struct Endpoints {
 pub(super) struct Contact {
     pub(super) endpoint: Endpoint,
     pub(super) pool: Pool,
-    /// How many requests may be under way at once.
+    /// Limit of concurrent requests.
     pub(super) gate: Semaphore,
-    rests_until: Mutex<Option<Moment>>,
+    demoted_until: Mutex<Option<Moment>>,
 }
 
 impl Endpoints {
@@ -64,14 +64,14 @@ impl Endpoints {
             endpoint,
             pool: Pool::default(),
             gate: Semaphore::new(requests),
-            rests_until: Mutex::default(),
+            demoted_until: Mutex::default(),
         };
         let all = endpoints.into_iter().map(contact).collect();
         Self { all, favourite: AtomicUsize::new(0), clock }
     }
 
-    /// In which order to try them: first the preferred node, then what worked last, then the rest
-    /// in turn; and those that failed lately after all others.
+    /// Order in which the endpoints are tried: the preferred node, the endpoint that answered last, the others in
+    /// turn; endpoints that failed recently come last.
     pub(super) fn order(&self, preferred: Option<&NodeName>) -> Vec<usize> {
         let favourite = self.favourite.load(Ordering::Relaxed);
         let now = self.clock.moment();
@@ -80,32 +80,32 @@ impl Endpoints {
             let contact = &self.all[*index];
             let is_preferred = preferred.is_some() && contact.endpoint.node.as_ref() == preferred;
             let turn = (index + self.all.len() - favourite) % self.all.len();
-            (contact.rests(now), !is_preferred, turn)
+            (contact.is_demoted(now), !is_preferred, turn)
         });
         order
     }
 
     pub(super) fn worked(&self, index: usize) {
         *self.all[index]
-            .rests_until
+            .demoted_until
             .lock()
             .expect("invariant: no code panics while it holds the lock") = None;
         self.favourite.store(index, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, index: usize) {
-        let until = self.clock.moment() + REST;
+        let until = self.clock.moment() + DEMOTION;
         *self.all[index]
-            .rests_until
+            .demoted_until
             .lock()
             .expect("invariant: no code panics while it holds the lock") = Some(until);
     }
 }
 
 impl Contact {
-    fn rests(&self, now: Moment) -> bool {
+    fn is_demoted(&self, now: Moment) -> bool {
         let until =
-            *self.rests_until.lock().expect("invariant: no code panics while it holds the lock");
+            *self.demoted_until.lock().expect("invariant: no code panics while it holds the lock");
         until.is_some_and(|until| until > now)
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_worked_comes_first_and_what_failed_last() {
+    fn the_last_working_endpoint_comes_first_and_failed_ones_last() {
         let endpoints = endpoints(Clock::real());
         assert_eq!(endpoints.order(None), [0, 1, 2]);
         endpoints.failed(0);
@@ -134,16 +134,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rest_is_over_after_a_while() {
+    async fn a_failed_endpoint_is_preferred_again_after_a_while() {
         let clock = Clock::scaled(10_000.0);
         let endpoints = endpoints(clock);
         endpoints.failed(0);
-        clock.sleep(REST * 2).await;
+        clock.sleep(DEMOTION * 2).await;
         assert_eq!(endpoints.order(None), [0, 1, 2]);
     }
 
     #[test]
-    fn ipv6_addresses_have_brackets() {
+    fn ipv6_addresses_are_written_in_brackets() {
         assert_eq!(Endpoint::new("fd00::1", 8006).authority(), "[fd00::1]:8006");
         assert_eq!(Endpoint::new("atlas", 8006).authority(), "atlas:8006");
     }

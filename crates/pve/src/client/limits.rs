@@ -5,14 +5,14 @@ use talmox_pve_types::id::{NodeName, StorageId};
 use talmox_pve_types::request::Scope;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much is done at once. What is too much waits.
+/// Limits of concurrency. Requests and tasks above a limit wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests under way at one endpoint. A host has three workers for them by default.
+    /// Concurrent requests per endpoint. A host has three API workers by default.
     pub requests: usize,
-    /// Tasks that run on one host.
+    /// Concurrent tasks per host.
     pub per_host: usize,
-    /// Tasks that use one storage: of a host, or, if it is shared, of all.
+    /// Concurrent tasks per storage: of one host, or, if it is shared, of all hosts.
     pub per_storage: usize,
 }
 
@@ -22,7 +22,7 @@ impl Default for Limits {
     }
 }
 
-/// The right to burden a host and its storages, until it is dropped.
+/// Permits for one task on a host and its storages, held until dropped.
 #[derive(Debug, Default)]
 pub struct Permits {
     _held: Vec<OwnedSemaphorePermit>,
@@ -30,7 +30,7 @@ pub struct Permits {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Without a node if it is shared.
+    /// Storage of a node, or of all nodes if it is shared.
     Storage(StorageId, Option<NodeName>),
     Host(NodeName),
 }
@@ -48,18 +48,18 @@ impl Limiter {
     }
 
     pub(super) fn set_shared(&self, storages: BTreeSet<StorageId>) {
-        *self.shared.lock().expect("invariant: nobody panics holding it") = storages;
+        *self.shared.lock().expect("invariant: the lock is never poisoned") = storages;
     }
 
-    /// Waits until there is room everywhere at once. Who waits takes up no room: what is full on one storage holds up
-    /// nobody on another.
+    /// Waits until the host and all storages are below their limits. A waiting task holds no permit, so that a full
+    /// storage does not delay tasks on other storages.
     pub(super) async fn acquire(&self, scope: &Scope) -> Permits {
         let rooms: Vec<Arc<Semaphore>> =
             self.keys(scope).into_iter().map(|key| self.semaphore(key)).collect();
         let mut full = 0;
         loop {
             let mut held = vec![];
-            // Room where there was none last time.
+            // Waits at the semaphore that was full at the last attempt.
             if let Some(room) = rooms.get(full) {
                 let permit = Arc::clone(room).acquire_owned().await;
                 held.push(permit.expect("invariant: never closed"));
@@ -73,7 +73,7 @@ impl Limiter {
     }
 
     fn keys(&self, scope: &Scope) -> BTreeSet<Key> {
-        let shared = self.shared.lock().expect("invariant: nobody panics holding it");
+        let shared = self.shared.lock().expect("invariant: the lock is never poisoned");
         let storage = |storage: &StorageId| {
             let node = scope.node.clone().filter(|_| !shared.contains(storage));
             Key::Storage(storage.clone(), node)
@@ -86,12 +86,12 @@ impl Limiter {
             Key::Host(_) => self.limits.per_host,
             Key::Storage(..) => self.limits.per_storage,
         };
-        let mut semaphores = self.semaphores.lock().expect("invariant: nobody panics holding it");
+        let mut semaphores = self.semaphores.lock().expect("invariant: the lock is never poisoned");
         Arc::clone(semaphores.entry(key).or_insert_with(|| Arc::new(Semaphore::new(room.max(1)))))
     }
 }
 
-/// Takes room in all of these, or says which of them has none.
+/// Takes a permit of each semaphore, or returns the index of a full one.
 fn take(
     rooms: &[Arc<Semaphore>],
     which: impl Iterator<Item = usize>,
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Whether somebody gets in at once.
+    /// Whether a permit is available without waiting.
     async fn is_free(limiter: &Limiter, scope: &Scope) -> bool {
         !is_pending(&mut Box::pin(limiter.acquire(scope))).await
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hosts_and_storages_have_room_for_so_many() {
+    async fn concurrency_is_limited_per_host_and_storage() {
         let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
         let lvm = limiter.acquire(&scope("pve1", &["local-lvm"])).await;
         assert!(!is_free(&limiter, &scope("pve1", &["local-lvm"])).await, "the storage is full");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_shared_storage_is_one_for_all_hosts() {
+    async fn a_shared_storage_has_one_limit_for_all_hosts() {
         let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
         limiter.set_shared(["ceph".parse().unwrap()].into());
         let _held = limiter.acquire(&scope("pve1", &["ceph"])).await;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_one_storage_takes_up_no_room_on_another() {
+    async fn waiting_for_one_storage_holds_no_permit_of_another() {
         let limiter = Limiter::new(Limits { requests: 1, per_host: 2, per_storage: 1 });
         limiter.set_shared(["ceph".parse().unwrap()].into());
         let slow = limiter.acquire(&scope("pve1", &["slow"])).await;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_room_at_all_is_room_for_one() {
+    async fn a_limit_of_zero_counts_as_one() {
         let limiter = Limiter::new(Limits { requests: 0, per_host: 0, per_storage: 0 });
         let _held = limiter.acquire(&scope("pve1", &["tank"])).await;
     }

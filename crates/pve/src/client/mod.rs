@@ -1,8 +1,8 @@
-//! The client: requests go in, answers come out, whichever endpoint gave them.
+//! Client of the Proxmox API, with failover between endpoints.
 //!
-//! It retries only what is safe: a request that was never sent goes to the next endpoint; a read
-//! whose answer was lost is asked again; a write whose answer was lost is an error that says so. It
-//! prints nothing and waits for nothing but sockets, room, and tasks.
+//! It retries only where that is safe: a request that was never sent goes to the next endpoint; a read whose answer
+//! was lost is sent again; a write whose answer was lost is a `MaybeApplied` error. It prints nothing, and waits only
+//! for sockets, permits and tasks.
 
 mod activity;
 mod auth;
@@ -41,27 +41,26 @@ pub use task::{Running, TaskDone, TaskPatience};
 pub use task_log::TaskLog;
 pub use upload::FileSource;
 
-/// All that a client is made from.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Hosts of one and the same cluster, dearest first.
+    /// Hosts of the same cluster, preferred first.
     pub endpoints: Vec<Endpoint>,
     pub trust: Trust,
     pub credentials: Credentials,
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub clock: Clock,
-    /// What jitter is drawn from.
+    /// Seed of the random jitter.
     pub seed: u64,
 }
 
-/// How long sockets are waited for. These do not scale: bytes cross a real network.
+/// Timeouts of sockets. They are not scaled, because the network is real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For each step of connecting.
+    /// Timeout of each step of connecting.
     pub connect: Duration,
-    /// For an answer, or, while a file is sent, for any byte to go out. Proxmox itself gives up on
-    /// a node after 30 s.
+    /// Timeout of an answer and, during an upload, of each write. Proxmox itself waits 30 s for a node.
     pub answer: Duration,
 }
 
@@ -71,16 +70,16 @@ impl Default for Timeouts {
     }
 }
 
-/// Why there is no client.
+/// Error of creating a client.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("no endpoint is given")]
+    #[error("no endpoint of the Proxmox is configured")]
     NoEndpoint,
-    #[error("it is not clear whom to trust")]
+    #[error("the trust settings of the Proxmox are invalid")]
     Trust(#[from] TrustError),
 }
 
-/// A client of one Proxmox cluster. Clones share connections, limits and session.
+/// Client of one Proxmox cluster. Clones share connections, limits and session.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -99,7 +98,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Nothing is connected yet.
+    /// Creates a client without connecting.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         let Settings { endpoints, trust, credentials, limits, timeouts, clock, seed } = settings;
         if endpoints.is_empty() {
@@ -120,35 +119,35 @@ impl Client {
         })))
     }
 
-    /// Whether servers are not checked at all: whoever runs this client must warn the user.
+    /// Whether server certificates are not checked at all: the caller must warn the user.
     pub fn is_insecure(&self) -> bool {
         self.0.is_insecure
     }
 
-    /// What was asked so far, and what has no answer yet.
+    /// Requests up to now, and pending requests.
     pub fn activity(&self) -> Activity {
         self.0.activity.now()
     }
 
-    /// Says which storages are shared: room on them is counted for all hosts together.
+    /// Sets the shared storages, whose limits apply to all hosts together.
     pub fn set_shared(&self, storages: impl IntoIterator<Item = StorageId>) {
         self.0.limiter.set_shared(storages.into_iter().collect::<BTreeSet<_>>());
     }
 
-    /// Sends one request. A change that burdens storages waits for room on them.
+    /// Sends one request. A change that uses storages waits for permits of them.
     pub async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         let room = self.room_to_send(request).await;
         self.send_in(room, request).await
     }
 
-    /// Waits for room for a request that has no task.
+    /// Waits for the permits of a request that has no task.
     pub async fn room_to_send<T>(&self, request: &Request<T>) -> Permits {
-        let is_burden = request.method() != Method::Get && !request.scope().storages.is_empty();
-        let scope = if is_burden { request.scope() } else { &Scope::default() };
+        let uses_storages = request.method() != Method::Get && !request.scope().storages.is_empty();
+        let scope = if uses_storages { request.scope() } else { &Scope::default() };
         self.room(scope).await
     }
 
-    /// Sends the request, for which there is room.
+    /// Sends a request with the given permits.
     pub async fn send_in<T>(&self, room: Permits, request: &Request<T>) -> Result<T, PveError> {
         let answer = self.send_now(request).await;
         drop(room);

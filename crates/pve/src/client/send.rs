@@ -1,4 +1,4 @@
-//! One request, through whichever endpoint takes it.
+//! Sending of one request, through the first endpoint that accepts it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use talmox_pve_types::request::{Method, Request};
 use talmox_pve_types::wire::Answer;
 
 use super::Inner;
-use super::auth::Pass;
+use super::auth::AuthHeaders;
 use super::body::Outgoing;
-use super::connection::{Broken, Reply, exchange, open};
+use super::connection::{ExchangeError, Reply, exchange, open};
 use super::endpoint::Endpoint;
 use super::trace::{self, traced};
 use crate::error::{Lost, NotSent, PveError};
 use crate::response::interpret;
 
-/// A write is sent on a connection that was used just now, or on a new one.
+/// Maximum idle time of a connection for a write; an older one is replaced by a new connection.
 const FRESH: Duration = Duration::from_secs(1);
-/// A read may be asked again if the connection was too old.
+/// Maximum idle time of a connection for a read, which can be sent again if the connection was closed.
 const WARM: Duration = Duration::from_secs(3);
 
-/// A request without the type of its answer.
+/// Request without the type of its answer.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) operation: String,
     method: Method,
     target: String,
     body: Option<String>,
-    /// Whether it changes nothing, so that it can be asked again when the answer was lost.
+    /// Whether the request changes nothing, so that it can be sent again when the answer was lost.
     is_repeatable: bool,
 }
 
@@ -43,31 +43,30 @@ impl Call {
         }
     }
 
-    /// Says that it changes nothing, though it is no GET.
+    /// Marks the request as one that changes nothing although it is not a GET.
     pub(super) fn repeatable(self) -> Self {
         Self { is_repeatable: true, ..self }
     }
 
-    fn http(&self, endpoint: &Endpoint, pass: &Pass) -> hyper::Request<Outgoing> {
+    fn http(&self, endpoint: &Endpoint, auth: &AuthHeaders) -> hyper::Request<Outgoing> {
         let mut request =
-            http(self.method, &self.target, endpoint, pass, Outgoing::whole(self.body.clone()));
+            http(self.method, &self.target, endpoint, auth, Outgoing::whole(self.body.clone()));
         if let Some(body) = &self.body {
             let form = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers_mut().insert(CONTENT_TYPE, form);
-            // An empty form too says how long it is: gateways refuse what does not.
+            // An empty form needs a length too: gateways reject requests without one.
             request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
         request
     }
 }
 
-/// A request on the wire. The target is made of escaped parts, the host was resolved before:
-/// nothing can go wrong.
+/// HTTP request. It cannot fail: the parts of the target are escaped, and the host is resolved already.
 pub(super) fn http(
     method: Method,
     target: &str,
     endpoint: &Endpoint,
-    pass: &Pass,
+    auth: &AuthHeaders,
     body: Outgoing,
 ) -> hyper::Request<Outgoing> {
     let mut request = hyper::Request::new(body);
@@ -78,40 +77,40 @@ pub(super) fn http(
         Method::Delete => hyper::Method::DELETE,
     };
     *request.uri_mut() = target.parse().expect("invariant: targets are escaped");
-    request.headers_mut().extend(pass.headers.clone());
+    request.headers_mut().extend(auth.headers.clone());
     if let Ok(host) = HeaderValue::try_from(endpoint.authority()) {
         request.headers_mut().insert(HOST, host);
     }
     request
 }
 
-/// How one endpoint failed.
+/// Failure of one endpoint.
 enum Failure {
     NotSent(NotSent),
     Lost(Lost),
 }
 
 impl Inner {
-    /// Sends a request in the caller's name. A ticket that is refused is renewed, once.
+    /// Sends a request with the credentials. If the ticket is rejected, logs in again once.
     pub(super) async fn call(&self, call: &Call) -> Result<Answer, PveError> {
-        traced(&call.operation, call.is_repeatable, self.call_with_pass(call)).await
+        traced(&call.operation, call.is_repeatable, self.call_with_auth(call)).await
     }
 
-    async fn call_with_pass(&self, call: &Call) -> Result<Answer, PveError> {
-        let pass = self.pass(&call.operation, None).await?;
-        match self.route(call, &pass).await {
-            // Who is not known was not listened to: sending it again is safe.
-            Err(error) if error.is_auth() && pass.nth.is_some() => {
+    async fn call_with_auth(&self, call: &Call) -> Result<Answer, PveError> {
+        let auth = self.auth(&call.operation, None).await?;
+        match self.route(call, &auth).await {
+            // A request without valid authentication was not executed: sending it again is safe.
+            Err(error) if error.is_auth() && auth.number.is_some() => {
                 trace::retried(&call.operation, 1, &error);
-                let pass = self.pass(&call.operation, pass.nth).await?;
-                self.route(call, &pass).await
+                let auth = self.auth(&call.operation, auth.number).await?;
+                self.route(call, &auth).await
             }
             result => result,
         }
     }
 
-    /// Tries the endpoints in turn, as far as that is safe.
-    pub(super) async fn route(&self, call: &Call, pass: &Pass) -> Result<Answer, PveError> {
+    /// Tries the endpoints in turn, as long as that is safe.
+    pub(super) async fn route(&self, call: &Call, auth: &AuthHeaders) -> Result<Answer, PveError> {
         let mut order = self.endpoints.order(None);
         if call.is_repeatable && order.len() == 1 {
             order.push(order[0]);
@@ -127,7 +126,7 @@ impl Inner {
                 retries += 1;
                 trace::retried(&call.operation, retries, failure);
             }
-            let failure = match self.attempt(index, call, pass).await {
+            let failure = match self.attempt(index, call, auth).await {
                 Ok(Reply { status, reason, body }) => {
                     trace::answered(status);
                     match interpret(&call.operation, status, &reason, &body) {
@@ -160,8 +159,13 @@ impl Inner {
         Err(last.unwrap_or_else(|| PveError::not_sent(&call.operation, NotSent::Closed)))
     }
 
-    /// One endpoint, on a connection that is open or on a new one.
-    async fn attempt(&self, index: usize, call: &Call, pass: &Pass) -> Result<Reply, Failure> {
+    /// Sends the request to one endpoint, on an idle or a new connection.
+    async fn attempt(
+        &self,
+        index: usize,
+        call: &Call,
+        auth: &AuthHeaders,
+    ) -> Result<Reply, Failure> {
         let contact = &self.endpoints.all[index];
         let _turn = contact.gate.acquire().await.expect("invariant: never closed");
         let age = if call.is_repeatable { WARM } else { FRESH };
@@ -174,23 +178,25 @@ impl Inner {
                     .await
                     .map_err(Failure::NotSent)?,
             };
-            let request = call.http(&contact.endpoint, pass);
+            let request = call.http(&contact.endpoint, auth);
             let sent = Arc::default();
             match exchange(&mut connection, request, &sent, self.timeouts.answer).await {
                 Ok(reply) => {
                     contact.pool.put(connection);
                     return Ok(reply);
                 }
-                Err(Broken::Lost(lost)) => return Err(Failure::Lost(lost)),
-                Err(Broken::NotSent) if is_new => return Err(Failure::NotSent(NotSent::Closed)),
-                // The server had hung up on the old connection; nothing was sent.
-                Err(Broken::NotSent) => {}
+                Err(ExchangeError::Lost(lost)) => return Err(Failure::Lost(lost)),
+                Err(ExchangeError::NotSent) if is_new => {
+                    return Err(Failure::NotSent(NotSent::Closed));
+                }
+                // The server had closed the idle connection; nothing was sent.
+                Err(ExchangeError::NotSent) => {}
             }
         }
     }
 }
 
-/// Whether something in between failed that another endpoint may not have in between.
+/// Whether a gateway in front of this endpoint failed, so that another endpoint may work.
 fn is_gateway(error: &PveError) -> bool {
     matches!(error, PveError::MaybeApplied { source: Lost::Proxy { .. }, .. })
         && !error.is_node_scoped()

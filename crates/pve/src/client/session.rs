@@ -1,37 +1,37 @@
-//! Being let in: by token as it is, by ticket after a login.
+//! Authentication: with a token directly, with a ticket after a login.
 
 use talmox_pve_types::SecretText;
 use talmox_pve_types::api::access::{self, Ticket};
 
 use super::Inner;
-use super::auth::{Credentials, Pass, RENEW_AFTER, Session};
+use super::auth::{AuthHeaders, Credentials, RENEW_AFTER, Session};
 use super::send::Call;
 use super::trace::traced;
 use crate::error::{NotSent, PveError};
 
 impl Inner {
-    /// What to show with a request. `refused` is the ticket that the server no longer takes.
-    pub(super) async fn pass(
+    /// Authentication headers for a request. `rejected` is the number of a ticket that the server rejected.
+    pub(super) async fn auth(
         &self,
         operation: &str,
-        refused: Option<u64>,
-    ) -> Result<Pass, PveError> {
+        rejected: Option<u64>,
+    ) -> Result<AuthHeaders, PveError> {
         let (username, password) = match &self.credentials {
-            Credentials::Token(token) => return Ok(Pass::of_token(token)),
+            Credentials::Token(token) => return Ok(AuthHeaders::of_token(token)),
             Credentials::Password { username, password } => (username, password),
         };
-        // Held during the login: others wait for its outcome in place of logging in as well.
+        // Held during the login, so that other requests wait for it instead of logging in too.
         let mut session = self.session.lock().await;
         let now = self.clock.moment();
         if let Some(session) = &*session
-            && refused != Some(session.nth)
+            && rejected != Some(session.number)
             && now.since(session.since) < RENEW_AFTER
         {
-            return Ok(Pass::of_session(session));
+            return Ok(AuthHeaders::of_session(session));
         }
-        let nth = session.as_ref().map_or(0, |session| session.nth + 1);
-        // An ageing ticket vouches for its successor; one that was refused does not.
-        let old = session.take().filter(|session| refused != Some(session.nth));
+        let number = session.as_ref().map_or(0, |session| session.number + 1);
+        // A valid ticket can be renewed without the password; a rejected one cannot.
+        let old = session.take().filter(|session| rejected != Some(session.number));
         let renewed = match old {
             Some(old) => self.log_in(operation, username, &old.ticket.ticket).await.ok(),
             None => None,
@@ -40,13 +40,13 @@ impl Inner {
             Some(ticket) => ticket,
             None => self.log_in(operation, username, password).await?,
         };
-        let new = Session { ticket, since: now, nth };
-        let pass = Pass::of_session(&new);
+        let new = Session { ticket, since: now, number };
+        let auth = AuthHeaders::of_session(&new);
         *session = Some(new);
-        Ok(pass)
+        Ok(auth)
     }
 
-    /// A login changes nothing, so its failure is never one of the request that it was for.
+    /// Logs in. A login changes nothing, so its failure is reported as "not sent" for the request that needed it.
     async fn log_in(
         &self,
         operation: &str,
@@ -55,8 +55,8 @@ impl Inner {
     ) -> Result<Ticket, PveError> {
         let request = access::login(username, password);
         let call = Call::of(&request).repeatable();
-        let pass = Pass::default();
-        let answer = match traced(&call.operation, true, self.route(&call, &pass)).await {
+        let auth = AuthHeaders::default();
+        let answer = match traced(&call.operation, true, self.route(&call, &auth)).await {
             Ok(answer) => answer,
             Err(PveError::NotSent { source, .. }) => {
                 return Err(PveError::not_sent(operation, source));

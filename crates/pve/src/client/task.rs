@@ -1,4 +1,4 @@
-//! Tasks: started, followed to their end, and told about.
+//! Tasks of Proxmox: start, wait for the end, result.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,25 +12,24 @@ use talmox_pve_types::request::{Request, Scope};
 use super::{Client, Permits, trace};
 use crate::error::{Lost, PveError, TaskFailure};
 
-/// Shortest and longest time between two looks at a task.
+/// Shortest and longest interval between two status requests of a task.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
-/// In between it is this share of the time that the task has taken so far: what is short is not made longer by waiting for
-/// the next look, and what is long is not looked at all the time.
+/// The interval is this fraction of the task's duration up to now: a short task is not delayed by a long interval,
+/// and a long task does not cause many requests.
 const SHARE: u32 = 10;
-/// How long a task that was just started may be unknown, or one that just ended be without its last
-/// words; and how often it is looked at in any case, as on a fast clock the time is over before the
-/// first answer comes.
+/// Time for which a new task may be unknown, or an ended task may lack its exit status; and the minimum number of
+/// status requests, because on a fast clock the time is over before the first answer.
 const GRACE: Duration = Duration::from_secs(15);
 const LOOKS: u32 = 6;
-/// How long a task counts as a burden. One that takes longer than it takes any disk to be filled waits for something else,
-/// and must not make everybody wait with it.
-const LONGEST_BURDEN: Duration = Duration::from_mins(5);
-/// How many lines of a failed task's log are told.
+/// Time for which a task counts against the limits. A longer task waits for something other than a disk, and must not
+/// delay all others.
+const LONGEST_PERMIT: Duration = Duration::from_mins(5);
+/// Number of log lines that the error of a failed task contains.
 const TAIL: u64 = 25;
 
-/// A task that was started. As long as this is kept, or for some minutes of waiting for it, its host and storages count as
-/// burdened.
+/// Task that was started. It counts against the limits of its host and storages until this value is dropped, or for
+/// some minutes of waiting for it.
 #[derive(Debug)]
 pub struct Running {
     pub upid: Upid,
@@ -38,7 +37,7 @@ pub struct Running {
     pub(super) permits: Permits,
 }
 
-/// A task that ended well.
+/// Successful task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskDone {
     pub upid: Upid,
@@ -71,9 +70,9 @@ impl fmt::Debug for TaskPatience<'_> {
 }
 
 impl Client {
-    /// Waits for room, sends the request, waits for its task.
+    /// Waits for permits, sends the request, and waits for its task.
     ///
-    /// An error of kind `MaybeApplied` names the task if one was started.
+    /// A `MaybeApplied` error contains the UPID if a task was started.
     pub async fn run(
         &self,
         request: &Request<Upid>,
@@ -83,18 +82,18 @@ impl Client {
         Box::pin(self.finish(running, patience)).await
     }
 
-    /// Waits for room and sends the request.
+    /// Waits for permits and sends the request.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
         let room = self.room(request.scope()).await;
         self.start_in(room, request).await
     }
 
-    /// Waits until host and storages have room.
+    /// Waits until the host and the storages are below their limits.
     pub async fn room(&self, scope: &Scope) -> Permits {
         self.0.limiter.acquire(scope).await
     }
 
-    /// Sends the request, for which there is room.
+    /// Sends a request with the given permits.
     pub async fn start_in(
         &self,
         permits: Permits,
@@ -104,26 +103,26 @@ impl Client {
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
-    /// Waits for a task that was started.
+    /// Waits for a started task.
     pub async fn finish<'a>(
         &self,
         running: Running,
         patience: impl Into<TaskPatience<'a>>,
     ) -> Result<TaskDone, PveError> {
         let Running { upid, operation, permits } = running;
-        let burden = async move {
-            self.0.clock.sleep(LONGEST_BURDEN).await;
+        let release = async move {
+            self.0.clock.sleep(LONGEST_PERMIT).await;
             drop(permits);
             std::future::pending::<Infallible>().await
         };
         tokio::select! {
             biased;
             done = self.follow(&upid, &operation, patience.into()) => done,
-            never = burden => match never {},
+            never = release => match never {},
         }
     }
 
-    /// Waits for a task of which only the name is known, such as one from before a crash.
+    /// Waits for a task by its UPID, such as a task from before a crash.
     pub async fn wait<'a>(
         &self,
         upid: &Upid,
@@ -168,7 +167,7 @@ impl Client {
                     return Err(self.failure(upid, operation, exit).await);
                 }
                 Ok(TaskState::Undecided) if undecided.is_over() => {
-                    let exit = "it stopped without saying how".to_owned();
+                    let exit = "the task stopped without an exit status".to_owned();
                     return Err(self.failure(upid, operation, exit).await);
                 }
                 Ok(TaskState::Running | TaskState::Undecided) => {}
@@ -201,7 +200,7 @@ impl Client {
         TaskFailure { operation: operation.to_owned(), upid: upid.clone(), exit, log_tail }.into()
     }
 
-    /// The last lines of a log. The server counts from the start, so its length is asked for first.
+    /// Last lines of a log. The server counts from the start, so the length is requested first.
     async fn log_tail(&self, upid: &Upid) -> Result<Vec<String>, PveError> {
         let first = self.send(&task::log(upid, 0, TAIL)).await?;
         match first.total {
@@ -213,7 +212,7 @@ impl Client {
     }
 }
 
-/// How long something odd is put up with, from when it is first seen.
+/// Time for which an unexpected answer is tolerated, from its first occurrence.
 struct Grace {
     clock: Clock,
     until: Option<Deadline>,
@@ -225,7 +224,7 @@ impl Grace {
         Self { clock, until: None, looks: 0 }
     }
 
-    /// To be asked once for every odd answer.
+    /// Whether the time is over. Call it once for every unexpected answer.
     fn is_over(&mut self) -> bool {
         self.looks += 1;
         let until = self.until.get_or_insert_with(|| self.clock.deadline(GRACE));
@@ -233,8 +232,8 @@ impl Grace {
     }
 }
 
-/// Whether the next look may go better: the way to the node was disturbed, or it does not know its
-/// new task yet.
+/// Whether the next status request may succeed: the connection to the node failed, or the node does not know its new
+/// task yet.
 fn is_passing(error: &PveError, unknown: &mut Grace) -> bool {
     match error {
         PveError::NotSent { .. } | PveError::MaybeApplied { .. } => true,

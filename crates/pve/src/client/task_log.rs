@@ -1,4 +1,4 @@
-//! The log of a task, read while it grows.
+//! Log of a task, read while it grows.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use talmox_pve_types::id::Upid;
 
 use super::Client;
 
-/// Between two looks.
+/// Interval between two reads.
 const PAUSE: Duration = Duration::from_secs(3);
-/// More lines than this are left to the next look.
+/// Maximum number of lines per read.
 const PAGE: u64 = 500;
 
-/// A log, and how much of it was read.
+/// Log of a task, with the number of lines that were read.
 ///
-/// It is for who likes to know how far a task is. How the task ends is told elsewhere, and so is that its host does not
-/// answer: here that is nothing to read.
+/// It is for progress display. The result of the task, and a host that does not answer, are reported by the wait for
+/// the task: here a failed read returns no lines.
 #[derive(Debug)]
 pub struct TaskLog {
     client: Client,
@@ -25,14 +25,14 @@ pub struct TaskLog {
 }
 
 impl Client {
-    /// The log of a task, from its first line on.
+    /// Log of a task, from its first line on.
     pub fn log(&self, upid: &Upid) -> TaskLog {
         TaskLog { client: self.clone(), upid: upid.clone(), read: 0 }
     }
 }
 
 impl TaskLog {
-    /// Tells all lines as they come, until it is dropped.
+    /// Passes all lines to `hear` as they arrive, until it is dropped.
     pub async fn follow(&mut self, hear: &mut (dyn FnMut(&str) + Send)) -> Infallible {
         loop {
             self.client.0.clock.sleep(PAUSE).await;
@@ -40,7 +40,7 @@ impl TaskLog {
         }
     }
 
-    /// Tells the lines that came since the last look. The one before them comes once more: it may have grown.
+    /// Passes the new lines since the last read to `hear`, starting with the last known line, which may have grown.
     pub async fn look(&mut self, hear: &mut (dyn FnMut(&str) + Send)) {
         let start = self.read.saturating_sub(1);
         let request = task::log(&self.upid, start, PAGE);

@@ -1,7 +1,7 @@
-//! The span of a request: method and path, what became of it, and how often it was sent again.
+//! Span of a request: method, path, outcome and number of retries.
 //!
-//! Parameters, bodies and headers are never part of it: they hold passwords, tickets and machine configs. Targets, names and
-//! fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
+//! Parameters, bodies and headers are never part of it: they contain passwords, tickets and machine configs. Targets,
+//! names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub(super) fn traced<T>(
     } else {
         info_span!(target: TARGET, "call", object = operation, outcome = Empty, retries = Empty)
     };
-    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    // Boxed, because the futures of calls are part of many others, which would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;
@@ -40,18 +40,18 @@ pub(super) fn traced<T>(
     }
 }
 
-/// Notes the status of an answer. To be called inside of the span.
+/// Records the status of an answer. Call it inside of the span.
 pub(super) fn answered(status: u16) {
     Span::current().record("outcome", status);
 }
 
-/// Notes that a request is sent again, because of what became of it before. To be called inside of the span.
+/// Records a retry and the failure before it. Call it inside of the span.
 pub(super) fn retried(operation: &str, retries: u64, failure: &PveError) {
     Span::current().record("retries", retries);
     info!(target: TARGET, subject = operation, retries, "retry: {}", outcome(failure));
 }
 
-/// Tells how a task ended, or why that is not known.
+/// Logs the result of a task, or why it is unknown.
 pub(super) fn task_ended(upid: &Upid, operation: &str, result: &Result<TaskDone, PveError>) {
     let kind = upid.kind();
     match result {
@@ -67,7 +67,7 @@ pub(super) fn task_ended(upid: &Upid, operation: &str, result: &Result<TaskDone,
     }
 }
 
-/// An error without the operation, which the span has.
+/// Text of an error without the operation, which the span contains.
 fn outcome(error: &PveError) -> String {
     match error {
         PveError::NotSent { source, .. } => chain("not sent", source),

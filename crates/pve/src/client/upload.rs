@@ -1,4 +1,4 @@
-//! Files, sent while they are read.
+//! Uploads of files, which are sent while they are read.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -11,14 +11,14 @@ use talmox_pve_types::request::Method;
 use tokio::io::AsyncRead;
 
 use super::body::{FileForm, Outgoing};
-use super::connection::{Broken, exchange, open};
+use super::connection::{ExchangeError, exchange, open};
 use super::send::{Call, http};
 use super::trace::{self, traced};
 use super::{Client, Permits, Running};
 use crate::error::{NotSent, PveError};
 use crate::response::interpret;
 
-/// A file to be sent: what it is read from, how long it is, and who is told how far it got.
+/// File to upload: its reader, its length, and a progress callback.
 pub struct FileSource {
     reader: Box<dyn AsyncRead + Send + Unpin>,
     size: u64,
@@ -30,7 +30,7 @@ impl FileSource {
         Self { reader: Box::new(reader), size, progress: Box::new(|_| {}) }
     }
 
-    /// `progress` is told the bytes that went out so far.
+    /// Calls `progress` with the number of bytes sent.
     #[must_use]
     pub fn with_progress(mut self, progress: impl FnMut(u64) + Send + 'static) -> Self {
         self.progress = Box::new(progress);
@@ -45,16 +45,16 @@ impl fmt::Debug for FileSource {
 }
 
 impl Client {
-    /// Waits for room and sends a file. See [`Self::upload_in`].
+    /// Waits for permits and sends a file. See [`Self::upload_in`].
     pub async fn upload(&self, upload: &Upload, file: FileSource) -> Result<Running, PveError> {
         let room = self.room(&upload.scope()).await;
         self.upload_in(room, upload, file).await
     }
 
-    /// Sends a file for which there is room, to the node that keeps it if that is an endpoint, and gives the task that puts
-    /// it in its place.
+    /// Sends a file with the given permits, directly to the node that stores it if that is an endpoint, and returns
+    /// the task that moves the file into place.
     ///
-    /// A file of that name is overwritten, so an upload that was lost can be made again.
+    /// A file of that name is overwritten, so a lost upload can be repeated.
     pub async fn upload_in(
         &self,
         permits: Permits,
@@ -71,14 +71,13 @@ impl Client {
         let inner = &self.0;
         let request = upload.request();
         let operation = request.operation();
-        // Gigabytes are no way to learn that one is not let in, and a ticket cannot be renewed amid
-        // them.
+        // Checks the authentication before gigabytes are sent; a ticket cannot be renewed during the upload.
         inner.call(&Call::of(&cluster::version())).await.map_err(|error| match error {
             PveError::Rejected(_) => error,
             error => PveError::not_sent(&operation, NotSent::Login(Box::new(error))),
         })?;
-        let pass = inner.pass(&operation, None).await?;
-        // Connected first: after the first byte of the file there is no way back.
+        let auth = inner.auth(&operation, None).await?;
+        // Connects first: after the first byte of the file, no other endpoint can be tried.
         let mut failure = NotSent::Closed;
         for index in inner.endpoints.order(Some(&upload.node)) {
             let contact = &inner.endpoints.all[index];
@@ -96,14 +95,14 @@ impl Client {
             let form = FileForm::new(upload, &boundary, reader, size, progress);
             let sent = form.sent();
             let body = Outgoing::File(Box::new(form));
-            let mut http = http(Method::Post, &request.target(), &contact.endpoint, &pass, body);
+            let mut http = http(Method::Post, &request.target(), &contact.endpoint, &auth, body);
             let kind = format!("multipart/form-data; boundary={boundary}");
             let kind = HeaderValue::try_from(kind).expect("invariant: boundaries are letters");
             http.headers_mut().insert(CONTENT_TYPE, kind);
             let reply = exchange(&mut connection, http, &sent, inner.timeouts.answer).await;
             let reply = reply.map_err(|broken| match broken {
-                Broken::NotSent => PveError::not_sent(&operation, NotSent::Closed),
-                Broken::Lost(source) => PveError::lost(&operation, source),
+                ExchangeError::NotSent => PveError::not_sent(&operation, NotSent::Closed),
+                ExchangeError::Lost(source) => PveError::lost(&operation, source),
             })?;
             trace::answered(reply.status);
             let answer = interpret(&operation, reply.status, &reply.reason, &reply.body)?;
@@ -112,7 +111,7 @@ impl Client {
         Err(PveError::not_sent(&operation, failure))
     }
 
-    /// A line that is in no file.
+    /// Random line that no file contains.
     fn boundary(&self) -> String {
         let nth = self.0.uploads.fetch_add(1, Ordering::Relaxed);
         let mut chance = self.0.chance.of("boundary", nth ^ self.0.clock.unix());

@@ -1,9 +1,9 @@
-//! What can go wrong, told apart by what is to be done about it.
+//! Errors, by what the caller must do.
 //!
-//! What was never sent can be sent again. What may have been applied must be looked at first. What
-//! was rejected was decided by the server. A task that failed did so after the request was taken.
+//! A request that was never sent can be sent again. After one that may have been applied, the caller must check the
+//! state first. The server decided about a rejected request. A failed task failed after its request was accepted.
 
-mod kind;
+mod classification;
 
 use std::collections::BTreeMap;
 use std::{fmt, io};
@@ -13,58 +13,57 @@ use talmox_pve_types::wire::Unreadable;
 
 use crate::fingerprint::Fingerprint;
 
-pub use kind::Distrust;
+pub use classification::Distrust;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PveError {
-    /// Not a byte of the request reached the one who would have acted on it: safe to try again.
+    /// No byte of the request reached the node that would have executed it: safe to retry.
     #[error("{operation} was not sent")]
     NotSent { operation: String, source: NotSent },
-    /// The request went out, and what became of it is not known: look first.
-    #[error("{operation} may or may not have been done")]
+    /// The request was sent, and its result is unknown: check the state first.
+    #[error("the result of {operation} is not known")]
     MaybeApplied { operation: String, source: Lost },
-    /// The server said no.
+    /// The server rejected the request.
     #[error(transparent)]
     Rejected(Box<Rejection>),
-    /// The server took the request and did not get it done.
+    /// The server accepted the request, but its task failed.
     #[error(transparent)]
     TaskFailed(Box<TaskFailure>),
 }
 
-/// Why a request was never sent.
+/// Reason why a request was never sent.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
     #[error("cannot find the address of {host}")]
     Resolve { host: String, source: io::Error },
     #[error("cannot connect to {host}:{port}")]
     Connect { host: String, port: u16, source: io::Error },
-    #[error("no trusted TLS connection to {host}:{port}")]
+    #[error("cannot establish a trusted TLS connection to {host}:{port}")]
     Tls { host: String, port: u16, source: io::Error },
-    /// The server is there, and shows another certificate than the one that is pinned.
+    /// The server presents another certificate than the pinned one.
     #[error(
-        "{host}:{port} shows a certificate with the fingerprint {shown}, which is not the pinned one"
+        "{host}:{port} presents a certificate with the fingerprint {shown}, which is not the pinned one"
     )]
     NotPinned { host: String, port: u16, shown: Fingerprint },
     #[error("{host}:{port} did not answer in time")]
     Silent { host: String, port: u16 },
-    #[error("the connection was closed before the request went out")]
+    #[error("the connection was closed before the request was sent")]
     Closed,
     #[error("cannot log in")]
     Login(#[source] Box<PveError>),
-    /// Said by the node that was asked, about the node that was meant (status 595).
+    /// Status 595: the node that received the request cannot reach the target node.
     #[error("the node cannot be reached: {message}")]
     Node { message: String },
 }
 
-/// Why the fate of a request is not known.
+/// Reason why the result of a request is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    #[error("the connection broke before the answer came")]
+    #[error("the connection was closed before the answer was complete")]
     Cut(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("no answer came in time")]
+    #[error("the server did not answer in time")]
     Silent,
-    /// Said by something between us and the one who acts: another node's proxy (596, 597, 599) or a
-    /// gateway.
+    /// Answer of a proxy before the executing node: the proxy of another node (596, 597, 599) or a gateway.
     #[error("status {status}: {message}")]
     Proxy { status: u16, message: String },
     #[error(transparent)]
@@ -75,19 +74,19 @@ pub enum Lost {
     Unwatched { upid: Upid, source: Box<PveError> },
 }
 
-/// A no of the server.
+/// Rejection of a request by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub operation: String,
     pub status: u16,
     pub message: String,
-    /// What is wrong with single parameters.
+    /// Errors of single parameters.
     pub errors: BTreeMap<String, String>,
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} was refused: {} (status {})", self.operation, self.message, self.status)?;
+        write!(f, "{} was rejected: {} (status {})", self.operation, self.message, self.status)?;
         for (parameter, text) in &self.errors {
             write!(f, "; {parameter}: {}", text.trim_end().replace('\n', " "))?;
         }
@@ -97,14 +96,14 @@ impl fmt::Display for Rejection {
 
 impl std::error::Error for Rejection {}
 
-/// A task that did not end well.
+/// Failed task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFailure {
     pub operation: String,
     pub upid: Upid,
-    /// What the task said in the end.
+    /// Exit status of the task.
     pub exit: String,
-    /// The last lines of its log, oldest first; empty if they could not be read.
+    /// Last lines of the task log, oldest first; empty if they could not be read.
     pub log_tail: Vec<String>,
 }
 
@@ -118,7 +117,7 @@ impl fmt::Display for TaskFailure {
 impl std::error::Error for TaskFailure {}
 
 impl TaskFailure {
-    /// Where the task says what went wrong: in the end, but a migration only in its log.
+    /// Texts that contain the cause: the exit status, but for a migration the log.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let is_vague = self.exit == "migration aborted";
         let lines = self.log_tail.iter().map(String::as_str);

@@ -15,14 +15,14 @@ fn vm() -> qemu::Vm {
     qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap())
 }
 
-/// An endpoint that nobody listens on.
+/// Endpoint without a listener.
 async fn nowhere() -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port())
 }
 
 #[tokio::test]
-async fn connections_are_used_again_and_requests_are_plain() {
+async fn connections_are_reused_and_requests_have_no_body() {
     let server = Server::start(|_, _| data(VERSION)).await;
     let client = server.client();
     for _ in 0..3 {
@@ -37,7 +37,7 @@ async fn connections_are_used_again_and_requests_are_plain() {
 }
 
 #[tokio::test]
-async fn writes_carry_forms_and_deletes_carry_nothing() {
+async fn writes_have_a_form_and_deletes_have_no_body() {
     let server = Server::start(|_, _| data("null")).await;
     let client = server.client();
     let id = "talos".parse().unwrap();
@@ -54,7 +54,7 @@ async fn writes_carry_forms_and_deletes_carry_nothing() {
 }
 
 #[tokio::test]
-async fn the_reason_is_read_where_there_is_no_body() {
+async fn the_reason_phrase_is_used_without_a_body() {
     let server = Server::start(|_, _| {
         let line =
             "HTTP/1.1 500 Configuration file 'nodes/pve1/qemu-server/300.conf' does not exist";
@@ -65,20 +65,20 @@ async fn the_reason_is_read_where_there_is_no_body() {
     assert!(error.is_not_found(), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "GET /nodes/pve1/qemu/300/config was refused: Configuration file \
+        "GET /nodes/pve1/qemu/300/config was rejected: Configuration file \
          'nodes/pve1/qemu-server/300.conf' does not exist (status 500)"
     );
 }
 
 #[tokio::test]
-async fn a_read_that_was_cut_is_asked_again() {
+async fn an_interrupted_read_is_sent_again() {
     let server = Server::start(|_, nth| if nth == 0 { Deed::Cut } else { data(VERSION) }).await;
     server.client().send(&cluster::version()).await.unwrap();
     assert_eq!(server.lines().len(), 2);
 }
 
 #[tokio::test]
-async fn a_write_that_was_cut_may_have_been_done_and_is_not_sent_again() {
+async fn an_interrupted_write_is_maybe_applied_and_not_sent_again() {
     let server = Server::start(|_, _| Deed::Cut).await;
     let error = server.client().send(&qemu::start(&vm())).await.unwrap_err();
     assert!(matches!(error, PveError::MaybeApplied { source: Lost::Cut(_), .. }), "{error:?}");
@@ -87,7 +87,7 @@ async fn a_write_that_was_cut_may_have_been_done_and_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_not_answered_may_have_been_done() {
+async fn an_unanswered_write_is_maybe_applied() {
     let server = Server::start(|_, _| Deed::Hang).await;
     let timeouts = Timeouts { answer: Duration::from_millis(100), ..Timeouts::default() };
     let client = Client::new(Settings { timeouts, ..server.settings() }).unwrap();
@@ -96,7 +96,7 @@ async fn a_write_that_is_not_answered_may_have_been_done() {
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_may_hide_a_deed() {
+async fn an_unreadable_answer_to_a_write_is_maybe_applied() {
     for odd in ["<html>", r#"{"data":{"x":1}}"#, r#"{"data":"UPID:odd"}"#] {
         let server = Server::start(move |_, _| json("200 OK", odd)).await;
         let error = server.client().send(&qemu::start(&vm())).await.unwrap_err();
@@ -108,18 +108,18 @@ async fn an_answer_that_makes_no_sense_may_hide_a_deed() {
 }
 
 #[tokio::test]
-async fn when_one_endpoint_is_down_the_next_one_is_asked() {
+async fn the_next_endpoint_is_used_when_one_is_down() {
     let server = Server::start(|_, _| data(VERSION)).await;
     let endpoints = vec![nowhere().await, server.endpoint()];
     let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
     client.send(&cluster::version()).await.unwrap();
-    // Writes too: nothing was sent to the first.
+    // Writes too: nothing was sent to the first endpoint.
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     assert_eq!(server.lines().len(), 2);
 }
 
 #[tokio::test]
-async fn behind_a_gateway_that_fails_another_endpoint_is_read_from() {
+async fn reads_use_another_endpoint_when_a_gateway_fails() {
     let gateway = Server::start(|_, _| json("502 Bad Gateway", "<html>")).await;
     let server = Server::start(|_, _| data(VERSION)).await;
     let settings = Settings {
@@ -141,7 +141,7 @@ async fn behind_a_gateway_that_fails_another_endpoint_is_read_from() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_went_silent_is_asked_last() {
+async fn an_endpoint_that_timed_out_is_tried_last() {
     let silent = Server::start(|_, _| Deed::Hang).await;
     let server = Server::start(|_, _| data(VERSION)).await;
     let settings = Settings {
@@ -159,7 +159,7 @@ async fn an_endpoint_that_went_silent_is_asked_last() {
 }
 
 #[tokio::test]
-async fn when_all_endpoints_are_down_nothing_was_sent() {
+async fn not_sent_is_reported_when_all_endpoints_are_down() {
     let server = Server::start(|_, _| data(VERSION)).await;
     let endpoints = vec![nowhere().await, nowhere().await];
     let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
@@ -172,8 +172,8 @@ async fn when_all_endpoints_are_down_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_left_is_not_used_for_a_write() {
-    // Hangs up after every answer, without having said so.
+async fn a_connection_that_the_server_closed_is_not_used_for_a_write() {
+    // Closes the connection after every answer, without announcing it.
     let server = Server::start(|_, nth| match nth {
         0 => data(VERSION),
         1 => Deed::Cut,
@@ -182,7 +182,7 @@ async fn a_connection_that_the_server_left_is_not_used_for_a_write() {
     .await;
     let client = server.client();
     client.send(&cluster::version()).await.unwrap();
-    // The read is cut and asked again on a new connection.
+    // The read is interrupted and sent again on a new connection.
     client.send(&pool::list()).await.unwrap();
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     let last = server.seen().pop().unwrap();
@@ -190,7 +190,7 @@ async fn a_connection_that_the_server_left_is_not_used_for_a_write() {
 }
 
 #[tokio::test]
-async fn a_lost_node_is_told_apart_from_a_lost_answer() {
+async fn an_unreachable_node_is_distinguished_from_a_lost_answer() {
     let server = Server::start(|seen, _| {
         let is_start = seen.line.ends_with("/start");
         json(if is_start { "596 Connection timed out" } else { "595 No route to host" }, "")

@@ -1,4 +1,4 @@
-//! A tiny HTTPS server on loopback that does exactly what it is told to.
+//! Small scripted HTTPS server on loopback.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -21,18 +21,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A request as it came.
+/// Received request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Method and target.
     pub(crate) line: String,
-    /// With names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    /// Of an upload only the first and last kilobyte.
+    /// Body; of an upload only the first and last kilobyte.
     pub(crate) body: Vec<u8>,
-    /// How long the body was.
+    /// Length of the body.
     pub(crate) length: u64,
-    /// Which connection it came on.
+    /// Number of the connection.
     pub(crate) connection: usize,
 }
 
@@ -46,22 +46,22 @@ impl Seen {
     }
 }
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 pub(crate) enum Deed {
     /// Sends these bytes and keeps the connection.
     Say(String),
-    /// Hangs up without a word.
+    /// Closes the connection without an answer.
     Cut,
-    /// Says nothing and keeps the connection.
+    /// Sends nothing and keeps the connection.
     Hang,
 }
 
-/// An answer with a body of JSON.
+/// Answer with a JSON body.
 pub(crate) fn json(status: &str, body: &str) -> Deed {
     Deed::Say(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
 }
 
-/// An answer with `{"data": …}`.
+/// Answer with `{"data": …}`.
 pub(crate) fn data(body: &str) -> Deed {
     json("200 OK", &format!(r#"{{"data":{body}}}"#))
 }
@@ -89,7 +89,7 @@ pub(crate) fn self_signed(name: &str) -> (Certificate, PrivateKey) {
 }
 
 impl Server {
-    /// Starts one. The handler gets each request and the how-manieth it is, from 0.
+    /// Starts a server. The handler gets each request and its number, from 0.
     pub(crate) async fn start(
         handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
     ) -> Self {
@@ -123,12 +123,12 @@ impl Server {
         Self { address, fingerprint, pem: certificate.to_pem(), seen }
     }
 
-    /// All requests so far.
+    /// All requests received.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Their first lines.
+    /// Request lines of all requests.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.line).collect()
     }
@@ -138,7 +138,7 @@ impl Server {
         Endpoint { reach, ..Endpoint::new("pve.test", 8006) }
     }
 
-    /// Settings for a client that knows this server, by token, on a fast clock.
+    /// Settings of a client for this server, with a token, on a fast clock.
     pub(crate) fn settings(&self) -> Settings {
         let token: ApiToken = "talmox@pve!ci=01234567-secret".parse().unwrap();
         Settings {
@@ -164,7 +164,7 @@ async fn serve(
     handler: Arc<Handler>,
     log: Arc<Mutex<Vec<Seen>>>,
 ) {
-    // A client that does not trust us hangs up here.
+    // A client that does not trust the server closes the connection here.
     let Ok(mut stream) = acceptor.accept(socket).await else { return };
     while let Some(mut request) = read(&mut stream).await {
         request.connection = connection;
@@ -181,7 +181,7 @@ async fn serve(
     }
 }
 
-/// Reads one request; none if the client hung up.
+/// Reads one request; `None` if the client closed the connection.
 async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Seen> {
     let mut head = vec![];
     while !head.ends_with(b"\r\n\r\n") {

@@ -32,7 +32,7 @@ fn has_ticket(seen: &Seen, nth: usize) -> bool {
 }
 
 #[tokio::test]
-async fn a_ticket_is_got_once_and_shown_with_every_request() {
+async fn one_login_is_used_for_all_requests() {
     let server =
         Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data("null") })
             .await;
@@ -48,7 +48,7 @@ async fn a_ticket_is_got_once_and_shown_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_is_refused_is_renewed_once() {
+async fn a_rejected_ticket_is_renewed_once() {
     let server = Server::start(|seen, nth| match seen.line.as_str() {
         LOGIN => ticket(nth),
         _ if has_ticket(seen, 0) => refused(),
@@ -59,12 +59,12 @@ async fn a_ticket_that_is_refused_is_renewed_once() {
     let seen = server.seen();
     let get = "GET /api2/json/version";
     assert_eq!(server.lines(), [LOGIN, get, LOGIN, get]);
-    assert!(seen[2].text().ends_with("password=hunter2"), "not by the ticket that was refused");
+    assert!(seen[2].text().ends_with("password=hunter2"), "not with the rejected ticket");
     assert!(has_ticket(&seen[3], 2));
 }
 
 #[tokio::test]
-async fn who_is_refused_twice_is_told() {
+async fn a_second_rejection_is_an_error() {
     let server =
         Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { refused() }).await;
     let error = client(&server, Clock::real()).send(&cluster::version()).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn who_is_refused_twice_is_told() {
 }
 
 #[tokio::test]
-async fn several_refused_requests_share_one_renewal() {
+async fn several_rejected_requests_share_one_renewal() {
     let server = Server::start(|seen, nth| match seen.line.as_str() {
         LOGIN => ticket(nth),
         _ if has_ticket(seen, 0) => refused(),
@@ -89,7 +89,7 @@ async fn several_refused_requests_share_one_renewal() {
 }
 
 #[tokio::test]
-async fn an_ageing_ticket_vouches_for_the_next() {
+async fn an_old_ticket_is_renewed_with_itself() {
     let server =
         Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data(VERSION) })
             .await;
@@ -109,11 +109,11 @@ async fn a_wrong_password_is_a_rejection_and_shows_nothing() {
     let error = client(&server, Clock::real()).send(&cluster::version()).await.unwrap_err();
     assert!(error.is_auth() && matches!(error, PveError::Rejected(_)), "{error:?}");
     assert!(!format!("{error:?} {error}").contains("hunter2"));
-    assert_eq!(server.lines(), [LOGIN], "tried again it might lock the account");
+    assert_eq!(server.lines(), [LOGIN], "a retry could lock the account");
 }
 
 #[tokio::test]
-async fn what_goes_wrong_at_login_is_not_sent() {
+async fn a_failed_login_is_reported_as_not_sent() {
     let second_factor = r#"{"ticket":"PVE:!tfa!x","CSRFPreventionToken":"y","NeedTFA":1}"#;
     let server = Server::start(move |_, _| data(second_factor)).await;
     let request = pool::create(&"talos".parse().unwrap(), None);

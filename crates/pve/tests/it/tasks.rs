@@ -9,9 +9,9 @@ use talmox_pve::id::{Upid, VmId};
 
 use crate::server::{Deed, Server, data, json};
 
-/// It runs on another node than the one the request names.
+/// The task runs on another node than the one in the request.
 const UPID: &str = "UPID:pve2:0000ABCD:123456789:65F0C0DE:qmstart:300:talmox@pve!ci:";
-/// Half a minute of ours, on a clock that is a thousand times as fast.
+/// Half a minute of real time, on a clock that is a thousand times as fast.
 const PATIENCE: Duration = Duration::from_hours(10);
 
 fn vm() -> qemu::Vm {
@@ -31,7 +31,7 @@ fn no_such_task() -> Deed {
     json("400 Parameter verification failed.", body)
 }
 
-/// A server that starts a task, then answers questions about it one after the other.
+/// Server that starts a task, then answers status requests one after the other.
 async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Server {
     let asked = AtomicUsize::new(0);
     Server::start(move |seen, _| {
@@ -79,7 +79,7 @@ async fn a_task_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_failed_task_tells_the_end_of_its_log() {
+async fn the_error_of_a_failed_task_contains_the_end_of_its_log() {
     let server = with_task(|nth| match nth {
         0 => running(),
         _ => stopped("VM is locked (clone)"),
@@ -98,7 +98,7 @@ async fn a_failed_task_tells_the_end_of_its_log() {
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_end_is_named() {
+async fn a_task_that_does_not_end_in_time_is_named() {
     let server = with_task(|_| running()).await;
     let upid: Upid = UPID.parse().unwrap();
     let error = server.client().wait(&upid, Duration::from_secs(20)).await.unwrap_err();
@@ -109,19 +109,19 @@ async fn a_task_that_does_not_end_is_named() {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_knows_is_given_up() {
+async fn a_task_that_stays_unknown_is_an_error() {
     let server = with_task(|_| no_such_task()).await;
     let error = run(&server).await.unwrap_err();
     assert!(
         matches!(&error, PveError::MaybeApplied { source: Lost::Unwatched { .. }, .. }),
         "{error:?}"
     );
-    // Well before the patience is over.
+    // Well before the timeout.
     assert!(server.lines().len() < 30);
 }
 
 #[tokio::test]
-async fn a_task_that_may_not_be_looked_at_is_still_a_task() {
+async fn a_task_whose_status_is_forbidden_is_maybe_applied() {
     let server = with_task(|_| json("403 Permission check failed", "")).await;
     let error = run(&server).await.unwrap_err();
     let PveError::MaybeApplied { source: Lost::Unwatched { source, .. }, .. } = &error else {
@@ -132,14 +132,14 @@ async fn a_task_that_may_not_be_looked_at_is_still_a_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_stops_without_a_word_has_failed_after_a_while() {
+async fn a_task_without_an_exit_status_fails_after_a_while() {
     let server = with_task(|_| stopped("unexpected status")).await;
     let error = run(&server).await.unwrap_err();
     assert!(matches!(&error, PveError::TaskFailed(_)), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_host_runs_only_so_many_tasks() {
+async fn the_number_of_tasks_per_host_is_limited() {
     let most = Arc::new(AtomicUsize::new(0));
     let seen_most = Arc::clone(&most);
     let now = AtomicUsize::new(0);
@@ -168,9 +168,9 @@ async fn a_host_runs_only_so_many_tasks() {
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
-/// The task does not end before its log was read twice, and its log has a line more each time.
+/// The task does not end before its log was read twice, and its log grows by a line each time.
 #[tokio::test]
-async fn a_log_is_told_while_its_task_runs() {
+async fn a_log_is_read_while_its_task_runs() {
     let asked = AtomicUsize::new(0);
     let server = Server::start(move |seen, _| {
         if !seen.line.contains("/log?") {
@@ -197,14 +197,14 @@ async fn a_log_is_told_while_its_task_runs() {
         never = log.follow(&mut hear) => match never {},
     }
     log.look(&mut hear).await;
-    // A line that had not ended comes once more, and what was lost on the way is made up for.
+    // An incomplete line is sent again, and lost answers are caught up.
     assert_eq!(told[..2], ["one", "tw"]);
     assert!(told.ends_with(&["two".to_owned(), "three".to_owned()]), "{told:?}");
 }
 
-/// Two tasks take all the room of their host, and never end.
+/// Two tasks use all permits of their host, and never end.
 #[tokio::test]
-async fn a_task_that_does_not_end_makes_others_wait_for_a_while_only() {
+async fn a_task_that_does_not_end_releases_its_permits_after_a_while() {
     let server = Server::start(|seen, _| {
         let vmid = ["301", "302", "303"].into_iter().find(|vmid| seen.line.contains(vmid)).unwrap();
         if seen.line.ends_with("/status/start") {

@@ -1,4 +1,4 @@
-//! What a client traces of its requests.
+//! Traces of the requests of a client.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::server::{Server, data, json};
 
 const VERSION: &str = r#"{"release":"9.0","version":"9.0.3"}"#;
 
-/// Keeps spans that have ended, and events, as texts.
+/// Collector of ended spans and events, as texts.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Kept {
-    /// Listens on this thread as long as the guard is there.
+    /// Collects on this thread as long as the guard exists.
     fn listen() -> (Self, DefaultGuard) {
         let kept = Self::default();
         let guard = tracing::subscriber::set_default(Registry::default().with(kept.clone()));

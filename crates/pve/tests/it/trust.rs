@@ -31,17 +31,17 @@ async fn the_pinned_server_is_trusted_and_no_other() {
     assert_eq!(*shown, server.fingerprint);
     assert_eq!(error.port(), Some(*port));
     assert_eq!(error.distrust(), Some(Distrust::Fingerprint));
-    assert!(!error.is_unanswered(), "another server is there");
+    assert!(!error.is_unanswered(), "another server answers");
     assert_eq!(error.to_string(), "GET /version was not sent");
     let reason = error.source().unwrap().to_string();
     assert!(reason.starts_with("127.0.0.1:"), "{reason}");
     let told = format!("fingerprint {}, which is not the pinned one", server.fingerprint);
     assert!(reason.ends_with(&told), "{reason}");
-    assert_eq!(server.lines().len(), 1, "nothing was sent to the one who was not trusted");
+    assert_eq!(server.lines().len(), 1, "nothing was sent to the untrusted server");
 }
 
 #[tokio::test]
-async fn an_authority_vouches_for_its_servers() {
+async fn certificates_of_a_given_ca_are_trusted() {
     let server = server().await;
     assert!(ask(&server, Trust::Authorities(server.pem.clone().into_bytes())).await.is_ok());
     let (other, _) = self_signed("pve.test");
@@ -50,7 +50,7 @@ async fn an_authority_vouches_for_its_servers() {
 }
 
 #[tokio::test]
-async fn to_trust_nobody_or_everybody_must_be_said() {
+async fn an_empty_trust_is_an_error_and_insecure_is_explicit() {
     let server = server().await;
     let client = |trust| Client::new(Settings { trust, ..server.settings() });
     assert!(client(Trust::Pinned(BTreeSet::new())).is_err());

@@ -14,7 +14,7 @@ use crate::server::{Server, data, json};
 const UPID: &str = "UPID:pve1:0000ABCD:123456789:65F0C0DE:imgcopy::talmox@pve!ci:";
 const MIB: u64 = 1 << 20;
 
-/// A file of zeros that exists only as it is read, and knows the biggest piece that was asked for.
+/// File of zeros that exists only while it is read, and records the largest read.
 #[derive(Default)]
 struct Zeros {
     largest: Arc<AtomicUsize>,
@@ -47,7 +47,7 @@ fn upload() -> Upload {
 }
 
 #[tokio::test]
-async fn a_file_is_sent_in_small_pieces_with_its_length() {
+async fn a_file_is_sent_in_chunks_with_its_length() {
     let server = Server::start(|_, _| data(&format!("{UPID:?}"))).await;
     let zeros = Zeros::default();
     let (largest, given) = (Arc::clone(&zeros.largest), Arc::clone(&zeros.given));
@@ -75,7 +75,7 @@ async fn a_file_is_sent_in_small_pieces_with_its_length() {
     assert!(text.starts_with(&head) && text.ends_with(&tail), "{text}");
     assert_eq!(seen.length, (head.len() + tail.len()) as u64 + 64 * MIB);
 
-    assert!(largest.load(Ordering::Relaxed) <= 64 * 1024, "never more than a piece in memory");
+    assert!(largest.load(Ordering::Relaxed) <= 64 * 1024, "never more than a chunk in memory");
     assert_eq!(given.load(Ordering::Relaxed), 64 * MIB);
     let told = told.lock().unwrap();
     assert!(told.is_sorted() && told.last() == Some(&(64 * MIB)));
@@ -88,7 +88,7 @@ async fn a_file_is_not_read_ahead_of_the_network() {
     let port = listener.local_addr().unwrap().port();
     let target = server.address;
     tokio::spawn(async move {
-        // The question before the upload comes on a connection of its own.
+        // The request before the upload uses a separate connection.
         let (mut asked, _) = listener.accept().await.unwrap();
         let mut answered = tokio::net::TcpStream::connect(target).await.unwrap();
         tokio::spawn(async move {
@@ -99,7 +99,7 @@ async fn a_file_is_not_read_ahead_of_the_network() {
         let (mut from_client, mut to_client) = inbound.split();
         let (mut from_server, mut to_server) = outbound.split();
         let back = tokio::io::copy(&mut from_server, &mut to_client);
-        // Enough for the handshake and the head; whatever is read after that sits in buffers.
+        // Enough for the handshake and the head; later reads stay in buffers.
         let mut first = tokio::io::AsyncReadExt::take(&mut from_client, 8 * 1024);
         let forth = async {
             tokio::io::copy(&mut first, &mut to_server).await.unwrap();
@@ -114,12 +114,12 @@ async fn a_file_is_not_read_ahead_of_the_network() {
     let upload = upload();
     let sending = client.upload(&upload, FileSource::new(zeros, 2048 * MIB));
     let waited = tokio::time::timeout(std::time::Duration::from_millis(500), sending).await;
-    assert!(waited.is_err(), "nobody takes it");
+    assert!(waited.is_err(), "the server does not read");
     assert!(given.load(Ordering::Relaxed) < 32 * MIB, "{}", given.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
-async fn an_upload_goes_to_the_node_that_keeps_the_file() {
+async fn an_upload_goes_to_the_node_that_stores_the_file() {
     let other = Server::start(|_, _| data(&format!("{UPID:?}"))).await;
     let right = Server::start(|_, _| data(&format!("{UPID:?}"))).await;
     let node = Some("pve1".parse().unwrap());
@@ -133,7 +133,7 @@ async fn an_upload_goes_to_the_node_that_keeps_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_shorter_than_was_said_is_not_taken_for_whole() {
+async fn a_file_shorter_than_announced_is_an_error() {
     let server = Server::start(|_, _| data(&format!("{UPID:?}"))).await;
     let file = FileSource::new(&b"hello"[..], 6);
     let error = server.client().upload(&upload(), file).await.unwrap_err();
@@ -142,7 +142,7 @@ async fn a_file_shorter_than_was_said_is_not_taken_for_whole() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_learns_it_before_the_first_byte() {
+async fn authentication_is_checked_before_the_first_byte() {
     let server = Server::start(|_, _| json("401 invalid token value!", "")).await;
     let zeros = Zeros::default();
     let given = Arc::clone(&zeros.given);

@@ -1,4 +1,4 @@
-//! Answers that come in pieces.
+//! Answers of several messages.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tonic::Streaming;
 
 use crate::error::{Call, TalosError};
 
-/// A stream of messages from a node.
+/// Stream of messages from a node.
 pub struct Answers<T> {
     messages: Streaming<T>,
     call: Call,
@@ -21,13 +21,13 @@ impl<T> Answers<T> {
         Self { messages, call, clock, limit }
     }
 
-    /// The next piece, however long it takes to come; nothing once the node has said all.
+    /// Next message, without a timeout; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<T>, TalosError> {
         let message = self.messages.message().await;
         message.map_err(|status| TalosError::new(self.call.clone(), status))
     }
 
-    /// The next piece, if it comes soon enough.
+    /// Next message, with the timeout of the client.
     pub async fn next_in_time(&mut self) -> Result<Option<T>, TalosError> {
         let (clock, limit) = (self.clock, self.limit);
         let next = clock.timeout(limit, self.next()).await;

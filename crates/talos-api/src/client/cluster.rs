@@ -1,4 +1,4 @@
-//! The health of the cluster as a node judges it.
+//! Cluster health check that a node performs.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::{Answers, Client};
 use crate::error::TalosError;
 use crate::proto::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest};
 
-/// What the node says while it checks. It ends well, or with an error that says what is wrong.
+/// Progress messages of the check. The stream ends, or fails with the error that the check found.
 #[derive(Debug)]
 pub struct HealthProgress(Answers<HealthCheckProgress>);
 
 impl Client {
-    /// Lets a control plane check the cluster, of which we always say who is in it: without
-    /// discovery the node does not know.
+    /// Starts the check on a control plane. The request always lists the nodes, because without discovery the node
+    /// does not know them.
     pub async fn health_check(
         &self,
         control_planes: &[String],

@@ -1,10 +1,10 @@
-//! Machine configs, in and out. From Talos 1.13 on the answers hold the config with its keys, so
-//! they show nothing of themselves.
+//! Applying and reading machine configs. From Talos 1.13 on the answers contain the config with its keys, so `Debug`
+//! hides their content.
 
 use std::fmt;
 use std::time::Duration;
 
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::secret::SecretText;
 
 use super::Client;
@@ -15,38 +15,38 @@ use crate::proto::machine::{
     MetaWriteRequest,
 };
 
-/// How a machine config is taken over.
+/// Mode of applying a machine config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyMode {
-    /// The node chooses. The only mode that every version knows in maintenance mode.
+    /// The node chooses. The only mode that every version accepts in maintenance mode.
     Auto,
-    /// At once, or not at all.
+    /// Applied immediately, or rejected.
     NoReboot,
-    /// Gone since Talos 1.14.
+    /// Applied with a reboot; removed in Talos 1.14.
     Reboot,
-    /// At the next boot.
+    /// Applied at the next boot.
     Staged,
-    /// At once, and back after a while (a minute, if none is given), unless applied for good.
+    /// Applied immediately, and reverted after this time (default: a minute) unless applied permanently.
     Try(Option<Duration>),
 }
 
-/// A config to be applied.
+/// Config to apply.
 #[derive(Clone, Debug)]
 pub struct Apply<'a> {
     pub config: &'a SecretText,
     pub mode: ApplyMode,
-    /// Only say what would be done.
+    /// Only report the changes.
     pub dry_run: bool,
 }
 
-/// What came of it. `Debug` shows no text: there may be keys in it.
+/// Result of applying a config. `Debug` hides the texts, because they may contain keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// What the node chose; nothing if it does not say, or says what we do not know.
+    /// Mode that the node chose; `None` if it does not report one, or reports an unknown one.
     pub mode: Option<ApplyMode>,
-    /// For the user who wrote the config, and for no log.
+    /// Warnings for the author of the config; never logged.
     pub warnings: Vec<String>,
-    /// For a dry run, the difference or the whole config.
+    /// Details; of a dry run, the diff or the whole config.
     pub details: SecretText,
 }
 
@@ -60,14 +60,14 @@ impl fmt::Debug for Applied {
     }
 }
 
-/// A talosconfig that a node made.
+/// talosconfig that a node generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientConfiguration {
     pub talosconfig: SecretText,
 }
 
 impl Client {
-    /// Applies a machine config, or tries it.
+    /// Applies a machine config, or performs a dry run.
     pub async fn apply(&self, apply: &Apply<'_>) -> Result<Applied, TalosError> {
         let timeout = match apply.mode {
             ApplyMode::Try(Some(timeout)) => prost_types::Duration::try_from(timeout).ok(),
@@ -83,8 +83,8 @@ impl Client {
         let answer = machine.apply_configuration(request);
         let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
         let applied = applied.map_err(without_config)?;
-        // In maintenance, nodes up to 1.12 choose nothing, and send what stands for a reboot as well. Who does
-        // reboot always says so.
+        // In maintenance mode, nodes up to 1.12 report no mode, and send the value of a reboot too. A node that
+        // reboots always reports it in the details.
         let is_told =
             applied.mode != i32::from(Mode::Reboot) || applied.mode_details.contains("reboot");
         let mode = Mode::try_from(applied.mode).ok().filter(|_| is_told).map(ApplyMode::from);
@@ -92,14 +92,14 @@ impl Client {
         Ok(Applied { mode, warnings: applied.warnings, details })
     }
 
-    /// Makes the first member of etcd, here and only here. Done once it is begun; `AlreadyExists`
-    /// says that it was done before.
+    /// Bootstraps etcd on this node; must be called on one node only. Returns when the bootstrap has started;
+    /// `AlreadyExists` means that etcd has data already.
     pub async fn bootstrap(&self) -> Result<(), TalosError> {
         self.bootstrap_with(BootstrapRequest::default()).await
     }
 
-    /// Makes the first member from the snapshot that was sent with [`Client::etcd_recover`].
-    /// The copy of a data file has no checksum to be checked.
+    /// Bootstraps etcd from the snapshot that was sent with [`Client::etcd_recover`]. `skip_check` is for a copy of
+    /// the database file, which has no checksum.
     pub async fn bootstrap_from_snapshot(&self, skip_check: bool) -> Result<(), TalosError> {
         let request = BootstrapRequest { recover_etcd: true, recover_skip_hash_check: skip_check };
         self.bootstrap_with(request).await
@@ -118,10 +118,10 @@ impl Client {
         self.ask("MetaWrite", machine.meta_write(request)).await.map(|_| ())
     }
 
-    /// Lets the node make a talosconfig.
+    /// Requests a talosconfig that the node generates.
     pub async fn client_configuration(
         &self,
-        roles: &[Role],
+        roles: &[ClientRole],
         ttl: Duration,
     ) -> Result<ClientConfiguration, TalosError> {
         let request = GenerateClientConfigurationRequest {
@@ -134,13 +134,13 @@ impl Client {
         let made = self.ask_one(operation, answer, |all| all.messages).await?;
         let text = String::from_utf8(made.talosconfig).map_err(|_| TalosError::Unreadable {
             call: self.call(operation),
-            what: "the talosconfig is no text".to_owned(),
+            what: "the talosconfig is not UTF-8 text".to_owned(),
         })?;
         Ok(ClientConfiguration { talosconfig: SecretText::new(text) })
     }
 }
 
-/// A refused apply may show parts of the config, keys and all.
+/// Removes the parts of the config, including keys, from the error of a rejected apply.
 fn without_config(error: TalosError) -> TalosError {
     match error {
         TalosError::No { call, code, message } => {
@@ -150,8 +150,7 @@ fn without_config(error: TalosError) -> TalosError {
     }
 }
 
-/// Without the difference between two configs, and without the values of keys that the node does not know: their names
-/// are enough.
+/// Removes the diff of two configs, and the values of unknown keys; the names of the keys stay.
 fn without_values(message: &str) -> String {
     const UNKNOWN: &str = "unknown keys found during decoding:";
     let end = message.to_ascii_lowercase().find("diff:").unwrap_or(message.len());
@@ -160,7 +159,7 @@ fn without_values(message: &str) -> String {
         return message.to_owned();
     };
     let mut names: Vec<String> = vec![];
-    // Lines of a text are deeper than its key.
+    // Lines of a block text are indented deeper than its key.
     let mut text_of = usize::MAX;
     for line in message[begin..].lines() {
         let depth = line.len() - line.trim_start().len();
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_names_and_no_values() {
+    fn a_rejected_apply_shows_names_and_no_values() {
         let said = "yaml: unknown keys found during decoding:\nmachine:\n    tokn: abc.def\n    \
                     files:\n        - content: |\n            KEY: PRIVATE\n            MORE\n        \
                     - plain\n";

@@ -1,4 +1,4 @@
-//! Resources that the controllers of a machine keep, read as YAML.
+//! COSI resources of a machine, read as YAML.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::proto::cosi::resource::{
     self as wire, EventType, GetRequest, ListRequest, WatchOptions, WatchRequest, WatchResponse,
 };
 
-/// A kind of resources and where they live.
+/// Type and namespace of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceKind<'a> {
     pub namespace: &'a str,
@@ -36,7 +36,7 @@ impl ResourceKind<'static> {
     pub const ADDRESS_STATUS: Self = Self::new("network", "AddressStatuses.net.talos.dev");
     pub const NODE_IP: Self = Self::new("k8s", "NodeIPs.kubernetes.talos.dev");
     pub const NODENAME: Self = Self::new("k8s", "Nodenames.kubernetes.talos.dev");
-    /// Kinds themselves: their names, short names and namespaces.
+    /// Definitions of resource types: names, short names and namespaces.
     pub const DEFINITION: Self = Self::new("meta", "ResourceDefinitions.meta.cosi.dev");
 }
 
@@ -46,14 +46,14 @@ impl<'a> ResourceKind<'a> {
     }
 }
 
-/// A resource. Its text does not show: a machine config is a resource too.
+/// COSI resource. `Debug` hides its text, because a machine config is a resource too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub namespace: String,
     pub kind: String,
     pub id: String,
     pub version: String,
-    /// The controller that writes it; empty if it has none.
+    /// Controller that owns the resource; empty if it has none.
     pub owner: String,
     pub phase: String,
     pub created: UnixTime,
@@ -65,12 +65,12 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// What it says, as YAML.
+    /// Text of the resource as YAML.
     pub fn yaml(&self) -> &SecretText {
         &self.yaml
     }
 
-    /// The machine config that a resource of that kind holds: its spec up to 1.11, a string in its spec since 1.12.
+    /// Machine config in a resource of that type: the spec up to 1.11, a string in the spec since 1.12.
     pub fn config_text(&self) -> SecretText {
         let documents = talmox_yaml::read(self.yaml.expose()).unwrap_or_default();
         match documents.as_slice() {
@@ -79,7 +79,7 @@ impl Resource {
         }
     }
 
-    /// The text at a path of keys (`status.ready`); nothing if there is none.
+    /// Text at a path of keys (`status.ready`), if present.
     pub fn text(&self, path: &str) -> Option<String> {
         let root = talmox_yaml::read_first(self.yaml.expose()).ok()??;
         let found = path
@@ -88,7 +88,7 @@ impl Resource {
         found.as_str().map(str::to_owned)
     }
 
-    /// Its text as a tree; nothing if it is empty or no YAML.
+    /// Parsed YAML; `None` if it is empty or not YAML.
     pub fn tree(&self) -> Option<Node> {
         talmox_yaml::read_first(self.yaml.expose()).ok()?
     }
@@ -114,22 +114,22 @@ impl From<wire::Resource> for Resource {
     }
 }
 
-/// Without one it is the epoch, as in talosctl.
+/// Time of a timestamp; without one the epoch, as in talosctl.
 fn time(timestamp: Option<prost_types::Timestamp>) -> UnixTime {
     UnixTime::from_seconds(timestamp.unwrap_or_default().seconds)
 }
 
-/// What happened to a watched resource.
+/// Change of a watched resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Created(Resource),
     Updated(Resource),
     Destroyed(Resource),
-    /// All that was there when the watch began has been told.
+    /// End of the resources that existed when the watch started.
     Bootstrapped,
 }
 
-/// Changes as they come.
+/// Stream of changes.
 #[derive(Debug)]
 pub struct Watch {
     answers: Answers<WatchResponse>,
@@ -137,7 +137,7 @@ pub struct Watch {
 }
 
 impl Client {
-    /// One resource; nothing if there is none by that id.
+    /// Reads one resource; `None` if it does not exist.
     pub async fn get(
         &self,
         kind: ResourceKind<'_>,
@@ -172,7 +172,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Watches one resource, or all of a kind. What is there already is told first.
+    /// Watches one resource, or all of a type. Existing resources come first.
     pub async fn watch(
         &self,
         kind: ResourceKind<'_>,
@@ -182,7 +182,7 @@ impl Client {
             namespace: kind.namespace.to_owned(),
             r#type: kind.name.to_owned(),
             id: id.map(str::to_owned),
-            // One resource is told at the beginning in any case.
+            // The watch of one resource always starts with its current state.
             options: Some(WatchOptions { bootstrap_contents: id.is_none(), tail_events: 0 }),
             api_version: 1,
         };
@@ -193,7 +193,7 @@ impl Client {
 }
 
 impl Watch {
-    /// The next change, however long it takes to come.
+    /// Next change, without a timeout.
     pub async fn next(&mut self) -> Result<Option<Change>, TalosError> {
         loop {
             while let Some(event) = self.waiting.pop_front() {
@@ -209,7 +209,7 @@ impl Watch {
     }
 }
 
-/// Events without news are nothing.
+/// Parses an event; `None` for an event without a change.
 fn read(event: wire::Event, call: &Call) -> Result<Option<Change>, TalosError> {
     let kind = EventType::try_from(event.event_type);
     let resource = event.resource.map(Resource::from);
@@ -239,7 +239,7 @@ mod tests {
 
     /// Talos 1.12.0 sends one string, 1.11 the documents themselves.
     #[test]
-    fn configs_are_read_from_both_forms() {
+    fn configs_are_read_from_both_resource_forms() {
         let documents = "version: v1alpha1\nmachine: {}\n---\nkind: HostnameConfig\n";
         let string: String = documents.lines().map(|line| format!("    {line}\n")).collect();
         assert_eq!(config(&format!("|\n{string}")), documents);

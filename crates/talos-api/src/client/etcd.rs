@@ -1,4 +1,4 @@
-//! etcd, as the member on this node shows it.
+//! etcd calls, which the member of this node answers.
 
 use std::fmt;
 use std::io::Write;
@@ -18,19 +18,19 @@ use crate::proto::machine::{
 
 pub use crate::proto::machine::{EtcdMember as Member, EtcdMemberStatus as MemberStatus};
 
-/// What a member complains about.
+/// Alarm of an etcd member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     NoSpace,
     Corrupt,
-    /// One that we do not know.
+    /// Alarm that talmox does not know.
     Other,
 }
 
-/// Why a file is no snapshot of etcd.
+/// Reason why a file is not a valid etcd snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("the snapshot is not whole: {0} bytes are not a database and its checksum")]
+    #[error("the snapshot is incomplete: {0} bytes are not a database with a checksum")]
     Length(usize),
     #[error("the snapshot is damaged: its checksum does not match")]
     Checksum,
@@ -39,20 +39,20 @@ pub enum SnapshotError {
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSpace => "its space is used up",
-            Self::Corrupt => "its data is corrupt",
-            Self::Other => "one that is not known here",
+            Self::NoSpace => "the database is full (NOSPACE)",
+            Self::Corrupt => "the database is corrupt (CORRUPT)",
+            Self::Other => "an unknown alarm",
         })
     }
 }
 
-/// Judges a snapshot while it passes by. A database is made of pages, and a snapshot is one with
-/// its SHA-256 at the end.
+/// Verifies a snapshot while it is copied. A database consists of pages, and a snapshot is a database with its
+/// SHA-256 checksum at the end.
 #[derive(Clone)]
 pub struct SnapshotCheck {
     sum: Context,
     length: usize,
-    /// The last bytes so far, which may be the checksum.
+    /// Last bytes received, which may be the checksum.
     tail: Vec<u8>,
 }
 
@@ -86,19 +86,19 @@ impl fmt::Debug for SnapshotCheck {
     }
 }
 
-/// The same for one that is there as a whole.
+/// Verifies a complete snapshot.
 pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
     let mut check = SnapshotCheck::default();
     check.update(snapshot);
     check.finish()
 }
 
-/// How much of a snapshot goes into one message.
+/// Number of bytes of a snapshot per message.
 const PIECE: usize = 64 << 10;
 
 impl Client {
-    /// All members, as this node's own sees them. While etcd is down there is no answer: [`EtcdState::read`] asks the service
-    /// first.
+    /// Members of etcd, as reported by the member of this node. While etcd is down the call gets no answer:
+    /// [`EtcdState::read`] checks the service first.
     ///
     /// [`EtcdState::read`]: crate::EtcdState::read
     pub async fn etcd_members(&self) -> Result<Vec<Member>, TalosError> {
@@ -115,7 +115,7 @@ impl Client {
         Ok(found.member_status.unwrap_or_default())
     }
 
-    /// Alarms, by the id of the member.
+    /// Active alarms, by member ID.
     pub async fn etcd_alarms(&self) -> Result<Vec<(u64, Alarm)>, TalosError> {
         let mut machine = self.machine();
         let answer = machine.etcd_alarm_list(());
@@ -123,7 +123,7 @@ impl Client {
         Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
     }
 
-    /// Takes the alarms away, and says which.
+    /// Clears the alarms and returns them.
     pub async fn etcd_disarm(&self) -> Result<Vec<(u64, Alarm)>, TalosError> {
         let mut machine = self.machine();
         let answer = machine.etcd_alarm_disarm(());
@@ -131,13 +131,13 @@ impl Client {
         Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
     }
 
-    /// Burdens the member while it lasts: one node at a time.
+    /// Defragments the database of this node. It slows the member down, so call it for one node at a time.
     pub async fn etcd_defragment(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.at_work().ask("EtcdDefragment", machine.etcd_defragment(())).await.map(|_| ())
     }
 
-    /// Removes a member whose node is gone; `NotFound` if it is gone as well.
+    /// Removes a member whose node no longer exists; `NotFound` if the member does not exist.
     pub async fn etcd_remove_member(&self, id: u64) -> Result<(), TalosError> {
         let mut machine = self.machine();
         let request = EtcdRemoveMemberByIdRequest { member_id: id };
@@ -146,7 +146,7 @@ impl Client {
             .map(|_| ())
     }
 
-    /// This node's own member leaves, and its data with it.
+    /// Removes the member of this node from the cluster, with its data.
     pub async fn etcd_leave(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.ask("EtcdLeaveCluster", machine.etcd_leave_cluster(EtcdLeaveClusterRequest {}))
@@ -154,7 +154,7 @@ impl Client {
             .map(|_| ())
     }
 
-    /// Gives the lead to another member, if this node's has it; says to which.
+    /// Moves the leadership from the member of this node to another member, and returns that member.
     pub async fn etcd_forfeit_leadership(&self) -> Result<Option<String>, TalosError> {
         let mut machine = self.machine();
         let answer = machine.etcd_forfeit_leadership(EtcdForfeitLeadershipRequest {});
@@ -162,15 +162,15 @@ impl Client {
         Ok(found.into_iter().map(|one| one.member).find(|member| !member.is_empty()))
     }
 
-    /// Streams a snapshot. Only a [`SnapshotCheck`] says whether it came whole.
+    /// Streams a snapshot. Only a [`SnapshotCheck`] shows whether it is complete.
     pub async fn etcd_snapshot(&self) -> Result<Bytes, TalosError> {
         let mut machine = self.machine();
         self.bytes("EtcdSnapshot", machine.etcd_snapshot(EtcdSnapshotRequest {})).await
     }
 
-    /// Copies the database file of this node's member, as it lies there: for when there is no quorum,
-    /// and so no snapshot. It has no checksum, which [`Client::bootstrap_from_snapshot`] must know.
-    /// Says how many bytes were written.
+    /// Copies the database file of this node's member, for a cluster without quorum, which cannot make a snapshot.
+    /// The file has no checksum, so [`Client::bootstrap_from_snapshot`] must skip the check. Returns the number of
+    /// bytes.
     pub async fn etcd_database(&self, out: impl Write) -> Result<u64, CopyError> {
         self.copy_file("/var/lib/etcd/member/snap/db", out).await
     }

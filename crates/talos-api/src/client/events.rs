@@ -1,4 +1,4 @@
-//! What a machine tells about itself while it works.
+//! Events of a machine.
 
 use prost::Message as _;
 
@@ -9,16 +9,16 @@ use crate::proto::machine::{
     MachineStatusEvent, PhaseEvent, RestartEvent, SequenceEvent, ServiceStateEvent, TaskEvent,
 };
 
-/// Where the story begins.
+/// Start of an event stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Since {
     #[default]
     Now,
-    /// With all that the node still remembers.
+    /// All events that the node still stores.
     TheBeginning,
-    /// With the last so many.
+    /// The last events, up to this number.
     Last(u16),
-    /// After the event with this id.
+    /// Events after the one with this ID.
     Event(String),
 }
 
@@ -40,16 +40,16 @@ pub enum Payload {
     ConfigValidationError(ConfigValidationErrorEvent),
     Address(AddressEvent),
     Restart(RestartEvent),
-    /// One that we do not know, by its type.
+    /// Payload of an unknown type, with the type.
     Other(String),
 }
 
-/// Events as they come. Ends when the machine does: after a reboot, ask again.
+/// Stream of events. It ends when the machine goes down; after a reboot, open another one.
 #[derive(Debug)]
 pub struct EventStream(Answers<crate::proto::machine::Event>);
 
 impl Client {
-    /// Events from now on or from before, of one actor or of all.
+    /// Opens a stream of past or new events, of one actor or of all.
     pub async fn events(
         &self,
         since: &Since,
@@ -69,9 +69,9 @@ impl Client {
         Ok(EventStream(self.stream("Events", machine.events(request)).await?))
     }
 
-    /// All events that the node remembers, oldest first. It remembers those of this boot only, the last thousand or so.
+    /// All events that the node stores, oldest first: those of this boot, up to about a thousand.
     pub async fn past_events(&self) -> Result<Vec<Event>, TalosError> {
-        // The stream of past events continues with new ones and has no mark between them, so the last one is asked for first.
+        // The stream continues with new events without a marker between them, so the last past event is read first.
         let Some(last) = self.events(&Since::Last(1), None).await?.next_in_time().await? else {
             return Ok(vec![]);
         };
@@ -89,7 +89,7 @@ impl Client {
 }
 
 impl EventStream {
-    /// The next event, however long it takes to come.
+    /// Next event, without a timeout.
     pub async fn next(&mut self) -> Result<Option<Event>, TalosError> {
         while let Some(event) = self.0.next().await? {
             if let Some(event) = self.read(event)? {
@@ -99,7 +99,7 @@ impl EventStream {
         Ok(None)
     }
 
-    /// The next event, if it comes within the client's limit.
+    /// Next event, with the timeout of the client.
     async fn next_in_time(&mut self) -> Result<Option<Event>, TalosError> {
         while let Some(event) = self.0.next_in_time().await? {
             if let Some(event) = self.read(event)? {
@@ -109,7 +109,7 @@ impl EventStream {
         Ok(None)
     }
 
-    /// None for the greeting: the first event of every stream, which has no payload.
+    /// Parses an event; `None` for the first event of every stream, which has no payload.
     fn read(&self, event: crate::proto::machine::Event) -> Result<Option<Event>, TalosError> {
         let data = event.data.unwrap_or_default();
         if data.type_url.is_empty() {

@@ -1,4 +1,4 @@
-//! The client: one node, asked directly. Calls stand in the modules, by what they are about.
+//! Client of one node, which is contacted directly. The submodules contain the calls, by subject.
 
 mod answers;
 mod cluster;
@@ -45,17 +45,17 @@ pub use power::{Actor, RebootMode, Reset, Wipe};
 pub use status::{Health, Service, Version};
 pub use upgrade::{Install, LegacyUpgrade, Pull, PullStep, Step};
 
-/// The biggest message that Talos sends or takes.
+/// Maximum size of a message of the Talos API.
 const MESSAGE: usize = 32 << 20;
 
-/// However fast the clock runs, an answer gets this long: bytes cross a real network.
+/// Minimum timeout of an answer at any speed of the clock, because the network is real.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// The limit of calls that etcd itself must answer, in real time. While etcd is down, Talos answers none of them: its etcd
-/// client waits for a connection until the caller gives up.
+/// Timeout of calls that etcd itself must answer, in real time. While etcd is down, Talos answers none of them: its
+/// etcd client waits for a connection until the caller's deadline.
 const ETCD: Duration = Duration::from_secs(3);
 
-/// What all clients have in common.
+/// Settings that all clients share.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub clock: Clock,
@@ -65,11 +65,11 @@ pub struct Settings {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For each step of connecting, in real time.
+    /// Timeout of each step of connecting, in real time.
     pub connect: Duration,
-    /// For an answer, or for the next piece of one, in the clock's time. No connection is waited for longer, either.
+    /// Timeout of an answer, or of its next message, in the time of the clock. It also limits connecting.
     pub answer: Duration,
-    /// The same for calls that pull, install or copy before they answer.
+    /// Timeout of calls that pull, install or copy before they answer.
     pub work: Duration,
 }
 
@@ -83,19 +83,19 @@ impl Default for Limits {
     }
 }
 
-/// A client of one node. Clones share its connection, which is opened when it is first needed.
+/// Client of one node. Clones share its connection, which is opened at the first call.
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
     clock: Clock,
     limit: Duration,
-    /// The lower bound of every limit, in real time.
+    /// Minimum of every timeout, in real time.
     least: Duration,
     work: Duration,
 }
 
 impl Client {
-    /// Of a configured node.
+    /// Creates a client of a configured node.
     pub fn new(
         node: Address,
         credentials: &Credentials,
@@ -105,8 +105,8 @@ impl Client {
         Ok(Self::with(Channel::new(settings.dialer(node, tls)), settings))
     }
 
-    /// Of a node in maintenance mode, which knows nobody and whom nobody knows: without a pin,
-    /// whoever answers is spoken to.
+    /// Creates a client of a node in maintenance mode, where neither side authenticates the other: without a pin, the
+    /// client talks to any machine that answers.
     pub fn maintenance(
         node: Address,
         pin: Option<Pin>,
@@ -121,18 +121,18 @@ impl Client {
         Self { channel, clock: settings.clock, limit: answer, least: LEAST, work }
     }
 
-    /// The same client, with another limit for each answer.
+    /// The same client with another timeout per answer.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Self { limit, work: limit, ..self.clone() }
     }
 
-    /// The same client, with the limit for calls that take long.
+    /// The same client with the timeout of long calls.
     fn at_work(&self) -> Self {
         Self { limit: self.work, ..self.clone() }
     }
 
-    /// The same client, with the limit for calls that etcd itself must answer.
+    /// The same client with the timeout of calls that etcd must answer.
     fn of_etcd(&self) -> Self {
         Self { limit: ETCD, least: ETCD, ..self.clone() }
     }
@@ -153,7 +153,7 @@ impl Client {
         self.ask_about(operation, "", answer).await
     }
 
-    /// The same, with a word for traces about what is asked for.
+    /// Performs a call, with a detail for the trace.
     async fn ask_about<T>(
         &self,
         operation: &'static str,
@@ -163,8 +163,8 @@ impl Client {
         traced(&self.call(operation), detail, self.answer(operation, answer)).await
     }
 
-    /// Waits for an answer, as long as it may take. That time begins once there is a connection; if there is none for as
-    /// long, nothing was asked.
+    /// Waits for an answer until its timeout, which starts once there is a connection. Without a connection for the
+    /// same time, nothing was sent.
     async fn answer<T>(
         &self,
         operation: &'static str,
@@ -172,7 +172,7 @@ impl Client {
     ) -> Result<T, TalosError> {
         let call = || self.call(operation);
         let failed = |status| Err(TalosError::new(call(), status));
-        // Both are boxed: futures of calls are inside of many others, and would make all of those large.
+        // Boxed, because the futures of calls are part of many others, which would become large.
         let opened = self.clock.timeout(self.patience(), Box::pin(self.channel.open()));
         match opened.await {
             Ok(Ok(())) => {}
@@ -189,7 +189,7 @@ impl Client {
         }
     }
 
-    /// The one message of an answer: a node that is asked directly sends one.
+    /// The single message of an answer: a node that is contacted directly sends one.
     async fn ask_one<T, M>(
         &self,
         operation: &'static str,

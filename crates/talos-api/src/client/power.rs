@@ -1,5 +1,4 @@
-//! Reboot, shut down, reset. Each begins something: what becomes of it is told by events that bear
-//! the actor's id.
+//! Reboot, shutdown and reset. Each call starts an operation; events with the actor's ID report its progress.
 
 use tonic::Code;
 
@@ -11,7 +10,7 @@ use crate::proto::machine::{
     RebootRequest, ResetPartitionSpec, ResetRequest, RollbackRequest, ShutdownRequest,
 };
 
-/// Who does what was begun: events can be asked for by this id.
+/// ID of a started operation, by which its events can be selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(pub String);
 
@@ -19,16 +18,16 @@ pub struct Actor(pub String);
 pub enum RebootMode {
     #[default]
     Default,
-    /// Through the firmware, not by kexec.
+    /// Through the firmware, without kexec.
     PowerCycle,
-    /// Without stopping anything first.
+    /// Without stopping services first.
     Force,
 }
 
-/// What a reset takes away.
+/// Disks or partitions that a reset wipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wipe {
-    /// The whole system disk, and the given user disks. There is nothing to boot afterwards.
+    /// The whole system disk, and the given user disks. The machine cannot boot afterwards.
     All {
         user_disks: Vec<String>,
     },
@@ -39,9 +38,9 @@ pub enum Wipe {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// Drain, and leave etcd first.
+    /// Drain the node and leave etcd first.
     pub graceful: bool,
-    /// Otherwise the machine is shut down.
+    /// Reboot after the reset; otherwise the machine is shut down.
     pub reboot: bool,
     pub wipe: Wipe,
 }
@@ -59,7 +58,7 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Drains first, unless forced.
+    /// Shuts the machine down, after a drain unless forced.
     pub async fn shutdown(&self, force: bool) -> Result<Actor, TalosError> {
         let mut machine = self.machine();
         let answer = machine.shutdown(ShutdownRequest { force });
@@ -67,13 +66,13 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Without a single label Talos would wipe the whole disk: that is never sent.
+    /// Starts a reset. Without a partition label Talos would wipe the whole disk, so such a request is never sent.
     pub async fn reset(&self, reset: &Reset) -> Result<Actor, TalosError> {
         if matches!(&reset.wipe, Wipe::Partitions(labels) if labels.is_empty()) {
             return Err(TalosError::No {
                 call: self.call("Reset"),
                 code: Code::InvalidArgument,
-                message: "no partition is named".to_owned(),
+                message: "the reset names no partition".to_owned(),
             });
         }
         let mut machine = self.machine();
@@ -82,7 +81,7 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Boots what was there before the last upgrade.
+    /// Boots the version from before the last upgrade.
     pub async fn rollback(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.ask("Rollback", machine.rollback(RollbackRequest {})).await.map(|_| ())
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_user_disks_go_with_their_modes() {
+    fn reset_requests_contain_labels_or_user_disks() {
         let request = |wipe| ResetRequest::from(&Reset { graceful: true, reboot: false, wipe });
         let labels = request(Wipe::Partitions(vec!["STATE".to_owned(), "EPHEMERAL".to_owned()]));
         assert_eq!(labels.mode(), WipeMode::SystemDisk);

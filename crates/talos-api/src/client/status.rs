@@ -1,34 +1,34 @@
-//! What a machine is and what runs on it.
+//! Version, services, memory and disks of a machine.
 
 use super::Client;
 use crate::error::TalosError;
 use crate::proto::machine::{ServiceInfo, ServiceRestartRequest, VersionInfo};
 use crate::proto::storage::Disk;
 
-/// The Talos that runs.
+/// Running version of Talos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `v1.13.6`.
+    /// Tag, such as `v1.13.6`.
     pub tag: String,
     pub arch: String,
-    /// `nocloud`, `metal`…
+    /// Platform: `nocloud`, `metal`…
     pub platform: String,
 }
 
-/// A service of a machine.
+/// Service of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub id: String,
-    /// `Running`, `Preparing`, `Waiting`…, as Talos spells it.
+    /// State as Talos spells it: `Running`, `Preparing`, `Waiting`…
     pub state: String,
     pub health: Health,
-    /// What it said last: why it waits, or why it is ill.
+    /// Last message of the service: why it waits, or why it is not healthy.
     pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The service has no health, or none yet.
+    /// The service has no health check, or no result yet.
     Unknown,
     Good,
     Bad,
@@ -39,14 +39,14 @@ impl Service {
         self.state == "Running"
     }
 
-    /// Runs, and nothing is known to be wrong with it. A service without health checks counts.
+    /// Whether the service runs and is not known to be unhealthy. A service without health checks counts as healthy.
     pub fn is_fine(&self) -> bool {
         self.is_running() && self.health != Health::Bad
     }
 
-    /// `etcd is Preparing: waiting for …`.
+    /// Description such as `etcd is Preparing: waiting for …`.
     pub fn describe(&self) -> String {
-        // Talos pulls the image of a service in this state, and says nothing else about it.
+        // In this state Talos pulls the image of the service, without a further message.
         if self.state == "Preparing" && self.message == "Running pre state" {
             return format!("{} is starting: pulling its image", self.id);
         }
@@ -57,7 +57,7 @@ impl Service {
 }
 
 impl Client {
-    /// Not known to nodes in maintenance mode up to Talos 1.12.
+    /// Reads the version. Nodes in maintenance mode up to Talos 1.12 do not support it.
     pub async fn version(&self) -> Result<Version, TalosError> {
         let mut machine = self.machine();
         let found = self.ask_one("Version", machine.version(()), |all| all.messages).await?;
@@ -77,21 +77,22 @@ impl Client {
         Ok(list.await?.services.into_iter().map(Service::from).collect())
     }
 
-    /// Answered once it has stopped and begins again. Talos lets this be done to the kubelet and to extensions.
+    /// Restarts a service and returns once it has stopped and starts again. Talos allows this for the kubelet and for
+    /// extensions.
     pub async fn restart_service(&self, id: &str) -> Result<(), TalosError> {
         let mut machine = self.machine();
         let answer = machine.service_restart(ServiceRestartRequest { id: id.to_owned() });
         self.ask("ServiceRestart", answer).await.map(|_| ())
     }
 
-    /// Memory in bytes.
+    /// Reads the memory in bytes.
     pub async fn memory(&self) -> Result<u64, TalosError> {
         let mut machine = self.machine();
         let found = self.ask_one("Memory", machine.memory(()), |all| all.messages).await?;
         Ok(found.meminfo.unwrap_or_default().memtotal * 1024)
     }
 
-    /// Disks, loop devices and read-only ones among them.
+    /// Lists the disks, including loop devices and read-only disks.
     pub async fn disks(&self) -> Result<Vec<Disk>, TalosError> {
         let mut storage = self.storage();
         let found = self.ask_one("Disks", storage.disks(()), |all| all.messages).await?;

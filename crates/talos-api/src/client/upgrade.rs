@@ -1,5 +1,5 @@
-//! Upgrades: the legacy call, which does everything by itself, and the services of Talos 1.13 and
-//! later, which do one thing each and leave quorum, draining and the reboot to the caller.
+//! Upgrades: the legacy call, which performs all steps itself, and the services of Talos 1.13 and later, which
+//! perform single steps and leave quorum, draining and the reboot to the caller.
 
 use super::{Actor, Answers, Client};
 use crate::error::TalosError;
@@ -13,50 +13,50 @@ use crate::proto::machine::{
     LifecycleServiceUpgradeResponse, UpgradeRequest,
 };
 
-/// The upgrade of old: the node checks etcd, drains, installs and reboots.
+/// Legacy upgrade: the node checks etcd, drains, installs and reboots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyUpgrade {
     pub image: String,
-    /// Only write it down, and install during the next boot.
+    /// Only store the request, and install during the next boot.
     pub stage: bool,
-    /// Without the checks of etcd.
+    /// Skip the checks of etcd.
     pub force: bool,
 }
 
-/// One word of an installer at work.
+/// Progress message of an installer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Said(String),
-    /// The last one. Not zero is a failure, though the call itself went well.
+    /// The last message. A non-zero code is a failure, although the call itself succeeded.
     Exit(i32),
 }
 
-/// An installer at work.
+/// Progress of a running installer.
 #[derive(Debug)]
-pub struct Install(Words);
+pub struct Install(InstallAnswers);
 
 #[derive(Debug)]
-enum Words {
+enum InstallAnswers {
     Install(Answers<LifecycleServiceInstallResponse>),
     Upgrade(Answers<LifecycleServiceUpgradeResponse>),
 }
 
-/// One word of a pull.
+/// Progress message of an image pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PullStep {
-    /// So much of a layer is there.
+    /// Progress of one layer.
     Layer { id: String, offset: u64, total: u64 },
-    /// The last one: the image is there, under this name.
+    /// The last message: the image was pulled and has this name.
     Done(String),
 }
 
-/// An image on its way to the node.
+/// Progress of an image pull on the node.
 #[derive(Debug)]
 pub struct Pull(Answers<ImageServicePullResponse>);
 
 impl Client {
-    /// `preserve` is never set: it has had no meaning for data since Talos 1.8, and from 1.12 on it
-    /// would skip the checks of etcd.
+    /// Starts a legacy upgrade. `preserve` is never set: it has no effect on data since Talos 1.8, and from 1.12 on
+    /// it would skip the checks of etcd.
     pub async fn legacy_upgrade(&self, upgrade: &LegacyUpgrade) -> Result<Actor, TalosError> {
         let request = UpgradeRequest {
             image: upgrade.image.clone(),
@@ -65,13 +65,13 @@ impl Client {
             ..UpgradeRequest::default()
         };
         let mut machine = self.machine();
-        // It pulls and looks at the image before it answers.
+        // The node pulls and checks the image before it answers.
         let answer = machine.upgrade(request);
         let begun = self.at_work().ask_one("Upgrade", answer, |all| all.messages).await?;
         Ok(Actor(begun.actor_id))
     }
 
-    /// Since Talos 1.13: puts the pulled image in place of what is booted next. Nothing else.
+    /// Since Talos 1.13: installs the pulled image for the next boot, without further steps.
     pub async fn upgrade(&self, image: &str) -> Result<Install, TalosError> {
         let request = LifecycleServiceUpgradeRequest {
             containerd: Some(system()),
@@ -80,7 +80,7 @@ impl Client {
         let mut lifecycle = self.lifecycle();
         let answer = lifecycle.upgrade(request);
         let answers = self.at_work().stream("LifecycleService.Upgrade", answer).await?;
-        Ok(Install(Words::Upgrade(answers)))
+        Ok(Install(InstallAnswers::Upgrade(answers)))
     }
 
     /// Since Talos 1.13: installs the pulled image; `AlreadyExists` where Talos is installed.
@@ -93,7 +93,7 @@ impl Client {
         let mut lifecycle = self.lifecycle();
         let answer = lifecycle.install(request);
         let answers = self.at_work().stream("LifecycleService.Install", answer).await?;
-        Ok(Install(Words::Install(answers)))
+        Ok(Install(InstallAnswers::Install(answers)))
     }
 
     /// Since Talos 1.13: pulls an image for the system itself.
@@ -104,7 +104,7 @@ impl Client {
         Ok(Pull(self.at_work().stream("ImageService.Pull", service.pull(request)).await?))
     }
 
-    /// Pulls an image ahead of its use, for Kubernetes or for the system; answered once it is there.
+    /// Pulls an image in advance, for Kubernetes or for the system; returns once it was pulled.
     pub async fn legacy_pull(&self, image: &str, for_system: bool) -> Result<(), TalosError> {
         let namespace =
             if for_system { ContainerdNamespace::NsSystem } else { ContainerdNamespace::NsCri };
@@ -122,15 +122,15 @@ fn system() -> ContainerdInstance {
 }
 
 impl Install {
-    /// The next word, each in time; nothing after the last one.
+    /// Next message, with a timeout; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Step>, TalosError> {
         loop {
             let progress: Option<LifecycleServiceInstallProgress> = match &mut self.0 {
-                Words::Install(answers) => match answers.next_in_time().await? {
+                InstallAnswers::Install(answers) => match answers.next_in_time().await? {
                     None => return Ok(None),
                     Some(answer) => answer.progress,
                 },
-                Words::Upgrade(answers) => match answers.next_in_time().await? {
+                InstallAnswers::Upgrade(answers) => match answers.next_in_time().await? {
                     None => return Ok(None),
                     Some(answer) => answer.progress,
                 },
@@ -145,7 +145,7 @@ impl Install {
 }
 
 impl Pull {
-    /// The next word, each in time; nothing after the last one.
+    /// Next message, with a timeout; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<PullStep>, TalosError> {
         while let Some(answer) = self.0.next_in_time().await? {
             match answer.response {

@@ -1,21 +1,21 @@
-//! The checks that only Kubernetes can answer. They judge data: who fetches it is not their affair.
+//! Health checks that only Kubernetes can answer. They evaluate data that the caller fetches.
 
 use std::net::IpAddr;
 
 use super::view::NodeView;
-use super::{Check, Settings, State};
+use super::{Check, HealthSettings, State};
 
-/// Kubernetes as it was seen.
+/// Observed state of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeView {
     pub nodes: Vec<KubeNode>,
-    /// The pods of the control plane's components, in `kube-system`.
+    /// Pods of the control plane components, in `kube-system`.
     pub control_plane_pods: Vec<KubePod>,
-    /// Nothing if there is no such DaemonSet.
+    /// DaemonSet of kube-proxy, if it exists.
     pub kube_proxy: Option<Replicas>,
-    /// Nothing if there is no such Deployment.
+    /// Deployment of CoreDNS, if it exists.
     pub core_dns: Option<Replicas>,
-    /// Whether something is there that gives pods a network, whoever brought it.
+    /// Whether a CNI is installed.
     pub has_network: bool,
 }
 
@@ -44,13 +44,13 @@ pub struct Replicas {
 const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 const NO_CNI: &str =
-    "the pods have no network: Talos brings none in this cluster, and nobody else has";
+    "the pods have no network: the inventory has `cni: none`, and no CNI is installed yet";
 
 pub(super) fn check(
     check: Check,
     nodes: &[NodeView],
     kube: Option<&KubeView>,
-    settings: Settings,
+    settings: HealthSettings,
 ) -> State {
     let has_network = settings.has_cni || kube.is_some_and(|kube| kube.has_network);
     if matches!(check, Check::NodesReady | Check::CoreDns) && !has_network {
@@ -64,9 +64,9 @@ pub(super) fn check(
         Check::StaticPods => pods(nodes, kube, "does not run", |_| true),
         Check::ControlPlaneReady => pods(nodes, kube, "is not ready", |pod| pod.is_ready),
         Check::NodesReady => all(nodes, kube, "not ready", |node| node.is_ready),
-        Check::KubeProxy => replicas(proxy(nodes, kube), "there is no kube-proxy"),
-        Check::CoreDns => replicas(kube.core_dns, "there is no CoreDNS"),
-        _ => all(nodes, kube, "not to be scheduled on", |node| node.is_schedulable),
+        Check::KubeProxy => replicas(proxy(nodes, kube), "kube-proxy is not installed"),
+        Check::CoreDns => replicas(kube.core_dns, "CoreDNS is not installed"),
+        _ => all(nodes, kube, "not schedulable", |node| node.is_schedulable),
     }
 }
 
@@ -81,10 +81,10 @@ fn report(nodes: &[NodeView], kube: &KubeView) -> State {
         known.any(|address| node.addresses.contains(address))
     };
     let missing = nodes.iter().filter(|node| !reports(node));
-    waiting_for(missing.map(|node| format!("{} has not reported", node.name)))
+    waiting_for(missing.map(|node| format!("{} is not registered in Kubernetes", node.name)))
 }
 
-/// Each component has a pod on each control plane.
+/// Checks that each component has a pod on each control plane.
 fn pods(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubePod) -> bool) -> State {
     let mut problems = vec![];
     for node in nodes.iter().filter(|node| node.is_control_plane) {
@@ -99,13 +99,13 @@ fn pods(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubePod) -> b
     waiting_for(problems)
 }
 
-/// Nodes of Kubernetes that nobody asks about may be as they like.
+/// Whether a node of Kubernetes is one of the checked nodes; other nodes do not count.
 fn is_known(nodes: &[NodeView], registered: &KubeNode) -> bool {
     let mut known = nodes.iter().flat_map(|node| &node.addresses);
     known.any(|address| registered.internal_addresses.contains(address))
 }
 
-/// kube-proxy, but for its pods on nodes that nobody asks about and that are not ready.
+/// Replicas of kube-proxy, without its pods on unchecked nodes that are not ready.
 fn proxy(nodes: &[NodeView], kube: &KubeView) -> Option<Replicas> {
     let others = kube.nodes.iter().filter(|node| !node.is_ready && !is_known(nodes, node));
     let missed = u32::try_from(others.count()).unwrap_or(u32::MAX);

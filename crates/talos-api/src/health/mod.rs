@@ -1,19 +1,19 @@
-//! The health of a cluster, by the sixteen checks that talosctl makes, seen from here.
+//! Health of a cluster: the sixteen checks of talosctl, performed by the client.
 //!
-//! Every node is looked at once per round, all at the same time; the checks judge what was seen and
-//! ask nobody. So all of them are there from the first round on, each with its state, its reason
-//! and since when it has been so. Those that concern Kubernetes judge a [`KubeView`].
+//! Each round reads every node once, all at the same time; the checks evaluate that data. So every check has a state,
+//! a reason and the time of its last change from the first round on. The checks of Kubernetes evaluate a
+//! [`KubeView`].
 
-mod judge;
 mod kube;
+mod talos_checks;
 mod view;
 
 use talmox_clock::{Clock, Moment};
 
 pub use kube::{KubeNode, KubePod, KubeView, Replicas};
-pub use view::{NodeView, Seen, Subject, Untold, look};
+pub use view::{NodeView, Seen, Subject, Unavailable, look};
 
-/// What is checked, in the order that things come up.
+/// Health check, in the order in which components start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
     EtcdHealthy,
@@ -54,36 +54,36 @@ impl Check {
         Self::Schedulable,
     ];
 
-    /// What must be so.
+    /// Condition that the check requires.
     pub fn name(self) -> &'static str {
         match self {
             Self::EtcdHealthy => "etcd is healthy",
-            Self::EtcdConsistent => "etcd members agree about each other",
+            Self::EtcdConsistent => "etcd members report the same member list",
             Self::EtcdOnControlPlanes => "etcd members are control planes",
             Self::ApiReady => "the Talos API answers on all nodes",
             Self::Memory => "all nodes have enough memory",
             Self::Disks => "all nodes have enough disk",
-            Self::NoDiagnostics => "no node complains",
+            Self::NoDiagnostics => "no node reports a diagnostic",
             Self::KubeletHealthy => "kubelet is healthy on all control planes",
             Self::Booted => "all nodes have booted",
-            Self::NodesReport => "all nodes are in Kubernetes",
+            Self::NodesReport => "all nodes are registered in Kubernetes",
             Self::StaticPods => "all control plane pods run",
             Self::ControlPlaneReady => "all control plane components are ready",
             Self::NodesReady => "all nodes are ready",
             Self::KubeProxy => "kube-proxy is ready",
             Self::CoreDns => "CoreDNS is ready",
-            Self::Schedulable => "all nodes can be scheduled on",
+            Self::Schedulable => "all nodes are schedulable",
         }
     }
 }
 
-/// How a check stands.
+/// State of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Passed,
-    /// Not yet, and why: which node, which service, which condition.
+    /// Not passed yet, with the node, service or condition that is missing.
     Waiting(String),
-    /// It cannot pass, and need not.
+    /// The check cannot pass, and need not.
     Skipped(String),
 }
 
@@ -91,51 +91,51 @@ pub enum State {
 pub struct Report {
     pub check: Check,
     pub state: State,
-    /// Which nodes will not tell what is judged, and why: the state is that of the others, if there are any.
-    pub untold: Option<String>,
-    /// Since when it passes, waits or is skipped. A new reason for waiting does not count.
+    /// Nodes that do not report the data of the check, and why: the state is that of the other nodes.
+    pub unavailable: Option<String>,
+    /// Time since which the check passes, waits or is skipped. A new reason for waiting does not reset it.
     pub since: Moment,
 }
 
-/// What is known of the cluster beforehand.
+/// Known properties of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Whether the pods must get a network. Otherwise nodes stay NotReady until somebody brings one,
-    /// which is no illness; once it is there, they must become ready.
+pub struct HealthSettings {
+    /// Whether a CNI is expected. Otherwise nodes that are NotReady without a CNI are not a problem; once a CNI is
+    /// installed, they must become ready.
     pub has_cni: bool,
 }
 
-/// All checks, over many rounds.
+/// State of all checks, over several rounds.
 #[derive(Clone, Debug)]
-pub struct Health {
+pub struct ClusterHealth {
     clock: Clock,
-    settings: Settings,
+    settings: HealthSettings,
     reports: Vec<Report>,
 }
 
-impl Health {
-    pub fn new(clock: Clock, settings: Settings) -> Self {
+impl ClusterHealth {
+    pub fn new(clock: Clock, settings: HealthSettings) -> Self {
         let since = clock.moment();
         let reports = Check::ALL.map(|check| Report {
             check,
-            state: State::Waiting("nobody has looked yet".to_owned()),
-            untold: None,
+            state: State::Waiting("not checked yet".to_owned()),
+            unavailable: None,
             since,
         });
         Self { clock, settings, reports: reports.to_vec() }
     }
 
-    /// Judges one round. Without a view of Kubernetes, its checks wait.
+    /// Evaluates one round. Without a view of Kubernetes, its checks wait.
     pub fn update(&mut self, nodes: &[NodeView], kube: Option<&KubeView>) {
         let now = self.clock.moment();
         for report in &mut self.reports {
-            let silent = judge::silent(report.check, nodes);
+            let silent = talos_checks::silent(report.check, nodes);
             let state = match &silent {
                 Some(silent) if silent.are_all => State::Skipped(silent.text.clone()),
-                _ => judge::node_check(report.check, nodes)
+                _ => talos_checks::node_check(report.check, nodes)
                     .unwrap_or_else(|| kube::check(report.check, nodes, kube, self.settings)),
             };
-            report.untold = silent.map(|silent| silent.text);
+            report.unavailable = silent.map(|silent| silent.text);
             if std::mem::discriminant(&state) != std::mem::discriminant(&report.state) {
                 report.since = now;
             }
@@ -147,7 +147,7 @@ impl Health {
         &self.reports
     }
 
-    /// The first check that does not pass, and why: what a wait can show.
+    /// First check that does not pass, with the reason, for the display of a wait.
     pub fn waits_for(&self) -> Option<(Check, &str)> {
         self.reports.iter().find_map(|report| match &report.state {
             State::Waiting(why) => Some((report.check, why.as_str())),

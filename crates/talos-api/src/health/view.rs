@@ -1,4 +1,4 @@
-//! What is seen of a node in one round.
+//! Observed state of a node in one round.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,30 +11,30 @@ use crate::client::{Client, Member, ResourceKind, Service};
 use crate::error::TalosError;
 use crate::etcd_state::{self, EtcdState};
 
-/// A node to look at.
+/// Node to observe.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
     pub is_control_plane: bool,
-    /// All its addresses, the first of which is how Kubernetes knows it.
+    /// All addresses; Kubernetes uses the first one.
     pub addresses: Vec<IpAddr>,
     pub client: Client,
 }
 
-/// Something that was asked for.
+/// Observed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<T> {
     Is(T),
-    /// The node will never tell, and that is no illness of it.
-    Untold(Untold),
-    /// Why it is not known.
+    /// The node will never report the value, which is not a problem of the node.
+    Unavailable(Unavailable),
+    /// The value is not known, for this reason.
     Unknown(String),
 }
 
 impl<T> Seen<T> {
-    pub(super) fn untold(&self) -> Option<Untold> {
+    pub(super) fn unavailable(&self) -> Option<Unavailable> {
         match self {
-            Self::Untold(why) => Some(*why),
+            Self::Unavailable(why) => Some(*why),
             Self::Is(_) | Self::Unknown(_) => None,
         }
     }
@@ -42,51 +42,51 @@ impl<T> Seen<T> {
     fn and_then<U>(self, then: impl FnOnce(T) -> Seen<U>) -> Seen<U> {
         match self {
             Self::Is(value) => then(value),
-            Self::Untold(why) => Seen::Untold(why),
+            Self::Unavailable(why) => Seen::Unavailable(why),
             Self::Unknown(why) => Seen::Unknown(why),
         }
     }
 }
 
-/// Why a node does not tell.
+/// Reason why a node does not report a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Untold {
-    /// Its release has no such resources.
+pub enum Unavailable {
+    /// Its Talos version does not have the resource.
     TooOld,
-    /// Who we are to it may not ask.
+    /// The client certificate lacks the role.
     NotAllowed,
 }
 
-impl fmt::Display for Untold {
+impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooOld => "this version of Talos does not tell",
-            Self::NotAllowed => "we may not ask for it",
+            Self::TooOld => "this version of Talos does not report it",
+            Self::NotAllowed => "the client certificate lacks the role to read it",
         })
     }
 }
 
-/// A node as it was seen.
+/// Observed state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     pub name: String,
     pub is_control_plane: bool,
     pub addresses: Vec<IpAddr>,
-    /// The tag of its version.
+    /// Version tag of Talos.
     pub version: Seen<String>,
     pub services: Seen<Vec<Service>>,
-    /// As its own member sees them; a worker has none to ask.
+    /// Members that its own etcd member reports; a worker has none.
     pub etcd_members: Seen<Vec<Member>>,
-    /// In bytes.
+    /// Memory in bytes.
     pub memory: Seen<u64>,
-    /// The size of the partition for data, in bytes.
+    /// Size of the EPHEMERAL partition, in bytes.
     pub ephemeral: Seen<u64>,
     pub diagnostics: Seen<Vec<String>>,
     /// `running`, `booting`…
     pub stage: Seen<String>,
 }
 
-/// Looks at all nodes at the same time. The views come in the order of the subjects.
+/// Observes all nodes at the same time. The views have the order of the subjects.
 pub async fn look(subjects: &[Subject]) -> Vec<NodeView> {
     let mut tasks = JoinSet::new();
     for (at, subject) in subjects.iter().cloned().enumerate() {
@@ -101,10 +101,10 @@ async fn look_at(subject: &Subject) -> NodeView {
     let client = &subject.client;
     let version = match client.version().await {
         Ok(version) => Seen::Is(version.tag),
-        // Nothing else will be answered: one reason is enough, and one wait.
+        // No further request would be answered: one reason and one timeout are enough.
         Err(error) => return unseen(subject, &error.reason()),
     };
-    // All at once, over the connection that is open now.
+    // All at once, over the open connection.
     let ((services, etcd_members), memory, ephemeral, diagnostics, stage) = tokio::join!(
         services_and_members(subject),
         client.memory(),
@@ -126,7 +126,7 @@ async fn look_at(subject: &Subject) -> NodeView {
     }
 }
 
-/// etcd is asked only where its service runs: one that is down never answers.
+/// Requests to etcd are sent only where its service runs: an etcd that is down never answers.
 async fn services_and_members(subject: &Subject) -> (Seen<Vec<Service>>, Seen<Vec<Member>>) {
     let services = match subject.client.services().await {
         Ok(services) => services,
@@ -166,28 +166,32 @@ fn seen<T>(answer: Result<T, TalosError>) -> Seen<T> {
     }
 }
 
-/// Kinds of resources that a release does not have are refused with the code of what is not allowed.
-fn told<T>(answer: Result<T, TalosError>) -> Seen<T> {
+/// Talos answers a request for an unknown resource type with the code of a missing permission.
+fn reported<T>(answer: Result<T, TalosError>) -> Seen<T> {
     match answer {
         Err(TalosError::No { code: Code::PermissionDenied, message, .. }) => {
             let is_unknown = message.contains("is not supported");
-            Seen::Untold(if is_unknown { Untold::TooOld } else { Untold::NotAllowed })
+            Seen::Unavailable(if is_unknown {
+                Unavailable::TooOld
+            } else {
+                Unavailable::NotAllowed
+            })
         }
         other => seen(other),
     }
 }
 
 async fn ephemeral(client: &Client) -> Seen<u64> {
-    told(client.get(ResourceKind::VOLUME_STATUS, "EPHEMERAL").await).and_then(|volume| {
+    reported(client.get(ResourceKind::VOLUME_STATUS, "EPHEMERAL").await).and_then(|volume| {
         volume
             .and_then(|volume| volume.text("size")?.parse().ok())
-            .map_or_else(|| Seen::Unknown("EPHEMERAL is not there yet".to_owned()), Seen::Is)
+            .map_or_else(|| Seen::Unknown("EPHEMERAL does not exist yet".to_owned()), Seen::Is)
     })
 }
 
 async fn diagnostics(client: &Client) -> Seen<Vec<String>> {
     let found = client.list(ResourceKind::DIAGNOSTIC).await;
-    told(found.map(|all| {
+    reported(found.map(|all| {
         let text = |one: &crate::client::Resource| one.text("message").unwrap_or(one.id.clone());
         all.iter().map(text).collect()
     }))
@@ -196,7 +200,7 @@ async fn diagnostics(client: &Client) -> Seen<Vec<String>> {
 async fn stage(client: &Client) -> Seen<String> {
     seen(client.get(ResourceKind::MACHINE_STATUS, "machine").await).and_then(|found| match found {
         Some(status) => Seen::Is(status.text("stage").unwrap_or_default()),
-        None => Seen::Unknown("it says nothing of its stage yet".to_owned()),
+        None => Seen::Unknown("the node does not report its stage yet".to_owned()),
     })
 }
 
@@ -207,14 +211,14 @@ mod tests {
     use crate::error::Call;
 
     #[test]
-    fn what_a_release_lacks_is_not_what_we_may_not_ask() {
+    fn a_missing_resource_type_is_distinguished_from_a_missing_role() {
         let refused = |message: &str| {
             let call = Call { operation: "List", node: node_address("10.0.0.11") };
             let code = Code::PermissionDenied;
-            told::<()>(Err(TalosError::No { call, code, message: message.to_owned() }))
+            reported::<()>(Err(TalosError::No { call, code, message: message.to_owned() }))
         };
         let lacking = "resource type \"Diagnostics.runtime.talos.dev\" is not supported";
-        assert_eq!(refused(lacking), Seen::Untold(Untold::TooOld));
-        assert_eq!(refused("not authorized"), Seen::Untold(Untold::NotAllowed));
+        assert_eq!(refused(lacking), Seen::Unavailable(Unavailable::TooOld));
+        assert_eq!(refused("not authorized"), Seen::Unavailable(Unavailable::NotAllowed));
     }
 }

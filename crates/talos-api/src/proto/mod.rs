@@ -1,7 +1,7 @@
-//! The messages and services of the Talos API that we use, made from our own `.proto` files by
-//! `cargo xtask generate`. The modules bear the names of the packages.
+//! Messages and services of the Talos API, generated from the `.proto` files of this crate by `cargo xtask generate`.
+//! The modules have the names of the packages.
 //!
-//! What may hold keys has a `Debug` that shows none of them.
+//! Messages that may contain keys have a `Debug` that hides them.
 
 mod redact;
 

@@ -1,7 +1,7 @@
-//! How messages that may hold keys show themselves: by their size.
+//! `Debug` of messages that may contain keys: it shows only their size.
 //!
-//! From Talos 1.13 on the answer to an apply, and to a dry run even more so, holds the machine
-//! config with all its keys.
+//! From Talos 1.13 on the answer to an apply, and even more to a dry run, contains the machine config with all its
+//! keys.
 
 use std::fmt::{Debug, Formatter, Result};
 
@@ -11,7 +11,7 @@ use super::machine::{
     ApplyConfiguration, ApplyConfigurationRequest, GenerateClientConfiguration, MetaWriteRequest,
 };
 
-/// So many bytes that are nobody's business.
+/// Hidden content, shown as its number of bytes.
 struct Hidden(usize);
 
 impl Debug for Hidden {

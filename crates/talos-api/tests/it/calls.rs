@@ -9,8 +9,8 @@ use talmox_talos_config::secret::SecretText;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
 use crate::node::{KEY, Node, services};
-use crate::world::{Cluster, HOST, Server, host, maintenance_face};
 
 async fn configured() -> (Arc<Node>, Server, Client) {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
@@ -28,14 +28,14 @@ async fn calls_are_answered_over_mutual_tls() {
     assert!(client.has_file("/big").await.unwrap());
     assert!(!client.has_file("/not-there").await.unwrap());
     assert!(!client.has_file("/not-there-and-older").await.unwrap());
-    // A connection that was lost is opened anew. A call that crosses with the loss is lost as well.
+    // A lost connection is reopened. A call at the moment of the loss is lost too.
     server.cut();
     let _crossed_with_the_cut = client.version().await;
     assert_eq!(client.version().await.unwrap(), version);
 }
 
 #[tokio::test]
-async fn another_authority_is_never_spoken_to() {
+async fn a_node_of_another_ca_gets_no_request() {
     let (_node, server, _client) = configured().await;
     let stranger = Cluster::new().credentials();
     let client = Client::new(host(), &stranger, &server.settings()).unwrap();
@@ -44,11 +44,11 @@ async fn another_authority_is_never_spoken_to() {
     assert!(error.is_untouched() && error.may_pass());
     let client = Client::maintenance(host(), None, &server.settings()).unwrap();
     let error = client.version().await.unwrap_err();
-    assert!(error.reason().contains("wants a client certificate"), "{error:?}");
+    assert!(error.reason().contains("requires a client certificate"), "{error:?}");
 }
 
 #[tokio::test]
-async fn not_yet_and_no_and_unknown_calls_differ() {
+async fn not_yet_no_and_unimplemented_are_distinguished() {
     let (node, _server, client) = configured().await;
     let error = client.bootstrap().await.unwrap_err();
     assert!(
@@ -66,7 +66,7 @@ async fn not_yet_and_no_and_unknown_calls_differ() {
     let error = client.read("/none").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Read on 10.0.0.11:50000 was refused: it is not there (NotFound)"
+        "Read on 10.0.0.11:50000 was rejected: it is not there (NotFound)"
     );
 }
 
@@ -86,10 +86,10 @@ async fn answers_to_an_apply_show_no_keys() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_is_late() {
+async fn a_missing_answer_is_late() {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
     let server = Server::start(cluster.face(HOST), services(&node)).await;
-    // However fast the clock runs, a node has some seconds of ours.
+    // At any speed of the clock, a node has some seconds of real time.
     let mut settings = server.settings();
     settings.clock = Clock::scaled(10.0);
     let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();
@@ -104,7 +104,7 @@ async fn an_answer_that_does_not_come_is_late() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_was_not_asked_however_soon_an_answer_is_wanted() {
+async fn a_silent_server_is_unreachable_with_any_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::scaled(10.0));
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
@@ -134,7 +134,7 @@ async fn resources_are_read_as_yaml() {
 }
 
 #[tokio::test]
-async fn a_node_whose_api_restarts_was_asked_nothing() {
+async fn a_node_whose_api_restarts_is_unreachable() {
     let config = SecretText::new("machine: {}".to_owned());
     let apply = Apply { config: &config, mode: ApplyMode::Auto, dry_run: false };
     for is_secured in [false, true] {
@@ -156,6 +156,9 @@ async fn a_node_whose_api_restarts_was_asked_nothing() {
         let TalosError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
         assert!(source.is_restart(), "{source:?}");
         assert_eq!(error.reason(), format!("{at} closed the connection before it answered"));
-        assert!(std::error::Error::source(source.as_ref()).is_none(), "words of libraries");
+        assert!(
+            std::error::Error::source(source.as_ref()).is_none(),
+            "library texts are not shown"
+        );
     }
 }

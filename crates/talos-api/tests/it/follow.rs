@@ -1,4 +1,4 @@
-//! A machine that restarts, as whoever waits for it sees it.
+//! Waiting for a machine that restarts.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,15 +20,15 @@ use talmox_talos_api::server::{Answered, Asked, Services, Status};
 use talmox_talos_api::{Client, Expected, Follow, FollowError, Wait, WaitError};
 use tonic::codegen::BoxStream;
 
+use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
 use crate::node::{event, pieces, then_nothing};
-use crate::world::{Cluster, HOST, Server, host, maintenance_face};
 
-/// How often it has been started, and what it does when it is told to restart.
+/// Number of starts, and the reaction of the machine to a restart request.
 #[derive(Default)]
 struct Restarting {
     boot: AtomicUsize,
     fails: AtomicBool,
-    /// Of each request for events: how far back, and of whom.
+    /// Tail and actor of each request for events.
     asked: Mutex<Vec<(i32, String)>>,
 }
 
@@ -121,7 +121,7 @@ impl State for Restarting {
     }
 }
 
-struct World {
+struct Setup {
     cluster: Cluster,
     machine: Arc<Restarting>,
     server: Server,
@@ -129,7 +129,7 @@ struct World {
     follow: Follow,
 }
 
-async fn world() -> World {
+async fn setup() -> Setup {
     let (cluster, machine) = (Cluster::new(), Arc::new(Restarting::default()));
     let services = Services::builder()
         .with(MachineServiceServer::from_arc(Arc::clone(&machine)))
@@ -141,26 +141,26 @@ async fn world() -> World {
     let deadline = clock.deadline(Duration::from_mins(10));
     let wait = Wait { clock, deadline, pause: Duration::from_secs(1) };
     let follow = Follow::prepare(&client, wait).await.unwrap();
-    World { cluster, machine, server, client, follow }
+    Setup { cluster, machine, server, client, follow }
 }
 
-/// Waits until somebody listens for the `count`th time.
+/// Waits until a client listens for the `count`th time.
 async fn heard(machine: &Restarting, count: usize) {
     while machine.asked.lock().unwrap().len() < count {
         Clock::real().sleep(Duration::from_millis(5)).await;
     }
-    // What was told shall have arrived.
+    // Gives the sent events time to arrive.
     Clock::real().sleep(Duration::from_millis(100)).await;
 }
 
 #[tokio::test]
-async fn a_reboot_is_followed_over_the_cut_to_another_boot() {
-    let World { machine, server, client, follow, .. } = world().await;
+async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
+    let Setup { machine, server, client, follow, .. } = setup().await;
     let actor = client.reboot(RebootMode::Default).await.unwrap();
     let mut told = vec![];
     let restart = async {
         heard(&machine, 1).await;
-        // A cut alone proves nothing: the same boot answers again.
+        // A lost connection alone proves nothing: the same boot answers again.
         server.cut();
         heard(&machine, 2).await;
         machine.boots();
@@ -170,13 +170,13 @@ async fn a_reboot_is_followed_over_the_cut_to_another_boot() {
         tokio::join!(follow.to_running(&actor, |text| told.push(text.to_owned())), restart);
     ended.unwrap();
     told.dedup();
-    assert_eq!(told[..2], ["reboot begins", "phase stopServices"]);
+    assert_eq!(told[..2], ["reboot started", "phase stopServices"]);
     assert_eq!(
         told[told.len() - 2..],
         ["the machine is booting: services: not yet", "the machine is running"]
     );
-    // Nothing is told twice, however often it is asked for.
-    assert_eq!(told.iter().filter(|text| *text == "reboot begins").count(), 1, "{told:?}");
+    // Every event is reported once, although each stream repeats it.
+    assert_eq!(told.iter().filter(|text| *text == "reboot started").count(), 1, "{told:?}");
     let asked = machine.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|(tail, _)| *tail == -1), "{asked:?}");
     assert_eq!(asked[..2], [(-1, "actor".to_owned()), (-1, "actor".to_owned())]);
@@ -184,8 +184,8 @@ async fn a_reboot_is_followed_over_the_cut_to_another_boot() {
 }
 
 #[tokio::test]
-async fn what_failed_is_not_waited_for() {
-    let World { machine, client, follow, server: _server, .. } = world().await;
+async fn a_failed_sequence_ends_the_wait() {
+    let Setup { machine, client, follow, server: _server, .. } = setup().await;
     machine.fails.store(true, Ordering::SeqCst);
     let actor = client.reboot(RebootMode::Default).await.unwrap();
     let error = follow.to_running(&actor, |_| {}).await.unwrap_err();
@@ -194,8 +194,8 @@ async fn what_failed_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_machine_that_does_not_restart_is_late() {
-    let World { client, server: _server, .. } = world().await;
+async fn a_machine_that_does_not_restart_times_out() {
+    let Setup { client, server: _server, .. } = setup().await;
     let clock = Clock::scaled(1000.0);
     let wait =
         Wait { clock, deadline: clock.deadline(Duration::from_mins(1)), pause: Duration::ZERO };
@@ -207,7 +207,7 @@ async fn a_machine_that_does_not_restart_is_late() {
 
 #[tokio::test]
 async fn a_reset_leads_to_maintenance_mode() {
-    let World { cluster, machine, server, follow, .. } = world().await;
+    let Setup { cluster, machine, server, follow, .. } = setup().await;
     let reset = async {
         heard(&machine, 1).await;
         server.wear(maintenance_face(HOST));
@@ -222,6 +222,6 @@ async fn a_reset_leads_to_maintenance_mode() {
     let error = follow.to_maintenance(&actor, who, &other, |_| {}).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "another machine is in maintenance mode there: its SMBIOS UUID is 1234, not 5678"
+        "another machine answers in maintenance mode at this address: its SMBIOS UUID is 1234, not 5678"
     );
 }

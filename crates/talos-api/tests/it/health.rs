@@ -6,12 +6,12 @@ use talmox_clock::Clock;
 use talmox_talos_api::Client;
 use talmox_talos_api::client::{Health as ServiceHealth, Member, Service};
 use talmox_talos_api::health::{
-    Check, Health, KubeNode, KubePod, KubeView, NodeView, Replicas, Seen, Settings, State, Subject,
-    Untold, look,
+    Check, ClusterHealth, HealthSettings, KubeNode, KubePod, KubeView, NodeView, Replicas, Seen,
+    State, Subject, Unavailable, look,
 };
 
+use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::{Node, services};
-use crate::world::{Cluster, HOST, Server, host};
 
 fn service(id: &str) -> Service {
     Service {
@@ -35,7 +35,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Two control planes and a worker, all well.
+/// Two control planes and a worker, all healthy.
 fn well() -> Vec<NodeView> {
     let members = vec![member(1, "cp-1", "10.0.0.1"), member(2, "cp-2", "10.0.0.2")];
     let node = |name: &str, at: &str, is_control_plane: bool| NodeView {
@@ -81,18 +81,18 @@ fn well_in_kubernetes() -> KubeView {
     }
 }
 
-fn judged(nodes: &[NodeView], kube: Option<&KubeView>, has_cni: bool) -> Health {
-    let mut health = Health::new(Clock::real(), Settings { has_cni });
+fn judged(nodes: &[NodeView], kube: Option<&KubeView>, has_cni: bool) -> ClusterHealth {
+    let mut health = ClusterHealth::new(Clock::real(), HealthSettings { has_cni });
     assert_eq!(health.waits_for().unwrap().0, Check::EtcdHealthy);
     health.update(nodes, kube);
     health
 }
 
-fn state(health: &Health, check: Check) -> &State {
+fn state(health: &ClusterHealth, check: Check) -> &State {
     &health.reports().iter().find(|report| report.check == check).unwrap().state
 }
 
-fn why(health: &Health, check: Check) -> &str {
+fn why(health: &ClusterHealth, check: Check) -> &str {
     match state(health, check) {
         State::Waiting(why) => why,
         other => panic!("{check:?}: {other:?}"),
@@ -100,18 +100,18 @@ fn why(health: &Health, check: Check) -> &str {
 }
 
 #[test]
-fn a_cluster_that_is_well_passes_all_checks() {
+fn a_healthy_cluster_passes_all_checks() {
     let health = judged(&well(), Some(&well_in_kubernetes()), true);
     assert!(health.is_healthy(), "{:?}", health.waits_for());
     assert_eq!(health.reports().len(), 16);
     assert_eq!(
         state(&health, Check::KubeProxy),
-        &State::Skipped("there is no kube-proxy".to_owned())
+        &State::Skipped("kube-proxy is not installed".to_owned())
     );
 }
 
 #[test]
-fn each_check_says_which_node_and_why() {
+fn each_check_names_the_node_and_the_reason() {
     let mut nodes = well();
     let preparing = Service {
         state: "Preparing".to_owned(),
@@ -130,18 +130,18 @@ fn each_check_says_which_node_and_why() {
     assert_eq!(why(&health, Check::EtcdHealthy), "cp-2: etcd is Preparing: waiting");
     assert_eq!(
         why(&health, Check::EtcdConsistent),
-        "cp-2: it knows cp-1, and cp-1 knows cp-1, cp-2"
+        "cp-2: its member list is cp-1, but cp-1 reports cp-1, cp-2"
     );
     assert_eq!(
         why(&health, Check::EtcdOnControlPlanes),
-        "cp-2: etcd has members that are no control planes: https://10.0.0.9:2380"
+        "cp-2: etcd has members that are not control planes: https://10.0.0.9:2380"
     );
     assert_eq!(why(&health, Check::ApiReady), "w-1: 10.0.0.3:50000 did not answer in time");
-    assert_eq!(why(&health, Check::Memory), "cp-1: 1024 MiB of memory, and 1698 are needed");
-    assert_eq!(why(&health, Check::Disks), "w-1: EPHEMERAL has 1024 MiB, and 3932 are needed");
+    assert_eq!(why(&health, Check::Memory), "cp-1: it has 1024 MiB of memory, but needs 1698");
+    assert_eq!(why(&health, Check::Disks), "w-1: EPHEMERAL has 1024 MiB, but needs 3932");
     assert_eq!(why(&health, Check::NoDiagnostics), "w-1: address overlap");
-    assert_eq!(why(&health, Check::KubeletHealthy), "cp-2: there is no service kubelet yet");
-    assert_eq!(why(&health, Check::Booted), "w-1: it is booting");
+    assert_eq!(why(&health, Check::KubeletHealthy), "cp-2: the service kubelet does not exist yet");
+    assert_eq!(why(&health, Check::Booted), "w-1: its stage is booting");
     assert_eq!(why(&health, Check::NodesReport), "the Kubernetes API has not answered yet");
 }
 
@@ -161,7 +161,7 @@ fn checks_that_cannot_pass_without_a_network_are_skipped() {
 }
 
 #[test]
-fn nodes_must_become_ready_once_anybody_has_brought_a_network() {
+fn nodes_must_become_ready_once_a_cni_is_installed() {
     let mut kube = KubeView { has_network: true, ..well_in_kubernetes() };
     kube.nodes[2].is_ready = false;
     let health = judged(&well(), Some(&kube), false);
@@ -171,7 +171,7 @@ fn nodes_must_become_ready_once_anybody_has_brought_a_network() {
 }
 
 #[test]
-fn nodes_that_nobody_asks_about_do_not_count() {
+fn unchecked_nodes_do_not_count() {
     let mut kube = well_in_kubernetes();
     kube.nodes.push(KubeNode {
         name: "laptop".to_owned(),
@@ -188,7 +188,7 @@ fn nodes_that_nobody_asks_about_do_not_count() {
 }
 
 #[test]
-fn a_proxy_that_is_there_must_be_ready() {
+fn an_installed_kube_proxy_must_be_ready() {
     let mut kube = well_in_kubernetes();
     kube.kube_proxy = Some(Replicas { wanted: 3, ready: 2 });
     let health = judged(&well(), Some(&kube), true);
@@ -198,7 +198,7 @@ fn a_proxy_that_is_there_must_be_ready() {
     let health = judged(&well(), Some(&kube), true);
     assert_eq!(state(&health, Check::KubeProxy), &State::Passed);
     assert!(health.is_healthy());
-    // A set for nodes that there are none of asks for nothing.
+    // A DaemonSet without matching nodes needs no pods.
     kube.kube_proxy = Some(Replicas { wanted: 0, ready: 0 });
     let health = judged(&well(), Some(&kube), true);
     assert!(matches!(state(&health, Check::KubeProxy), State::Skipped(_)));
@@ -210,7 +210,7 @@ fn every_check_passes_and_fails() {
     for report in passing.reports() {
         assert_eq!(report.state, State::Passed, "{}", report.check.name());
     }
-    // Nothing is known of anybody: each check says so, and none passes by mistake.
+    // Without any data each check waits with a reason, and none passes by mistake.
     let mut nodes = well();
     for node in &mut nodes {
         let unseen = || "no answer".to_owned();
@@ -229,62 +229,65 @@ fn every_check_passes_and_fails() {
     }
 }
 
-/// A cluster that is well, with a proxy of its own.
+/// A healthy cluster with kube-proxy.
 fn proxied() -> KubeView {
     KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..well_in_kubernetes() }
 }
 
 #[test]
-fn who_does_not_tell_is_named_and_the_others_are_judged() {
+fn nodes_without_data_are_named_and_the_others_are_checked() {
     let mut nodes = well();
-    nodes[0].diagnostics = Seen::Untold(Untold::TooOld);
-    nodes[1].diagnostics = Seen::Untold(Untold::NotAllowed);
-    nodes[1].ephemeral = Seen::Untold(Untold::NotAllowed);
+    nodes[0].diagnostics = Seen::Unavailable(Unavailable::TooOld);
+    nodes[1].diagnostics = Seen::Unavailable(Unavailable::NotAllowed);
+    nodes[1].ephemeral = Seen::Unavailable(Unavailable::NotAllowed);
     let report = |nodes: &[NodeView], check: Check| {
         let health = judged(nodes, Some(&proxied()), true);
         let report = health.reports().iter().find(|report| report.check == check).unwrap();
-        (report.state.clone(), report.untold.clone())
+        (report.state.clone(), report.unavailable.clone())
     };
-    let untold = "cp-1: this version of Talos does not tell; cp-2: we may not ask for it";
+    let unavailable = "cp-1: this version of Talos does not report it; cp-2: the client certificate lacks the role to read it";
     let complaints = report(&nodes, Check::NoDiagnostics);
-    assert_eq!(complaints, (State::Passed, Some(untold.to_owned())));
-    // The worker may be asked, and is.
+    assert_eq!(complaints, (State::Passed, Some(unavailable.to_owned())));
+    // The worker reports the value, and is checked.
     nodes[2].ephemeral = Seen::Is(1 << 30);
-    let (state, untold) = report(&nodes, Check::Disks);
+    let (state, unavailable) = report(&nodes, Check::Disks);
     assert!(
         matches!(&state, State::Waiting(why) if why.starts_with("w-1: EPHEMERAL")),
         "{state:?}"
     );
-    assert_eq!(untold.as_deref(), Some("cp-2: we may not ask for it"));
+    assert_eq!(
+        unavailable.as_deref(),
+        Some("cp-2: the client certificate lacks the role to read it")
+    );
     assert_eq!(report(&nodes, Check::Memory), (State::Passed, None));
     for node in &mut nodes {
-        node.ephemeral = Seen::Untold(Untold::TooOld);
+        node.ephemeral = Seen::Unavailable(Unavailable::TooOld);
     }
-    let all = "cp-1, cp-2, w-1: this version of Talos does not tell".to_owned();
+    let all = "cp-1, cp-2, w-1: this version of Talos does not report it".to_owned();
     assert_eq!(report(&nodes, Check::Disks), (State::Skipped(all.clone()), Some(all)));
 }
 
 #[test]
-fn kubernetes_must_know_every_node_and_component() {
+fn every_node_and_component_must_be_in_kubernetes() {
     let mut kube = well_in_kubernetes();
     kube.nodes[1].is_schedulable = false;
     kube.nodes.pop();
     kube.control_plane_pods[5].is_ready = false;
     kube.control_plane_pods.remove(0);
     let health = judged(&well(), Some(&kube), true);
-    assert_eq!(why(&health, Check::NodesReport), "w-1 has not reported");
+    assert_eq!(why(&health, Check::NodesReport), "w-1 is not registered in Kubernetes");
     assert_eq!(why(&health, Check::StaticPods), "cp-1: kube-apiserver does not run");
     assert_eq!(
         why(&health, Check::ControlPlaneReady),
         "cp-1: kube-apiserver is not ready; cp-2: kube-scheduler is not ready"
     );
-    assert_eq!(why(&health, Check::Schedulable), "cp-2 is not to be scheduled on");
+    assert_eq!(why(&health, Check::Schedulable), "cp-2 is not schedulable");
 }
 
 #[tokio::test]
-async fn a_state_counts_from_when_it_began() {
+async fn a_state_keeps_the_time_of_its_start() {
     let clock = Clock::scaled(1000.0);
-    let mut health = Health::new(clock, Settings { has_cni: true });
+    let mut health = ClusterHealth::new(clock, HealthSettings { has_cni: true });
     let began = health.reports()[0].since;
     clock.sleep(Duration::from_secs(5)).await;
     let mut nodes = well();
@@ -300,7 +303,7 @@ async fn a_state_counts_from_when_it_began() {
 }
 
 #[tokio::test]
-async fn nodes_are_looked_at_over_the_wire() {
+async fn nodes_are_observed_over_the_network() {
     let cluster = Cluster::new();
     let server = Server::start(cluster.face(HOST), services(&Arc::new(Node::default()))).await;
     let credentials = cluster.credentials();
@@ -320,6 +323,6 @@ async fn nodes_are_looked_at_over_the_wire() {
     assert_eq!(views[1].version, Seen::Is("v1.13.6".to_owned()));
     assert_eq!(views[1].memory, Seen::Is(4 << 30));
     assert_eq!(views[1].ephemeral, Seen::Is(32 << 30));
-    assert_eq!(views[1].diagnostics, Seen::Untold(Untold::TooOld));
+    assert_eq!(views[1].diagnostics, Seen::Unavailable(Unavailable::TooOld));
     assert_eq!(views[1].stage, Seen::Is("booting".to_owned()));
 }

@@ -1,14 +1,14 @@
-//! The client against its own other side, over TLS on loopback.
+//! The client against the server side of the same stubs, over TLS on loopback.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod calls;
+mod fixture;
 mod follow;
 mod health;
-mod newer;
+mod lifecycle_services;
 mod node;
+mod operations;
 mod oracle;
 mod probe;
 mod streams;
 mod wait;
-mod work;
-mod world;

@@ -1,4 +1,4 @@
-//! A node that answers what the tests want to see.
+//! Simulated node with scripted answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,21 +22,21 @@ use tonic::codegen::{BoxStream, tokio_stream};
 
 pub(crate) const KEY: &str = "LS0tLS1CRUdJTiBFRDI1NTE5IFBSSVZBVEUgS0VZ";
 
-/// State that a test can look at.
+/// State that a test can inspect.
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) bootstraps: AtomicUsize,
     pub(crate) recovered: AtomicUsize,
 }
 
-/// What a node of Talos 1.12 has.
+/// Services of a node of Talos 1.12.
 pub(crate) fn services(node: &Arc<Node>) -> Services {
     let machine =
         MachineServiceServer::from_arc(Arc::clone(node)).max_encoding_message_size(64 << 20);
     Services::builder().with(machine).with(StateServer::from_arc(Arc::clone(node))).build()
 }
 
-/// Pieces, then silence.
+/// Messages, then silence.
 pub(crate) fn then_nothing<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
     let (sender, receiver) = mpsc::channel(pieces.len().max(1));
     for piece in pieces {
@@ -94,7 +94,7 @@ impl MachineService for Node {
         Ok(Answered::new(VersionResponse { messages }))
     }
 
-    /// Not yet, then for good, then never again.
+    /// Not yet, then success, then rejected.
     async fn bootstrap(
         &self,
         _: Asked<BootstrapRequest>,
@@ -153,7 +153,7 @@ impl MachineService for Node {
         Ok(Answered::new(MemoryResponse { messages: vec![Memory { meminfo, metadata: None }] }))
     }
 
-    /// Never comes back.
+    /// Never returns.
     async fn etcd_defragment(
         &self,
         _: Asked<()>,
@@ -161,7 +161,7 @@ impl MachineService for Node {
         std::future::pending().await
     }
 
-    /// Half of it.
+    /// Half of the snapshot.
     async fn etcd_snapshot(
         &self,
         _: Asked<EtcdSnapshotRequest>,
@@ -196,7 +196,7 @@ impl MachineService for Node {
 
     async fn read(&self, request: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         match request.into_inner().path.as_str() {
-            // Bigger than what gRPC takes unasked.
+            // Larger than the default limit of gRPC.
             "/big" => Ok(Answered::new(pieces(vec![data(&vec![1; 20 << 20])]))),
             "/too-big" => Ok(Answered::new(pieces(vec![data(&vec![1; 33 << 20])]))),
             "/proc/sys/kernel/random/boot_id" => {

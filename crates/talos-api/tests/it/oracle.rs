@@ -1,25 +1,28 @@
-//! Talos's own client against our other side: whether our stubs mean what Talos means by them.
+//! Talos's own client against the server side of this crate: checks that the stubs match those of Talos.
 
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_talos_api::Pin;
-use talmox_talos_config::client::{Role, talosconfig};
+use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
 
+use crate::fixture::{Cluster, Server, maintenance_face, now};
 use crate::node::{Node, services};
-use crate::world::{Cluster, Server, maintenance_face, now};
 
 const VARIABLE: &str = "TALMOX_ORACLE_CLIENT";
 
-/// Runs the client; its lines, and how it ended. Nothing where there is no client.
+/// Runs the client; returns its lines and exit code, or `None` without a client.
 async fn oracle(server: &Server, args: Vec<String>) -> Option<(Vec<String>, Option<i32>)> {
-    #[expect(clippy::disallowed_methods, reason = "programs from elsewhere are named by variables")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "external programs are given by environment variables"
+    )]
     let (client, ci) = (std::env::var_os(VARIABLE), std::env::var_os("CI"));
     let Some(client) = client else {
         assert_ne!(ci.as_deref(), Some("true".as_ref()), "{VARIABLE} is not set");
-        let skipped = format!("SKIPPED: {VARIABLE} is not set, Talos's own client was not asked\n");
+        let skipped = format!("SKIPPED: {VARIABLE} is not set, Talos's own client was not run\n");
         std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
         return None;
     };
@@ -39,11 +42,11 @@ async fn the_oracle_client_reads_a_configured_node() {
     let cluster = Cluster::new();
     let server =
         Server::start(cluster.face("127.0.0.1"), services(&Arc::new(Node::default()))).await;
-    let request = talosconfig::Request {
+    let request = talosconfig::TalosconfigRequest {
         context: "dev",
         endpoints: &[],
         nodes: &[],
-        roles: &[Role::Admin],
+        roles: &[ClientRole::Admin],
         ttl: Duration::from_hours(1),
     };
     let text =
@@ -86,7 +89,7 @@ async fn the_oracle_client_applies_in_maintenance_mode() {
     };
     assert_eq!(code, Some(0), "{lines:?}");
     assert!(lines[0].contains(r#""modes":["NO_REBOOT"]"#), "{}", lines[0]);
-    // What may be keys is counted and not shown.
+    // Texts that may be keys are counted and not shown.
     assert!(lines[0].contains(r#""details_bytes":12"#), "{}", lines[0]);
     let other: Pin = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
     let pinned = asked(&format!("--fingerprint {other} apply"));

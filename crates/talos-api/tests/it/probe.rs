@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::fixture::{Cluster, DAY, HOST, Server, host, maintenance_face, now};
 use crate::node::{Node, services};
-use crate::world::{Cluster, DAY, HOST, Server, host, maintenance_face, now};
 
 async fn look(face: ServerConfig, credentials: &Credentials) -> Verdict {
     let server = Server::start(face, services(&Arc::new(Node::default()))).await;
@@ -21,7 +21,7 @@ async fn look(face: ServerConfig, credentials: &Credentials) -> Verdict {
 }
 
 #[tokio::test]
-async fn a_closed_port_is_nothing() {
+async fn a_closed_port_is_verdict_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
@@ -32,19 +32,19 @@ async fn a_closed_port_is_nothing() {
 }
 
 #[tokio::test]
-async fn what_says_nothing_is_mute() {
+async fn a_server_that_sends_nothing_is_verdict_mute() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     settings.limits.connect = Duration::from_millis(200);
     let verdict = probe(&host(), &Cluster::new().credentials(), None, &settings).await.unwrap();
     assert!(matches!(verdict, Verdict::Mute(DialError::Silent { .. })), "{verdict:?}");
-    let words = "something that takes connections and says nothing: 127.0.0.1:";
+    let words = "a server that accepts connections but sends nothing: 127.0.0.1:";
     assert!(verdict.to_string().starts_with(words), "{verdict}");
 }
 
 #[tokio::test]
-async fn what_hangs_up_is_mute() {
+async fn a_server_that_closes_the_connection_is_verdict_mute() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
@@ -54,7 +54,7 @@ async fn what_hangs_up_is_mute() {
 }
 
 #[tokio::test]
-async fn a_tls_server_of_somebody_else_is_no_node() {
+async fn another_tls_server_is_not_a_node() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
@@ -63,7 +63,7 @@ async fn a_tls_server_of_somebody_else_is_no_node() {
     face.alpn_protocols = vec![];
     let acceptor = TlsAcceptor::from(Arc::new(face));
     tokio::spawn(async move {
-        // It waits for a request, as servers of web sites do.
+        // The server waits for a request, as web servers do.
         let mut open = vec![];
         while let Ok((socket, _)) = listener.accept().await {
             open.push(acceptor.accept(socket).await);
@@ -74,14 +74,14 @@ async fn a_tls_server_of_somebody_else_is_no_node() {
 }
 
 #[tokio::test]
-async fn what_speaks_otherwise_is_no_node() {
+async fn a_server_without_tls_is_not_a_node() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
-        // Until the other side has had enough: whoever hangs up first takes its words back.
+        // Until the other side closes the connection: closing first would discard sent data.
         let mut rest = vec![];
         socket.read_to_end(&mut rest).await.ok();
     });
@@ -90,7 +90,7 @@ async fn what_speaks_otherwise_is_no_node() {
 }
 
 #[tokio::test]
-async fn what_breaks_off_before_it_shows_a_certificate_is_no_node() {
+async fn a_server_that_aborts_before_its_certificate_is_not_a_node() {
     let ours = Cluster::new();
     let mut face = ours.face(HOST);
     face.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -99,7 +99,7 @@ async fn what_breaks_off_before_it_shows_a_certificate_is_no_node() {
 }
 
 #[tokio::test]
-async fn a_node_in_maintenance_mode_says_which_machine_it_is() {
+async fn a_node_in_maintenance_mode_reports_its_identity() {
     let server = Server::start(maintenance_face(HOST), services(&Arc::new(Node::default()))).await;
     let credentials = Cluster::new().credentials();
     let verdict = probe(&host(), &credentials, None, &server.settings()).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_node_in_maintenance_mode_says_which_machine_it_is() {
     assert_eq!(found.machine.macs, ["bc:24:11:00:00:01"]);
     assert_eq!(found.machine.hostname.as_deref(), Some("talos-cp-01"));
     assert_eq!(found.machine.serial, None);
-    // The client that comes with it speaks to that key alone, on old connections and new ones.
+    // The returned client accepts only that key, on old and new connections.
     assert_eq!(found.client.version().await.unwrap().tag, "v1.13.6");
     server.cut();
     let _crossed_with_the_cut = found.client.version().await;
@@ -129,7 +129,7 @@ async fn a_node_in_maintenance_mode_says_which_machine_it_is() {
 }
 
 #[tokio::test]
-async fn what_takes_anybody_and_is_no_node_is_unclear() {
+async fn a_server_that_accepts_any_client_and_is_not_a_node_is_unclear() {
     let server = Server::start(maintenance_face(HOST), Services::default()).await;
     let verdict =
         probe(&host(), &Cluster::new().credentials(), None, &server.settings()).await.unwrap();
@@ -138,7 +138,7 @@ async fn what_takes_anybody_and_is_no_node_is_unclear() {
 }
 
 #[tokio::test]
-async fn configured_nodes_are_told_apart_by_their_authority() {
+async fn configured_nodes_are_distinguished_by_their_ca() {
     let (ours, other) = (Cluster::new(), Cluster::new());
     let verdict = look(ours.face(HOST), &ours.credentials()).await;
     assert!(matches!(verdict, Verdict::Ours), "{verdict:?}");
@@ -147,14 +147,14 @@ async fn configured_nodes_are_told_apart_by_their_authority() {
     let verdict = look(ours.face("10.0.0.12"), &ours.credentials()).await;
     let Verdict::OtherName { presented } = verdict else { panic!("{verdict:?}") };
     assert_eq!(presented, ["10.0.0.12", "node"]);
-    // It shows a certificate of ours, and wants one of another authority.
+    // The node presents a certificate of this cluster, and requires one of another CA.
     let mixed = other.face_with(ours.node(HOST, now()), Arc::new(DefaultTimeProvider));
     let verdict = look(mixed, &ours.credentials()).await;
     assert!(matches!(verdict, Verdict::RefusesUs(_)), "{verdict:?}");
 }
 
 #[tokio::test]
-async fn ended_certificates_are_told_from_clocks_that_differ() {
+async fn expired_certificates_are_distinguished_from_clock_skew() {
     let (ours, other) = (Cluster::new(), Cluster::new());
     let usual = || Arc::new(DefaultTimeProvider);
     let long_ago = now().minus(DAY * 3);
@@ -164,7 +164,7 @@ async fn ended_certificates_are_told_from_clocks_that_differ() {
         matches!(verdict, Verdict::Expired { whose: Whose::TheNode, not_after } if not_after == long_ago.plus(DAY)),
         "{verdict:?}"
     );
-    // Whose a certificate is matters more than its dates.
+    // The CA of a certificate matters more than its dates.
     let ended = other.face_with(other.node(HOST, long_ago), usual());
     let verdict = look(ended, &ours.credentials()).await;
     assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
@@ -180,7 +180,7 @@ async fn ended_certificates_are_told_from_clocks_that_differ() {
     assert!(matches!(verdict, Verdict::ClockSkew { at_least: None }), "{verdict:?}");
 }
 
-/// The clock of a node that is a day behind.
+/// Clock of a node that is a day behind.
 #[derive(Debug)]
 struct Yesterday;
 

@@ -8,8 +8,8 @@ use talmox_talos_api::client::{
 use talmox_talos_api::proto::machine::machine_status_event::MachineStage;
 use talmox_talos_api::{Client, TalosError};
 
+use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::{Node, services};
-use crate::world::{Cluster, HOST, Server, host};
 
 async fn configured() -> (Arc<Node>, Server, Client) {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
@@ -28,7 +28,7 @@ async fn events_are_typed_and_end_with_the_connection() {
     assert_eq!(status.stage(), MachineStage::Running);
     let second = events.next().await.unwrap().unwrap();
     assert!(matches!(second.payload, Payload::Service(service) if service.service == "etcd"));
-    // What a later Talos says is passed by, not stumbled over.
+    // Events of later Talos versions are skipped, not rejected.
     let third = events.next().await.unwrap().unwrap();
     assert_eq!(third.payload, Payload::Other("talos/runtime/machine.FutureEvent".to_owned()));
     server.cut();
@@ -37,7 +37,7 @@ async fn events_are_typed_and_end_with_the_connection() {
 }
 
 #[tokio::test]
-async fn watches_tell_changes() {
+async fn watches_report_changes() {
     let (_node, _server, client) = configured().await;
     let mut watch = client.watch(ResourceKind::MACHINE_STATUS, Some("machine")).await.unwrap();
     let change = watch.next().await.unwrap().unwrap();
@@ -49,7 +49,7 @@ async fn watches_tell_changes() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_is_not_taken_for_whole() {
+async fn an_interrupted_stream_is_an_error() {
     let (_node, server, client) = configured().await;
     let mut snapshot = client.etcd_snapshot().await.unwrap();
     let piece = snapshot.next().await.unwrap().unwrap();
@@ -68,7 +68,7 @@ async fn a_stream_that_falls_silent_is_late() {
 }
 
 #[tokio::test]
-async fn messages_may_be_as_big_as_talos_sends_them() {
+async fn messages_of_the_maximum_size_are_accepted() {
     let (node, _server, client) = configured().await;
     assert_eq!(client.read("/big").await.unwrap().len(), 20 << 20);
     let error = client.read("/too-big").await.unwrap_err();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use talmox_clock::Clock;
 use talmox_talos_api::{Client, Code, Look, TalosError, Wait, WaitError, wait};
 
+use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::{Node, services};
-use crate::world::{Cluster, HOST, Server, host};
 
 fn patience(clock: Clock) -> Wait {
     let deadline = clock.deadline(Duration::from_mins(10));
@@ -14,7 +14,7 @@ fn patience(clock: Clock) -> Wait {
 }
 
 #[tokio::test]
-async fn not_yet_is_waited_out_and_no_is_not() {
+async fn not_yet_is_retried_and_no_is_not() {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
     let server = Server::start(cluster.face(HOST), services(&node)).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
@@ -33,7 +33,7 @@ async fn not_yet_is_waited_out_and_no_is_not() {
 }
 
 #[tokio::test]
-async fn a_wait_says_which_service_and_which_condition() {
+async fn a_wait_reports_the_service_and_the_condition() {
     let cluster = Cluster::new();
     let server = Server::start(cluster.face(HOST), services(&Arc::new(Node::default()))).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();

@@ -1,11 +1,11 @@
-//! Bech32 (BIP 173), without its limit of 90 characters: how age spells keys.
+//! Bech32 (BIP 173) without its limit of 90 characters: the encoding of age keys.
 
 use zeroize::Zeroizing;
 
 const ALPHABET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 const CHECKSUM_LENGTH: usize = 6;
 
-/// Writes in lower case. `prefix` must be lower-case ASCII.
+/// Encodes bytes in lower case. `prefix` must be lower-case ASCII.
 pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     let values = regroup(bytes, 8, 5, true).expect("invariant: padding always fits");
     let mut values = Zeroizing::new(values);
@@ -21,14 +21,14 @@ pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// Reads either case, not mixed. The prefix comes back in lower case.
+/// Decodes text in upper or lower case, not mixed. The returned prefix is in lower case.
 pub(super) fn decode(text: &str) -> Option<(String, Vec<u8>)> {
     let mixed = text.bytes().any(|b| b.is_ascii_lowercase())
         && text.bytes().any(|b| b.is_ascii_uppercase());
     if mixed || !text.is_ascii() {
         return None;
     }
-    // It may be a private key.
+    // The text may be a private key.
     let text = Zeroizing::new(text.to_ascii_lowercase());
     let (prefix, data) = text.rsplit_once('1')?;
     let values: Zeroizing<Vec<u8>> = data
@@ -59,9 +59,9 @@ fn polymod(prefix: &str, values: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
-/// Regroups bits: eights into fives and back.
+/// Regroups bits from 8 to 5 per value, or back.
 fn regroup(values: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
-    // Enough for all of it: a vector that grows leaves copies behind.
+    // Large enough for the result: a vector that grows leaves copies in memory.
     let mut out = Vec::with_capacity(values.len() * 2 + CHECKSUM_LENGTH);
     let (mut buffer, mut bits) = (0_u32, 0);
     let mask = (1 << to) - 1;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_texts_are_read() {
+    fn known_texts_are_decoded() {
         for text in ["A12UEL5L", "abcdef1qpzry9x8gf2tvdw0s3jn54khce6mua7lmqqqxw"] {
             let (prefix, bytes) = decode(text).expect(text);
             assert_eq!(encode(&prefix, &bytes), text.to_lowercase());

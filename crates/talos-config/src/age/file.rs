@@ -1,5 +1,5 @@
-//! The age file format: a header that wraps a file key for each recipient, then the payload in
-//! chunks. Armored, as SOPS stores it.
+//! age file format: a header with the file key wrapped for each recipient, then the payload in chunks. Armored, as
+//! SOPS stores it.
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{UnparsedPublicKey, X25519, agree};
@@ -22,7 +22,7 @@ const TAG: usize = 16;
 
 type Key = Zeroizing<[u8; 32]>;
 
-/// Encrypts for one recipient or more; the result is armored text.
+/// Encrypts for one or more recipients; the result is armored text.
 pub fn encrypt(
     plaintext: &[u8],
     recipients: &[Recipient],
@@ -63,7 +63,7 @@ pub fn encrypt(
     }
 }
 
-/// Decrypts armored text with the first identity that fits.
+/// Decrypts armored text with the first matching identity.
 pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>, AgeError> {
     let bytes = dearmor(text).ok_or(AgeError::NotAge)?;
     let file = Header::parse(&bytes).ok_or(AgeError::NotAge)?;
@@ -98,7 +98,7 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>
 
 struct Header<'a> {
     stanzas: Vec<Stanza<'a>>,
-    /// Everything that the MAC covers.
+    /// Bytes that the MAC covers.
     signed: &'a [u8],
     mac: Vec<u8>,
     payload: &'a [u8],
@@ -156,7 +156,7 @@ impl<'a> Header<'a> {
 }
 
 impl Stanza<'_> {
-    /// The file key, if this stanza was made for the identity.
+    /// File key, if this stanza is for the identity.
     fn open(&self, identity: &Identity) -> Option<Zeroizing<Vec<u8>>> {
         let [share] = self.arguments.as_slice() else {
             return None;
@@ -168,8 +168,8 @@ impl Stanza<'_> {
     }
 }
 
-/// The key that wraps the file key: both sides come to the same. None for a point of low order, with which every key
-/// agrees on zero, so that anyone could read the file.
+/// Key that wraps the file key, the same on both sides. `None` for a point of low order, with which every key agrees
+/// on zero, so that anyone could read the file.
 fn wrapping_key(
     own: &Identity,
     other: &Recipient,
@@ -216,7 +216,7 @@ fn open(key: &Key, nonce: [u8; 12], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>>
     Some(data)
 }
 
-/// Eleven bytes count the chunks, the last one marks the end.
+/// Nonce of a chunk: eleven bytes count the chunks, the last byte marks the end.
 fn chunk_nonce(counter: u64, is_last: bool) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[3..11].copy_from_slice(&counter.to_be_bytes());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed() {
+    fn damaged_files_are_rejected() {
         let mut randomness = Seeded(8);
         let identity = Identity::generate(&mut randomness);
         let text = encrypt(b"data key", &[identity.recipient()], &mut randomness).unwrap();

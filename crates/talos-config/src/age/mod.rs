@@ -1,7 +1,7 @@
-//! age keys and files (age-encryption.org/v1), as far as SOPS needs them: X25519 recipients.
+//! age keys and files (age-encryption.org/v1), limited to the X25519 recipients that SOPS uses.
 //!
-//! Passphrases, SSH keys and plugins are told apart and refused by name. Files are handled in
-//! memory: what is encrypted here is a 32-byte data key.
+//! Passphrases, SSH keys and plugins are detected and rejected by name. Files are handled in memory: the content is a
+//! 32-byte data key.
 
 mod bech32;
 mod file;
@@ -20,22 +20,22 @@ pub use file::{decrypt, encrypt};
 const RECIPIENT_PREFIX: &str = "age";
 const IDENTITY_PREFIX: &str = "age-secret-key-";
 
-/// What can be wrong with an age key or file.
+/// Error of an age key or file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgeError {
-    #[error("`{0}` is no age recipient (age1…)")]
+    #[error("`{0}` is not an age recipient (age1…)")]
     BadRecipient(String),
     #[error("{0} are not supported as recipients, only X25519 keys (age1…)")]
     UnsupportedRecipient(&'static str),
     #[error(
-        "`{0}` is a point of low order, not the recipient of any key: everybody could read what is encrypted for it"
+        "`{0}` is a point of low order, not the recipient of a key: anyone could read data that is encrypted for it"
     )]
     LowOrder(String),
-    #[error("line {line} is no age identity (AGE-SECRET-KEY-1…)")]
+    #[error("line {line} is not an age identity (AGE-SECRET-KEY-1…)")]
     BadIdentity { line: usize },
     #[error("line {line}: {kind} are not supported as identities, only AGE-SECRET-KEY-1…")]
     UnsupportedIdentity { line: usize, kind: &'static str },
-    #[error("not an age file")]
+    #[error("the text is not an age file")]
     NotAge,
     #[error("the age file has no X25519 recipient, only {0}")]
     NoX25519(String),
@@ -45,11 +45,11 @@ pub enum AgeError {
     Damaged,
 }
 
-/// A public key, which others encrypt for.
+/// Public key, for encryption.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Recipient([u8; 32]);
 
-/// A private key.
+/// Private key, for decryption.
 #[derive(Clone)]
 pub struct Identity(Zeroizing<[u8; 32]>);
 
@@ -75,8 +75,8 @@ impl Recipient {
         Ok(recipient)
     }
 
-    /// Whether every private key agrees on zero with it. Scalars of X25519 are multiples of the cofactor, so any one
-    /// of them tells.
+    /// Whether every private key agrees on zero with this point. Scalars of X25519 are multiples of the cofactor, so
+    /// any one of them shows it.
     fn is_low_order(&self) -> bool {
         let any = Identity(Zeroizing::new([1; 32]));
         let peer = UnparsedPublicKey::new(&X25519, self.bytes());
@@ -116,18 +116,18 @@ impl Identity {
         let public = self
             .private_key()
             .compute_public_key()
-            .expect("invariant: every X25519 key has a public half");
+            .expect("invariant: every X25519 key has a public key");
         let bytes = public.as_ref().try_into();
         Recipient(bytes.expect("invariant: X25519 keys have 32 bytes"))
     }
 
-    /// The key as `AGE-SECRET-KEY-1…`.
+    /// Private key as `AGE-SECRET-KEY-1…`.
     pub fn to_text(&self) -> SecretText {
         let text = Zeroizing::new(bech32::encode(IDENTITY_PREFIX, self.0.as_slice()));
         SecretText::new(text.to_uppercase())
     }
 
-    /// A key file as `age-keygen` writes it.
+    /// Key file as `age-keygen` writes it.
     pub fn to_key_file(&self, now: UnixTime) -> SecretText {
         SecretText::new(format!(
             "# created: {now}\n# public key: {}\n{}\n",
@@ -148,8 +148,8 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Reads a key file, or the content of `SOPS_AGE_KEY`: one key a line; empty lines and comments are
-/// skipped. An error names the line, never its content.
+/// Parses a key file, or the content of `SOPS_AGE_KEY`: one key per line; empty lines and comments are skipped. An
+/// error contains the line number, never the line.
 pub fn parse_identities(text: &str) -> Result<Vec<Identity>, AgeError> {
     let mut identities = vec![];
     for (index, line) in text.lines().enumerate() {
@@ -173,7 +173,7 @@ pub fn parse_identities(text: &str) -> Result<Vec<Identity>, AgeError> {
     Ok(identities)
 }
 
-/// Reads recipients separated by commas, as `SOPS_AGE_RECIPIENTS` holds them.
+/// Parses recipients separated by commas, as in `SOPS_AGE_RECIPIENTS`.
 pub fn parse_recipients(text: &str) -> Result<Vec<Recipient>, AgeError> {
     text.split([',', '\n'])
         .map(str::trim)
@@ -182,7 +182,7 @@ pub fn parse_recipients(text: &str) -> Result<Vec<Recipient>, AgeError> {
         .collect()
 }
 
-/// Points of order 1, 2, 4 and 8 on the curve and its twist, in the spellings that RFC 7748 reads as the same.
+/// Points of order 1, 2, 4 and 8 on the curve and its twist, in all encodings that RFC 7748 treats as equal.
 #[cfg(test)]
 pub(crate) fn low_order_points() -> Vec<[u8; 32]> {
     let prime = |last: u8| {
@@ -210,7 +210,7 @@ mod tests {
     use crate::random::Seeded;
 
     #[test]
-    fn a_point_of_low_order_is_no_recipient() {
+    fn a_point_of_low_order_is_not_a_recipient() {
         for point in low_order_points() {
             let text = Recipient(point).to_string();
             assert_eq!(Recipient::parse(&text), Err(AgeError::LowOrder(text.clone())));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_and_read() {
+    fn keys_round_trip() {
         let identity = Identity::generate(&mut Seeded(1));
         let file = identity.to_key_file(UnixTime::from_seconds(0));
         assert!(file.expose().starts_with("# created: 1970-01-01T00:00:00Z\n# public key: age1"));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_keys_are_named() {
         assert_eq!(
             Recipient::parse("ssh-ed25519 AAAA"),
             Err(AgeError::UnsupportedRecipient("SSH keys"))

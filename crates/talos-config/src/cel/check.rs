@@ -1,13 +1,13 @@
-//! Types of expressions, by CEL's standard operators and functions.
+//! Type checking of expressions, by CEL's standard operators and functions.
 
 use super::Problem;
-use super::env::{Environment, Extra, Kind};
+use super::env::{Environment, Extra, FieldType};
 use super::parser::{Expression, Node};
 use super::types::{
     Type, arithmetic, common, conversion_result, converts, has_size, index_of, is_ordered, join,
 };
 
-/// The type of an expression, or everything that is wrong with it.
+/// Type of an expression, or all its problems.
 pub(super) fn type_of(
     expression: &Expression,
     environment: &Environment,
@@ -17,19 +17,19 @@ pub(super) fn type_of(
     if checker.problems.is_empty() { Ok(found) } else { Err(checker.problems) }
 }
 
-/// What a function makes of its arguments.
+/// Result type of a function for its arguments.
 #[derive(PartialEq, Eq)]
 enum Overload {
-    /// There is no such function.
+    /// The function does not exist.
     Undeclared,
-    /// There is, but not for these arguments.
+    /// The function does not accept these arguments.
     Missing,
     Yields(Type),
 }
 
 struct Checker<'a> {
     environment: &'a Environment,
-    /// Variables of comprehensions around the current place.
+    /// Variables of the enclosing comprehensions.
     locals: Vec<(String, Type)>,
     problems: Vec<Problem>,
 }
@@ -103,15 +103,17 @@ impl Checker<'_> {
             Type::Message(message) => {
                 let kind = message.fields.iter().find(|(name, _)| *name == field);
                 match kind.map(|(_, kind)| kind) {
-                    Some(Kind::Bool) => Type::Bool,
-                    Some(Kind::Int) => Type::Int,
-                    Some(Kind::Uint) => Type::Uint,
-                    Some(Kind::Text) => Type::Text,
-                    Some(Kind::Bytes) => Type::Bytes,
-                    Some(Kind::Texts) => Type::List(Box::new(Type::Text)),
-                    Some(Kind::Duration) => Type::Duration,
-                    Some(Kind::Message(message)) => Type::Message(message),
-                    Some(Kind::Messages(message)) => Type::List(Box::new(Type::Message(message))),
+                    Some(FieldType::Bool) => Type::Bool,
+                    Some(FieldType::Int) => Type::Int,
+                    Some(FieldType::Uint) => Type::Uint,
+                    Some(FieldType::Text) => Type::Text,
+                    Some(FieldType::Bytes) => Type::Bytes,
+                    Some(FieldType::Texts) => Type::List(Box::new(Type::Text)),
+                    Some(FieldType::Duration) => Type::Duration,
+                    Some(FieldType::Message(message)) => Type::Message(message),
+                    Some(FieldType::Messages(message)) => {
+                        Type::List(Box::new(Type::Message(message)))
+                    }
                     None => self.problem(at, format!("undefined field '{field}'")),
                 }
             }
@@ -136,7 +138,7 @@ impl Checker<'_> {
         }
         let before = self.problems.len();
         let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
-        // Where something inside is wrong already, saying more would be noise.
+        // After an error in an argument, further errors would be noise.
         if self.problems.len() > before {
             return Type::Dyn;
         }
@@ -292,7 +294,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `all`, `exists` and the like, which bring a variable of their own.
+    /// `all`, `exists` and similar macros, which declare a variable.
     fn comprehension(
         &mut self,
         name: &str,

@@ -1,16 +1,16 @@
-//! What expressions may look at: the variables of each place where Talos takes one.
+//! Variables and functions of expressions, for each place where Talos accepts one.
 
 use super::link::LINK;
 use super::types::Type;
 
-/// The variables and functions of a place.
+/// Variables and functions of an expression.
 #[derive(Debug)]
 pub(crate) struct Environment {
     variables: Vec<(&'static str, Type)>,
     extras: &'static [Extra],
 }
 
-/// Functions beyond CEL's own.
+/// Functions beyond those of CEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extra {
     /// `glob(pattern, text)`.
@@ -23,16 +23,16 @@ pub(super) enum Extra {
     Optional,
 }
 
-/// A message's fields.
+/// Fields of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) name: &'static str,
-    pub(super) fields: &'static [(&'static str, Kind)],
+    pub(super) fields: &'static [(&'static str, FieldType)],
 }
 
-/// The type of a field.
+/// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldType {
     Bool,
     Int,
     Uint,
@@ -69,19 +69,19 @@ impl Environment {
         self
     }
 
-    /// Selectors of disks.
+    /// Environment of disk selectors.
     pub(crate) fn disk() -> Self {
         let variables = vec![("disk", Type::Message(&DISK)), ("system_disk", Type::Bool)];
         Self { extras: &[Extra::Glob], ..Self::of(variables).with_units() }
     }
 
-    /// Selectors of volumes that exist.
+    /// Environment of selectors of existing volumes.
     pub(crate) fn volume() -> Self {
         let variables = vec![("volume", Type::Message(&VOLUME)), ("disk", Type::Message(&DISK))];
         Self::of(variables).with_units()
     }
 
-    /// Selectors of network links.
+    /// Environment of network link selectors.
     pub(crate) fn link() -> Self {
         Self {
             extras: &[Extra::Glob, Extra::Mac],
@@ -89,7 +89,7 @@ impl Environment {
         }
     }
 
-    /// When to act on memory pressure.
+    /// Environment of the trigger of the OOM handler.
     pub(crate) fn oom_trigger() -> Self {
         let by_class = || Type::Map(Box::new(Type::Int), Box::new(Type::Double));
         let mut variables = vec![("time_since_trigger", Type::Duration)];
@@ -101,7 +101,7 @@ impl Environment {
         }
     }
 
-    /// What to kill first.
+    /// Environment of the ranking of the OOM handler.
     pub(crate) fn oom_ranking() -> Self {
         let optional = || Type::Optional(Box::new(Type::Uint));
         let variables = vec![
@@ -180,49 +180,49 @@ const PRESSURE_BY_CLASS: &[&str] = &[
 static DISK: Message = Message {
     name: "talos.resource.definitions.block.DiskSpec",
     fields: &[
-        ("size", Kind::Uint),
-        ("io_size", Kind::Uint),
-        ("sector_size", Kind::Uint),
-        ("readonly", Kind::Bool),
-        ("model", Kind::Text),
-        ("serial", Kind::Text),
-        ("modalias", Kind::Text),
-        ("wwid", Kind::Text),
-        ("bus_path", Kind::Text),
-        ("sub_system", Kind::Text),
-        ("transport", Kind::Text),
-        ("rotational", Kind::Bool),
-        ("cdrom", Kind::Bool),
-        ("dev_path", Kind::Text),
-        ("pretty_size", Kind::Text),
-        ("secondary_disks", Kind::Texts),
-        ("uuid", Kind::Text),
-        ("symlinks", Kind::Texts),
+        ("size", FieldType::Uint),
+        ("io_size", FieldType::Uint),
+        ("sector_size", FieldType::Uint),
+        ("readonly", FieldType::Bool),
+        ("model", FieldType::Text),
+        ("serial", FieldType::Text),
+        ("modalias", FieldType::Text),
+        ("wwid", FieldType::Text),
+        ("bus_path", FieldType::Text),
+        ("sub_system", FieldType::Text),
+        ("transport", FieldType::Text),
+        ("rotational", FieldType::Bool),
+        ("cdrom", FieldType::Bool),
+        ("dev_path", FieldType::Text),
+        ("pretty_size", FieldType::Text),
+        ("secondary_disks", FieldType::Texts),
+        ("uuid", FieldType::Text),
+        ("symlinks", FieldType::Texts),
     ],
 };
 
 static VOLUME: Message = Message {
     name: "talos.resource.definitions.block.DiscoveredVolumeSpec",
     fields: &[
-        ("size", Kind::Uint),
-        ("sector_size", Kind::Uint),
-        ("io_size", Kind::Uint),
-        ("name", Kind::Text),
-        ("uuid", Kind::Text),
-        ("label", Kind::Text),
-        ("block_size", Kind::Uint),
-        ("filesystem_block_size", Kind::Uint),
-        ("probed_size", Kind::Uint),
-        ("partition_uuid", Kind::Text),
-        ("partition_type", Kind::Text),
-        ("partition_label", Kind::Text),
-        ("partition_index", Kind::Uint),
-        ("type", Kind::Text),
-        ("device_path", Kind::Text),
-        ("parent", Kind::Text),
-        ("dev_path", Kind::Text),
-        ("parent_dev_path", Kind::Text),
-        ("pretty_size", Kind::Text),
-        ("offset", Kind::Uint),
+        ("size", FieldType::Uint),
+        ("sector_size", FieldType::Uint),
+        ("io_size", FieldType::Uint),
+        ("name", FieldType::Text),
+        ("uuid", FieldType::Text),
+        ("label", FieldType::Text),
+        ("block_size", FieldType::Uint),
+        ("filesystem_block_size", FieldType::Uint),
+        ("probed_size", FieldType::Uint),
+        ("partition_uuid", FieldType::Text),
+        ("partition_type", FieldType::Text),
+        ("partition_label", FieldType::Text),
+        ("partition_index", FieldType::Uint),
+        ("type", FieldType::Text),
+        ("device_path", FieldType::Text),
+        ("parent", FieldType::Text),
+        ("dev_path", FieldType::Text),
+        ("parent_dev_path", FieldType::Text),
+        ("pretty_size", FieldType::Text),
+        ("offset", FieldType::Uint),
     ],
 };

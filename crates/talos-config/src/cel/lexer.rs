@@ -1,4 +1,4 @@
-//! Words of an expression.
+//! Tokens of an expression.
 
 use super::Problem;
 
@@ -21,7 +21,7 @@ const SYMBOLS: &[&str] = &[
     "(", ")", "[", "]", "{", "}",
 ];
 
-/// Splits a source into tokens with their places.
+/// Splits a source into tokens with their positions.
 pub(super) fn tokens(source: &str) -> Result<Vec<(Token, usize)>, Problem> {
     let mut tokens = vec![];
     let mut at = 0;
@@ -71,7 +71,7 @@ fn starts_fraction(rest: &str) -> bool {
     chars.next() == Some('.') && chars.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// Whether a string begins here: is it bytes, is it raw, and what ends it.
+/// Start of a string: whether it is bytes, whether it is raw, and its end marker.
 fn string_start(rest: &str) -> Option<(bool, bool, &'static str)> {
     let prefix =
         rest.find(|c: char| !matches!(c, 'r' | 'R' | 'b' | 'B')).filter(|length| *length <= 2)?;

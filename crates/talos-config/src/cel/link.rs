@@ -1,130 +1,130 @@
-//! The message that selectors of network links look at, and the messages in it.
+//! Message of network link selectors, and the messages in it.
 
-use super::env::{Kind, Message};
+use super::env::{FieldType, Message};
 
 pub(super) static LINK: Message = Message {
     name: "talos.resource.definitions.network.LinkStatusSpec",
     fields: &[
-        ("index", Kind::Uint),
-        ("type", Kind::Int),
-        ("link_index", Kind::Uint),
-        ("flags", Kind::Uint),
-        ("hardware_addr", Kind::Bytes),
-        ("broadcast_addr", Kind::Bytes),
-        ("mtu", Kind::Uint),
-        ("queue_disc", Kind::Text),
-        ("master_index", Kind::Uint),
-        ("operational_state", Kind::Int),
-        ("kind", Kind::Text),
-        ("slave_kind", Kind::Text),
-        ("bus_path", Kind::Text),
-        ("pciid", Kind::Text),
-        ("driver", Kind::Text),
-        ("driver_version", Kind::Text),
-        ("firmware_version", Kind::Text),
-        ("product_id", Kind::Text),
-        ("vendor_id", Kind::Text),
-        ("product", Kind::Text),
-        ("vendor", Kind::Text),
-        ("link_state", Kind::Bool),
-        ("speed_megabits", Kind::Int),
-        ("port", Kind::Int),
-        ("duplex", Kind::Int),
-        ("vlan", Kind::Message(&VLAN)),
-        ("bridge_master", Kind::Message(&BRIDGE_MASTER)),
-        ("bond_master", Kind::Message(&BOND_MASTER)),
-        ("wireguard", Kind::Message(&WIREGUARD)),
-        ("permanent_addr", Kind::Bytes),
-        ("alias", Kind::Text),
-        ("alt_names", Kind::Texts),
-        ("vrf_master", Kind::Message(&VRF_MASTER)),
+        ("index", FieldType::Uint),
+        ("type", FieldType::Int),
+        ("link_index", FieldType::Uint),
+        ("flags", FieldType::Uint),
+        ("hardware_addr", FieldType::Bytes),
+        ("broadcast_addr", FieldType::Bytes),
+        ("mtu", FieldType::Uint),
+        ("queue_disc", FieldType::Text),
+        ("master_index", FieldType::Uint),
+        ("operational_state", FieldType::Int),
+        ("kind", FieldType::Text),
+        ("slave_kind", FieldType::Text),
+        ("bus_path", FieldType::Text),
+        ("pciid", FieldType::Text),
+        ("driver", FieldType::Text),
+        ("driver_version", FieldType::Text),
+        ("firmware_version", FieldType::Text),
+        ("product_id", FieldType::Text),
+        ("vendor_id", FieldType::Text),
+        ("product", FieldType::Text),
+        ("vendor", FieldType::Text),
+        ("link_state", FieldType::Bool),
+        ("speed_megabits", FieldType::Int),
+        ("port", FieldType::Int),
+        ("duplex", FieldType::Int),
+        ("vlan", FieldType::Message(&VLAN)),
+        ("bridge_master", FieldType::Message(&BRIDGE_MASTER)),
+        ("bond_master", FieldType::Message(&BOND_MASTER)),
+        ("wireguard", FieldType::Message(&WIREGUARD)),
+        ("permanent_addr", FieldType::Bytes),
+        ("alias", FieldType::Text),
+        ("alt_names", FieldType::Texts),
+        ("vrf_master", FieldType::Message(&VRF_MASTER)),
     ],
 };
 
 static VLAN: Message = Message {
     name: "talos.resource.definitions.network.VLANSpec",
-    fields: &[("vid", Kind::Uint), ("protocol", Kind::Int)],
+    fields: &[("vid", FieldType::Uint), ("protocol", FieldType::Int)],
 };
 
 static BRIDGE_MASTER: Message = Message {
     name: "talos.resource.definitions.network.BridgeMasterSpec",
-    fields: &[("stp", Kind::Message(&STP)), ("vlan", Kind::Message(&BRIDGE_VLAN))],
+    fields: &[("stp", FieldType::Message(&STP)), ("vlan", FieldType::Message(&BRIDGE_VLAN))],
 };
 
 static STP: Message = Message {
     name: "talos.resource.definitions.network.STPSpec",
-    fields: &[("enabled", Kind::Bool)],
+    fields: &[("enabled", FieldType::Bool)],
 };
 
 static BRIDGE_VLAN: Message = Message {
     name: "talos.resource.definitions.network.BridgeVLANSpec",
-    fields: &[("filtering_enabled", Kind::Bool)],
+    fields: &[("filtering_enabled", FieldType::Bool)],
 };
 
 static BOND_MASTER: Message = Message {
     name: "talos.resource.definitions.network.BondMasterSpec",
     fields: &[
-        ("mode", Kind::Int),
-        ("hash_policy", Kind::Int),
-        ("lacp_rate", Kind::Int),
-        ("arp_validate", Kind::Int),
-        ("arp_all_targets", Kind::Int),
-        ("primary_index", Kind::Uint),
-        ("primary_reselect", Kind::Int),
-        ("fail_over_mac", Kind::Int),
-        ("ad_select", Kind::Int),
-        ("mii_mon", Kind::Uint),
-        ("up_delay", Kind::Uint),
-        ("down_delay", Kind::Uint),
-        ("arp_interval", Kind::Uint),
-        ("resend_igmp", Kind::Uint),
-        ("min_links", Kind::Uint),
-        ("lp_interval", Kind::Uint),
-        ("packets_per_slave", Kind::Uint),
-        ("num_peer_notif", Kind::Uint),
-        ("tlb_dynamic_lb", Kind::Uint),
-        ("all_slaves_active", Kind::Uint),
-        ("use_carrier", Kind::Bool),
-        ("ad_actor_sys_prio", Kind::Uint),
-        ("ad_user_port_key", Kind::Uint),
-        ("peer_notify_delay", Kind::Uint),
-        ("arpip_targets", Kind::Messages(&NET_IP)),
-        ("nsip6_targets", Kind::Messages(&NET_IP)),
-        ("adlacp_active", Kind::Int),
-        ("missed_max", Kind::Uint),
+        ("mode", FieldType::Int),
+        ("hash_policy", FieldType::Int),
+        ("lacp_rate", FieldType::Int),
+        ("arp_validate", FieldType::Int),
+        ("arp_all_targets", FieldType::Int),
+        ("primary_index", FieldType::Uint),
+        ("primary_reselect", FieldType::Int),
+        ("fail_over_mac", FieldType::Int),
+        ("ad_select", FieldType::Int),
+        ("mii_mon", FieldType::Uint),
+        ("up_delay", FieldType::Uint),
+        ("down_delay", FieldType::Uint),
+        ("arp_interval", FieldType::Uint),
+        ("resend_igmp", FieldType::Uint),
+        ("min_links", FieldType::Uint),
+        ("lp_interval", FieldType::Uint),
+        ("packets_per_slave", FieldType::Uint),
+        ("num_peer_notif", FieldType::Uint),
+        ("tlb_dynamic_lb", FieldType::Uint),
+        ("all_slaves_active", FieldType::Uint),
+        ("use_carrier", FieldType::Bool),
+        ("ad_actor_sys_prio", FieldType::Uint),
+        ("ad_user_port_key", FieldType::Uint),
+        ("peer_notify_delay", FieldType::Uint),
+        ("arpip_targets", FieldType::Messages(&NET_IP)),
+        ("nsip6_targets", FieldType::Messages(&NET_IP)),
+        ("adlacp_active", FieldType::Int),
+        ("missed_max", FieldType::Uint),
     ],
 };
 
 static WIREGUARD: Message = Message {
     name: "talos.resource.definitions.network.WireguardSpec",
     fields: &[
-        ("private_key", Kind::Text),
-        ("public_key", Kind::Text),
-        ("listen_port", Kind::Int),
-        ("firewall_mark", Kind::Int),
-        ("peers", Kind::Messages(&WIREGUARD_PEER)),
+        ("private_key", FieldType::Text),
+        ("public_key", FieldType::Text),
+        ("listen_port", FieldType::Int),
+        ("firewall_mark", FieldType::Int),
+        ("peers", FieldType::Messages(&WIREGUARD_PEER)),
     ],
 };
 
 static WIREGUARD_PEER: Message = Message {
     name: "talos.resource.definitions.network.WireguardPeer",
     fields: &[
-        ("public_key", Kind::Text),
-        ("preshared_key", Kind::Text),
-        ("endpoint", Kind::Text),
-        ("persistent_keepalive_interval", Kind::Duration),
-        ("allowed_ips", Kind::Messages(&NET_IP_PREFIX)),
+        ("public_key", FieldType::Text),
+        ("preshared_key", FieldType::Text),
+        ("endpoint", FieldType::Text),
+        ("persistent_keepalive_interval", FieldType::Duration),
+        ("allowed_ips", FieldType::Messages(&NET_IP_PREFIX)),
     ],
 };
 
 static VRF_MASTER: Message = Message {
     name: "talos.resource.definitions.network.VRFMasterSpec",
-    fields: &[("table", Kind::Int)],
+    fields: &[("table", FieldType::Int)],
 };
 
-static NET_IP: Message = Message { name: "common.NetIP", fields: &[("ip", Kind::Bytes)] };
+static NET_IP: Message = Message { name: "common.NetIP", fields: &[("ip", FieldType::Bytes)] };
 
 static NET_IP_PREFIX: Message = Message {
     name: "common.NetIPPrefix",
-    fields: &[("ip", Kind::Bytes), ("prefix_length", Kind::Int)],
+    fields: &[("ip", FieldType::Bytes), ("prefix_length", FieldType::Int)],
 };

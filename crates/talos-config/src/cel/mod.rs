@@ -17,14 +17,14 @@ pub use evaluate::{Value, evaluate};
 pub use link_mac::link_mac;
 use types::Type;
 
-/// What an expression must yield.
+/// Required result type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Bool,
     Double,
 }
 
-/// A problem, and the byte where it stands.
+/// Problem of an expression, with its byte position.
 #[derive(Debug, PartialEq, Eq)]
 struct Problem {
     at: usize,
@@ -37,7 +37,7 @@ impl Problem {
     }
 }
 
-/// Checks an expression; the error is what cel-go would print.
+/// Checks an expression; the error is the text that cel-go prints.
 pub(crate) fn check(source: &str, environment: &Environment, wanted: Wanted) -> Result<(), String> {
     let show = |problem: &Problem| show(source, problem);
     let expression = parser::parse(source).map_err(|problem| show(&problem))?;

@@ -1,9 +1,9 @@
-//! From words to an expression.
+//! Parser of expressions.
 
 use super::Problem;
 use super::lexer::{Token, tokens};
 
-/// How deep an expression may nest.
+/// Maximum nesting depth of an expression.
 const MAX_DEPTH: usize = 200;
 
 const RESERVED: &[&str] = &[
@@ -44,11 +44,11 @@ pub(super) enum Node {
     Ident(String),
     /// `operand.field`, or `operand.?field`.
     Select(Box<Expression>, String, bool),
-    /// A function, an operator (`_==_`) or a method with its target.
+    /// Function, operator (`_==_`) or method with its target.
     Call(String, Option<Box<Expression>>, Vec<Expression>),
     List(Vec<Expression>),
     Map(Vec<(Expression, Expression)>),
-    /// A message literal, of no use here: the name it gives.
+    /// Message literal, which Talos does not use: only its name.
     Message(String),
 }
 
@@ -78,7 +78,7 @@ impl Parser {
 
     fn advance(&mut self) -> Token {
         let token = self.peek().clone();
-        // The end stays where it is.
+        // The end token is never consumed.
         if self.next + 1 < self.tokens.len() {
             self.next += 1;
         }
@@ -277,7 +277,7 @@ impl Parser {
         Ok(Expression { at, node: Node::Ident(word) })
     }
 
-    /// Expressions up to a closing symbol. Lists may end in a comma.
+    /// Expressions up to a closing symbol. Lists may end with a comma.
     fn arguments(&mut self, end: &str) -> Result<Vec<Expression>, Problem> {
         let mut arguments = vec![];
         while !self.accept(end) {
@@ -335,7 +335,7 @@ fn call(at: usize, name: &str, arguments: Vec<Expression>) -> Expression {
     Expression { at, node: Node::Call(name.to_owned(), None, arguments) }
 }
 
-/// `a.b.C` in front of a brace.
+/// Name `a.b.C` before a brace.
 fn message_name(operand: &Expression) -> Option<String> {
     match &operand.node {
         Node::Ident(name) => Some(name.clone()),

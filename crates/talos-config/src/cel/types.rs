@@ -1,7 +1,6 @@
-//! CEL's types, and what its operators and conversions make of them.
+//! CEL's types, and the results of its operators and conversions.
 //!
-//! CEL converts nothing by itself: `disk.size > 100` compares an unsigned with a signed number and
-//! is refused.
+//! CEL does not convert implicitly: `disk.size > 100` compares an unsigned with a signed number and is rejected.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use super::env::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Anything; fits everywhere.
+    /// Any type; compatible with every type.
     Dyn,
     Null,
     Bool,
@@ -50,7 +49,7 @@ impl fmt::Display for Type {
 }
 
 impl Type {
-    /// Whether values of one type may stand where the other is wanted.
+    /// Whether values of this type are allowed where the other type is required.
     pub(super) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Dyn, _)
@@ -64,7 +63,7 @@ impl Type {
     }
 }
 
-/// The type that fits all; anything if there is none.
+/// Type that is compatible with all; `Dyn` if there is none.
 pub(super) fn common(types: Vec<Type>) -> Type {
     let mut types = types.into_iter();
     let Some(first) = types.next() else {
@@ -101,7 +100,7 @@ pub(super) fn arithmetic(operator: &str, left: &Type, right: &Type) -> Option<Ty
     let is_number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
     match (operator, left, right) {
         (_, Type::Dyn, other) | (_, other, Type::Dyn) => Some(other.clone()),
-        // Null fits messages, and times are messages.
+        // Null is compatible with messages, and times are messages.
         ("_+_" | "_-_", Type::Null | Type::Duration | Type::Timestamp, Type::Null)
         | ("_+_" | "_-_", Type::Null, Type::Duration | Type::Timestamp) => Some(Type::Dyn),
         ("_%_", Type::Int | Type::Uint, _) if left == right => Some(left.clone()),

@@ -1,33 +1,33 @@
-//! ISO 9660 with Joliet: one folder of files.
+//! ISO 9660 image with Joliet: one folder of files.
 //!
-//! The primary descriptors carry short upper-case names, as the standard wants; systems read the
-//! Joliet ones, where `user-data` is spelled out. All dates are one fixed day, so that the same
-//! files give the same bytes. There is no Rock Ridge: nothing that reads `cidata` needs it.
+//! The primary descriptors contain short upper-case names, as the standard requires; systems read the Joliet names,
+//! such as `user-data`. All dates are the same fixed day, so that the same files give the same bytes. There is no
+//! Rock Ridge: no reader of `cidata` needs it.
 
 const SECTOR: usize = 2048;
-/// What comes before is for boot loaders.
+/// The sectors before are for boot loaders.
 const FIRST_DESCRIPTOR: usize = 16;
 const PATH_TABLES: usize = 19;
 const ROOTS: usize = 23;
 
-/// 1 January 2000, 00:00:00 UTC, as directories hold it.
+/// 1 January 2000, 00:00:00 UTC, in the form of directories.
 const DATE: [u8; 7] = [100, 1, 1, 0, 0, 0, 0];
-/// The same, as descriptors hold it.
+/// The same date in the form of descriptors.
 const LONG_DATE: &[u8; 17] = b"2000010100000000\0";
 const NO_DATE: &[u8; 17] = b"0000000000000000\0";
 
-/// Why an image cannot be made.
+/// Reason why an image cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsoError {
     #[error("the file `{0}` is too large for an ISO image")]
     TooLarge(String),
     #[error("the name `{0}` does not fit an ISO image")]
     BadName(String),
-    #[error("there are too many files for one folder of an ISO image")]
+    #[error("the files do not fit into one folder of an ISO image")]
     TooManyFiles,
 }
 
-/// How names are written.
+/// Encoding of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Primary,
@@ -41,7 +41,7 @@ struct File<'a> {
     size: u32,
 }
 
-/// Makes an image with these files, which must have distinct names.
+/// Creates an image with these files, which must have distinct names.
 pub(super) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, IsoError> {
     let mut placed = vec![];
     let mut next = ROOTS + 2;
@@ -89,7 +89,7 @@ fn root_sector(names: Names) -> u32 {
     roots + u32::from(names == Names::Joliet)
 }
 
-/// A number in both byte orders, as the standard wants most of them.
+/// Number in both byte orders, as the standard requires.
 fn both_32(number: u32) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&number.to_le_bytes());
@@ -155,12 +155,12 @@ fn descriptor(label: &str, total: u32, names: Names) -> Vec<u8> {
     out
 }
 
-/// The only folder is the root, its own parent.
+/// Path table with the root, the only folder.
 fn path_table(sector: [u8; 4], parent: [u8; 2]) -> Vec<u8> {
     [&[1, 0], sector.as_slice(), &parent, &[0, 0]].concat()
 }
 
-/// An entry of a folder.
+/// Directory record.
 fn record(name: &[u8], sector: u32, size: u32, is_folder: bool) -> Vec<u8> {
     let mut out = vec![0, 0];
     out.extend(both_32(sector));
@@ -178,7 +178,7 @@ fn record(name: &[u8], sector: u32, size: u32, is_folder: bool) -> Vec<u8> {
     out
 }
 
-/// The root folder, in one sector.
+/// Root folder, in one sector.
 fn directory(files: &[File<'_>], names: Names) -> Result<Vec<u8>, IsoError> {
     let sector = u32::try_from(SECTOR).unwrap_or_default();
     let mut named: Vec<(Vec<u8>, &File<'_>)> =
@@ -195,7 +195,7 @@ fn directory(files: &[File<'_>], names: Names) -> Result<Vec<u8>, IsoError> {
     Ok(out)
 }
 
-/// A name as a folder holds it: eight characters in the primary one, all of it in Joliet's.
+/// Name in a directory record: eight characters in the primary one, the full name in Joliet.
 fn identifier(name: &str, names: Names) -> Vec<u8> {
     match names {
         Names::Joliet => name.encode_utf16().flat_map(u16::to_be_bytes).collect(),
@@ -223,7 +223,7 @@ mod tests {
         little as usize
     }
 
-    /// Reads the folder that a descriptor points to.
+    /// Reads the folder of a descriptor.
     fn read(image: &[u8], descriptor: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let descriptor = &image[descriptor * SECTOR..][..SECTOR];
         assert_eq!(&descriptor[1..6], b"CD001");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn names_and_files_that_do_not_fit_are_rejected() {
         assert_eq!(image("cidata", &[("a/b", b"")]), Err(IsoError::BadName("a/b".to_owned())));
         let names: Vec<String> = (0..60).map(|n| format!("file-{n}")).collect();
         let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();

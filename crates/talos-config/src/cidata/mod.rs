@@ -1,8 +1,8 @@
-//! The volume from which platform nocloud takes its config: an ISO 9660 image with the label
-//! `cidata` that holds `user-data`, `meta-data` and `network-config`.
+//! cidata volume, from which the platform nocloud reads its config: an ISO 9660 image with the label `cidata` that
+//! contains `user-data`, `meta-data` and `network-config`.
 //!
-//! The same input gives the same bytes. The machine config goes in as it is; it holds secrets, and
-//! so does the image.
+//! The same input gives the same bytes. The machine config is included unchanged; it contains secrets, and so does
+//! the image.
 
 mod iso;
 
@@ -21,17 +21,17 @@ pub use iso::IsoError;
 
 const LABEL: &str = "cidata";
 
-/// What the volume holds.
+/// Content of the volume.
 #[derive(Clone, Debug)]
 pub struct Cidata<'a> {
-    /// The machine config, or `#cloud-config` for other systems.
+    /// Machine config, or `#cloud-config` for other systems.
     pub user_data: &'a SecretText,
-    /// Names this boot: a new id makes cloud-init run again.
+    /// Instance ID: with a new ID, cloud-init runs again.
     pub instance_id: &'a str,
     pub network: &'a FirstNetwork,
 }
 
-/// The bytes of the image. `Debug` shows only how many.
+/// Bytes of the image. `Debug` shows only their number.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image(Zeroizing<Vec<u8>>);
 
@@ -59,7 +59,7 @@ impl Cidata<'_> {
         volume(&files)
     }
 
-    /// `meta-data`: the instance id and the host name.
+    /// `meta-data`: the instance ID and the host name.
     pub fn meta_data(&self) -> String {
         let mut fields = vec![("instance-id", string(self.instance_id))];
         if !self.network.hostname.is_empty() {
@@ -69,18 +69,18 @@ impl Cidata<'_> {
     }
 }
 
-/// A volume with other files than ours, for whoever writes them in its own way.
+/// Volume with the given files.
 pub fn volume(files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
     labelled(LABEL, files)
 }
 
-/// A CD with a label of its own, for whoever looks for another one.
+/// CD image with the given label and files.
 pub fn labelled(label: &str, files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
     iso::image(label, files).map(|bytes| Image(Zeroizing::new(bytes)))
 }
 
-/// `network-config` in version 1, which Talos and every cloud-init understand. Cards are found by
-/// their MAC where it is known.
+/// `network-config` in version 1, which Talos and every cloud-init support. Network cards are matched by MAC address
+/// if it is known.
 pub fn network_config(network: &FirstNetwork) -> String {
     let mut config: Vec<Node> = network.links.iter().flat_map(link_config).collect();
     if !network.nameservers.is_empty() || !network.search_domains.is_empty() {
@@ -119,7 +119,7 @@ fn link_config(link: &FirstLink) -> Vec<Node> {
     vec![map_of(physical), map_of(tagged)]
 }
 
-/// One subnet for each address; the first of a family has the gateway.
+/// One subnet per address; the first of an address family has the gateway.
 fn subnets(link: &FirstLink) -> Vec<Node> {
     let mut gateways: Vec<IpAddr> = link.gateways.clone();
     let subnets = link.addresses.iter().map(|prefix| {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn network_config_is_version_1() {
-        // A MAC of digits alone would be a number in base 60 to some readers.
+        // Some YAML parsers read a MAC address of digits as a number in base 60.
         assert_eq!(
             network_config(&network(None)),
             "\
@@ -189,13 +189,13 @@ config:
     }
 
     #[test]
-    fn a_vlan_carries_the_addresses() {
+    fn the_addresses_are_on_the_vlan() {
         let text = network_config(&network(Some(40)));
         assert!(text.contains("      mtu: 1500\n    - type: vlan\n      name: eth0.40\n      vlan_link: eth0\n      vlan_id: 40\n      mtu: 1500\n      subnets:\n"));
     }
 
     #[test]
-    fn meta_data_names_the_instance() {
+    fn meta_data_contains_the_instance_id() {
         let user_data = SecretText::new("machine: {}\n");
         let network = network(None);
         let cidata = Cidata { user_data: &user_data, instance_id: "1", network: &network };

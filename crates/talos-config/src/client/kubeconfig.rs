@@ -1,4 +1,4 @@
-//! An admin `kubeconfig`, with the names that talosctl gives.
+//! kubeconfig of an administrator, with the names that talosctl uses.
 
 use std::time::Duration;
 
@@ -22,24 +22,23 @@ const FILE: &str = "kubeconfig";
 const USER: &str = "admin";
 const CA: &str = "certificate-authority-data";
 
-/// What a kubeconfig is made for.
+/// Input of a kubeconfig.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct KubeconfigRequest<'a> {
     pub cluster: &'a str,
-    /// The URL of the Kubernetes API.
+    /// URL of the Kubernetes API.
     pub server: &'a str,
-    /// The name in the server's certificate, where it is reached under another one.
+    /// Name in the server's certificate, if it differs from the host of the URL.
     pub tls_server_name: Option<&'a str>,
-    /// The groups of the user; `system:masters` may do everything.
+    /// Groups of the user; `system:masters` has all permissions.
     pub groups: &'a [String],
     pub ttl: Duration,
 }
 
-/// Makes a kubeconfig for the cluster's administrator: cluster `<name>`, user and context
-/// `admin@<name>`.
+/// Generates a kubeconfig for an administrator: cluster `<name>`, user and context `admin@<name>`.
 pub fn generate(
     bundle: &Bundle,
-    request: &Request<'_>,
+    request: &KubeconfigRequest<'_>,
     now: UnixTime,
     randomness: &mut dyn Randomness,
 ) -> Result<SecretText, ClientError> {
@@ -71,8 +70,7 @@ pub fn generate(
     Ok(SecretText::new(talmox_yaml::emit(&root, 2)))
 }
 
-/// The certificate of the cluster's administrator, and its key: what a kubeconfig carries, and what
-/// whoever needs no file takes as it is.
+/// Issues the certificate of an administrator, and its key, for a kubeconfig or for direct use.
 pub fn issue(
     bundle: &Bundle,
     groups: &[String],
@@ -94,7 +92,7 @@ pub fn issue(
     authority.issue(&leaf, randomness).map_err(ClientError::Issue)
 }
 
-/// Puts what [`generate`] made into `existing`, which may be empty.
+/// Merges the output of [`generate`] into `existing`, which may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     let mut root = read_commented_root(existing, FILE)?;
     let new = read_root(new.expose(), FILE)?;
@@ -140,7 +138,7 @@ pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     Ok(Merged { text: SecretText::new(text), context: full, replaced })
 }
 
-/// When the client certificates in a kubeconfig expire.
+/// Expiry of the client certificates in a kubeconfig.
 pub fn expiry(text: &str) -> Result<Vec<ContextExpiry>, ClientError> {
     let root = read_root(text, FILE)?;
     let users = items(&root, "users")?;
@@ -163,7 +161,7 @@ fn items(root: &Map, key: &str) -> Result<Seq, ClientError> {
         Some(node) if node.is_null() => Ok(Seq::default()),
         Some(node) => node.as_seq().cloned().ok_or(ClientError::NotClientFile {
             file: FILE,
-            what: "clusters, users and contexts must be lists",
+            what: "`clusters`, `users` and `contexts` must be lists",
         }),
     }
 }
@@ -214,7 +212,7 @@ mod tests {
 
     fn make(bundle: &Bundle) -> SecretText {
         let groups = ["system:masters".to_owned()];
-        let request = Request {
+        let request = KubeconfigRequest {
             groups: &groups,
             cluster: "home",
             server: "https://10.0.0.20:6443",
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_names_what_talosctl_names() {
+    fn a_kubeconfig_has_the_names_of_talosctl() {
         let text = make(&bundle(1));
         assert!(text.expose().starts_with("apiVersion: v1\nkind: Config\nclusters:\n  - name: home\n    cluster:\n      server: https://10.0.0.20:6443\n      certificate-authority-data: "));
         assert!(text.expose().ends_with("contexts:\n  - name: admin@home\n    context:\n      cluster: home\n      namespace: default\n      user: admin@home\ncurrent-context: admin@home\n"));
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_keeps_what_is_not_ours() {
+    fn merging_keeps_other_entries() {
         let existing = "apiVersion: v1\nclusters: []\npreferences: {colors: true}\nusers:\n- name: admin@home\n  user: {exec: {command: x}}\n";
         let merged = merge(existing, &make(&bundle(1))).unwrap();
         assert_eq!(merged.context, "admin@home-1");

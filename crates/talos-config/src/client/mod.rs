@@ -1,9 +1,8 @@
-//! The files that clients need, made from the bundle without a cluster: `talosconfig` and an admin
-//! `kubeconfig`. Both can be merged into a file that a user already has.
+//! Client files, generated from the secrets bundle without a cluster: `talosconfig` and a kubeconfig. Both can be
+//! merged into an existing file.
 //!
-//! Merging never loses what is not ours: other contexts stay, fields that we do not know stay. A
-//! context of the same name is replaced if it is of the same cluster (the same authority);
-//! otherwise the new one is called `name-1`, as talosctl does.
+//! Merging keeps other contexts and unknown fields. A context of the same name is replaced if it belongs to the same
+//! cluster (the same CA); otherwise the new one is named `name-1`, as talosctl does.
 
 pub mod kubeconfig;
 mod role;
@@ -20,45 +19,45 @@ use crate::pki::{Certificate, PkiError};
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-pub use role::{Role, UnknownRole};
+pub use role::{ClientRole, UnknownRole};
 
-/// A node's clock may be behind ours; a certificate that is not valid yet would be refused there.
+/// Backdating of certificates: a node whose clock is behind would reject a certificate that is not valid yet.
 const BACKDATED: Duration = Duration::from_mins(5);
 
-/// Why a client file cannot be made or merged.
+/// Reason why a client file cannot be generated or merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    #[error("use the {authority} authority of the bundle")]
+    #[error("the {authority} CA of the secrets bundle cannot be used")]
     Authority {
         authority: &'static str,
         #[source]
         source: PkiError,
     },
-    #[error("issue a client certificate")]
+    #[error("cannot issue a client certificate")]
     Issue(#[source] PkiError),
-    #[error("read the {file} as YAML")]
+    #[error("the {file} is not YAML")]
     Yaml {
         file: &'static str,
         #[source]
         source: ReadError,
     },
-    #[error("the {file} is not one: {what}")]
+    #[error("the {file} is invalid: {what}")]
     NotClientFile { file: &'static str, what: &'static str },
     #[error("a certificate needs at least one role")]
     NoRoles,
 }
 
-/// What came of a merge.
+/// Result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     pub text: SecretText,
-    /// The name of the new context, which is the current one now.
+    /// Name of the new context, which is now the current context.
     pub context: String,
-    /// A context of the same cluster was there before.
+    /// Whether a context of the same cluster was replaced.
     pub replaced: bool,
 }
 
-/// When the certificate of a context expires; nothing if there is none, or it cannot be read.
+/// Expiry of the certificate of a context; `None` if it has none, or it cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextExpiry {
     pub context: String,
@@ -69,7 +68,7 @@ fn read_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
     root_of(talmox_yaml::read(text), file)
 }
 
-/// The same with the comments in it: those of a file that somebody has written stay.
+/// Parses the file with its comments, so that the comments of an existing file are kept.
 fn read_commented_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
     root_of(talmox_yaml::read_with_comments(text), file)
 }
@@ -83,7 +82,7 @@ fn root_of(
         None => Ok(Map::default()),
         Some(node) if node.is_null() => Ok(Map::default()),
         Some(Node { value: Value::Map(map), .. }) => Ok(map),
-        Some(_) => Err(ClientError::NotClientFile { file, what: "it is no mapping" }),
+        Some(_) => Err(ClientError::NotClientFile { file, what: "it is not a mapping" }),
     }
 }
 
@@ -96,7 +95,7 @@ fn set(map: &mut Map, key: &str, value: Node) {
     }
 }
 
-/// `name`, `name-1`, `name-2`… until one can be taken.
+/// First free name of `name`, `name-1`, `name-2`…
 fn free_name(name: &str, mut is_free: impl FnMut(&str) -> bool) -> String {
     if is_free(name) {
         return name.to_owned();

@@ -1,30 +1,30 @@
-//! Who may do what on the Talos API: the organizations of a client certificate.
+//! Roles of the Talos API: the organizations of a client certificate.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A role of the Talos API. Displays as it stands in certificates.
+/// Role of the Talos API. Displays as in certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum ClientRole {
     Admin,
     Operator,
     Reader,
     EtcdBackup,
     Impersonator,
-    /// Since Talos 1.13.
+    /// Role to verify images; since Talos 1.13.
     ImageVerifier,
-    /// Since Talos 1.13.
+    /// Role to write META keys; since Talos 1.13.
     MetaWriter,
 }
 
-/// A name that is no role.
+/// Error for a name that is not a role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no role `{name}`; there are {}", Role::ALL.map(|role| role.to_string()).join(", "))]
+#[error("`{name}` is not a role of the Talos API; use one of {}", ClientRole::ALL.map(|role| role.to_string()).join(", "))]
 pub struct UnknownRole {
     name: String,
 }
 
-impl Role {
+impl ClientRole {
     pub const ALL: [Self; 7] = [
         Self::Admin,
         Self::Operator,
@@ -36,7 +36,7 @@ impl Role {
     ];
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for ClientRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Admin => "os:admin",
@@ -50,10 +50,10 @@ impl fmt::Display for Role {
     }
 }
 
-impl FromStr for Role {
+impl FromStr for ClientRole {
     type Err = UnknownRole;
 
-    /// Reads `os:reader`, and `reader` for short.
+    /// Parses `os:reader`, and the short form `reader`.
     fn from_str(text: &str) -> Result<Self, UnknownRole> {
         let full = if text.starts_with("os:") { text.to_owned() } else { format!("os:{text}") };
         let found = Self::ALL.into_iter().find(|role| role.to_string() == full);
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_are_read_as_they_are_written() {
-        for role in Role::ALL {
+    fn roles_round_trip() {
+        for role in ClientRole::ALL {
             assert_eq!(role.to_string().parse(), Ok(role));
         }
-        assert_eq!("etcd:backup".parse(), Ok(Role::EtcdBackup));
-        assert!("root".parse::<Role>().unwrap_err().to_string().contains("os:admin"));
+        assert_eq!("etcd:backup".parse(), Ok(ClientRole::EtcdBackup));
+        assert!("root".parse::<ClientRole>().unwrap_err().to_string().contains("os:admin"));
     }
 }

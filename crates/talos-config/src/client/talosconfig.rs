@@ -1,12 +1,12 @@
-//! `talosconfig`, as talosctl writes it.
+//! talosconfig, as talosctl writes it.
 
 use std::time::Duration;
 
 use talmox_yaml::{Entry, Map, Node, Value, key_order};
 
 use super::{
-    BACKDATED, ClientError, ContextExpiry, Merged, Role, expiry_of, free_name, read_commented_root,
-    read_root, set,
+    BACKDATED, ClientError, ClientRole, ContextExpiry, Merged, expiry_of, free_name,
+    read_commented_root, read_root, set,
 };
 use crate::format::text as string;
 use crate::pki::{LeafRequest, Name, Usage};
@@ -18,22 +18,22 @@ use crate::tree::{map_of, texts};
 
 const FILE: &str = "talosconfig";
 
-/// What a talosconfig is made for.
+/// Input of a talosconfig.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// Usually the name of the cluster.
+pub struct TalosconfigRequest<'a> {
+    /// Name of the context, usually the name of the cluster.
     pub context: &'a str,
     pub endpoints: &'a [String],
-    /// Left out if empty.
+    /// Nodes; omitted if empty.
     pub nodes: &'a [String],
-    pub roles: &'a [Role],
+    pub roles: &'a [ClientRole],
     pub ttl: Duration,
 }
 
-/// Makes a talosconfig with one context and a certificate of its own.
+/// Generates a talosconfig with one context and a new certificate.
 pub fn generate(
     bundle: &Bundle,
-    request: &Request<'_>,
+    request: &TalosconfigRequest<'_>,
     now: UnixTime,
     randomness: &mut dyn Randomness,
 ) -> Result<SecretText, ClientError> {
@@ -45,7 +45,7 @@ pub fn generate(
     Ok(SecretText::new(talmox_yaml::emit(&root, 4)))
 }
 
-/// Puts the context of `new` into `existing`, which may be empty.
+/// Merges the context of `new` into `existing`, which may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     let mut root = read_commented_root(existing, FILE)?;
     let mut contexts = contexts_of(&root)?;
@@ -71,7 +71,7 @@ pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     Ok(Merged { text: SecretText::new(text), context: name, replaced })
 }
 
-/// By their keys; comments stay in front of what follows them.
+/// Entries sorted by key; comments stay before the entry that they precede.
 fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
     let (mut groups, mut open): (Vec<(String, Vec<Entry>)>, Vec<Entry>) = (vec![], vec![]);
     for entry in entries {
@@ -85,7 +85,7 @@ fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
     groups.into_iter().flat_map(|(_, group)| group).chain(open).collect()
 }
 
-/// When the certificates in a talosconfig expire.
+/// Expiry of the certificates in a talosconfig.
 pub fn expiry(text: &str) -> Result<Vec<ContextExpiry>, ClientError> {
     let contexts = contexts_of(&read_root(text, FILE)?)?;
     let entries = contexts.entries.iter().map(|entry| {
@@ -100,7 +100,7 @@ pub fn expiry(text: &str) -> Result<Vec<ContextExpiry>, ClientError> {
 
 fn new_context(
     bundle: &Bundle,
-    request: &Request<'_>,
+    request: &TalosconfigRequest<'_>,
     now: UnixTime,
     randomness: &mut dyn Randomness,
 ) -> Result<Node, ClientError> {
@@ -139,7 +139,7 @@ fn contexts_of(root: &Map) -> Result<Map, ClientError> {
         Some(node) => node
             .as_map()
             .cloned()
-            .ok_or(ClientError::NotClientFile { file: FILE, what: "`contexts` is no mapping" }),
+            .ok_or(ClientError::NotClientFile { file: FILE, what: "`contexts` is not a mapping" }),
     }
 }
 
@@ -155,18 +155,18 @@ mod tests {
     use crate::random::Seeded;
     use base64::Engine as _;
 
-    fn request(endpoints: &[String]) -> Request<'_> {
-        Request {
+    fn request(endpoints: &[String]) -> TalosconfigRequest<'_> {
+        TalosconfigRequest {
             context: "home",
             endpoints,
             nodes: &[],
-            roles: &[Role::Reader, Role::Admin, Role::Reader],
+            roles: &[ClientRole::Reader, ClientRole::Admin, ClientRole::Reader],
             ttl: Duration::from_hours(1),
         }
     }
 
     #[test]
-    fn a_context_holds_a_certificate_for_its_roles() {
+    fn a_context_contains_a_certificate_for_its_roles() {
         let endpoints = ["10.0.0.11".to_owned()];
         let text = generate(&bundle(1), &request(&endpoints), NOW, &mut Seeded(2)).unwrap();
         let start = "context: home\ncontexts:\n    home:\n        endpoints:\n            - 10.0.0.11\n        ca: ";
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_keeps_what_is_not_ours() {
+    fn merging_keeps_other_entries() {
         let existing = "context: a\ncontexts:\n    a:\n        endpoints: []\n        auth:\n            siderov1:\n                identity: me\n";
         let new = generate(&bundle(1), &request(&[]), NOW, &mut Seeded(3)).unwrap();
         let merged = merge(existing, &new).unwrap();

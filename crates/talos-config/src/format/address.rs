@@ -1,10 +1,10 @@
-//! Network addresses as Go's netip reads and writes them. An empty text is the zero value of each.
+//! Network addresses in the notation of Go's netip. An empty text is the zero value of each.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::parse_port;
 
-/// An address, and the zone an IPv6 address may carry.
+/// Address, with the zone of an IPv6 address.
 pub(crate) fn parse_addr(source: &str) -> Option<(IpAddr, &str)> {
     match source.split_once('%') {
         None => Some((source.parse().ok()?, "")),
@@ -15,7 +15,7 @@ pub(crate) fn parse_addr(source: &str) -> Option<(IpAddr, &str)> {
     }
 }
 
-/// An address with the number of its leading bits; no bits are cleared.
+/// Address with its prefix length; no bits are cleared.
 pub(crate) fn parse_prefix(source: &str) -> Option<(IpAddr, u8)> {
     let (addr, bits) = source.rsplit_once('/')?;
     let addr: IpAddr = addr.parse().ok()?;

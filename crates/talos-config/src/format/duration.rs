@@ -1,4 +1,4 @@
-//! Durations as Go reads and writes them.
+//! Durations in Go's notation.
 
 const NANOSECOND: i128 = 1;
 const MICROSECOND: i128 = 1_000;
@@ -7,7 +7,7 @@ const SECOND: i128 = 1_000_000_000;
 const MINUTE: i128 = 60 * SECOND;
 const HOUR: i128 = 60 * MINUTE;
 
-/// Nanoseconds from `1h30m`, `-1.5s`, `0`…
+/// Nanoseconds of `1h30m`, `-1.5s`, `0`…
 pub(crate) fn parse(source: &str) -> Option<i64> {
     let unsigned = source.strip_prefix(['-', '+']).unwrap_or(source);
     if unsigned == "0" {
@@ -63,7 +63,7 @@ fn unit(name: &str) -> Option<i128> {
     })
 }
 
-/// As Go writes it: `1h30m0s`, `1.5s`, `100ms`, `0s`.
+/// Duration as Go writes it: `1h30m0s`, `1.5s`, `100ms`, `0s`.
 pub(crate) fn write(nanoseconds: i64) -> String {
     let total = i128::from(nanoseconds).abs();
     let sign = if nanoseconds < 0 { "-" } else { "" };

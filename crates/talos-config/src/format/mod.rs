@@ -1,8 +1,8 @@
-//! Scalars: from what a person wrote to the one way Talos writes it.
+//! Scalars: conversion of the written notation to the canonical notation of Talos.
 //!
-//! Each [`Format`] reads a scalar as Go's YAML decoder would read it into the corresponding type,
-//! and answers a scalar in canonical form: strings are marked as such by their style, so that the
-//! emitter quotes `off` in a text and leaves it alone nowhere else.
+//! Each [`Format`] parses a scalar as Go's YAML decoder does for the corresponding type, and returns a scalar in
+//! canonical form: strings are marked by their style, so that the emitter quotes a text such as `off` and nothing
+//! else.
 
 pub(crate) mod address;
 pub(crate) mod duration;
@@ -17,10 +17,10 @@ use talmox_yaml::{Node, Resolved, Scalar};
 
 use crate::schema::{Enum, Format, Release};
 
-/// What stands for a secret that was taken out.
+/// Replacement for a redacted secret.
 pub(crate) const REDACTED: &str = "******";
 
-/// Standard base64 as Go reads it: padded, trailing bits ignored.
+/// Standard base64 as Go decodes it: padded, trailing bits ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -28,16 +28,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Why a scalar cannot be read.
+/// Reason why a scalar cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// Go's decoder has no way from this scalar to this type.
+    /// Go's decoder cannot convert this scalar to this type.
     Type,
-    /// The type's own reader refuses.
+    /// The parser of the type rejects the value.
     Value(String),
 }
 
-/// Reads a scalar that is not null.
+/// Decodes a scalar that is not null.
 pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<Node, Mismatch> {
     let source = scalar.text.as_str();
     let newer = release >= Release::V1_13;
@@ -72,7 +72,7 @@ pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<
     parsed.map(text).or_value()
 }
 
-/// What Go's zero value of this type looks like when it is written.
+/// Written form of Go's zero value of this type.
 pub(crate) fn zero(format: Format) -> Node {
     match format {
         Format::Bool => Node::plain("false"),
@@ -88,7 +88,7 @@ pub(crate) fn zero(format: Format) -> Node {
     }
 }
 
-/// Whether a canonical scalar is Go's zero value. Byte slices count as soon as they are given.
+/// Whether a canonical scalar is Go's zero value. A given byte slice is never zero.
 pub(crate) fn is_zero(format: Format, node: &Node) -> bool {
     match format {
         Format::Mac | Format::Base64 | Format::Secret | Format::SizeCondition => false,
@@ -96,7 +96,7 @@ pub(crate) fn is_zero(format: Format, node: &Node) -> bool {
     }
 }
 
-/// How Go calls the type, in messages.
+/// Name of the type in Go, for messages.
 pub(crate) fn go_name(format: Format) -> String {
     match format {
         Format::Text | Format::Base64 | Format::Secret => "string".to_owned(),
@@ -148,7 +148,7 @@ fn read_bool(scalar: &Scalar) -> Result<bool, Mismatch> {
     }
 }
 
-/// A whole number. Up to 1.12 the fraction of any other number is cut off.
+/// Whole number. Up to 1.12 the fraction of other numbers is truncated.
 fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i128, Mismatch> {
     let value = match scalar.resolve() {
         Resolved::Int(value) => value,
@@ -160,7 +160,7 @@ fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i12
     if (min..=max).contains(&value) { Ok(value) } else { Err(Mismatch::Type) }
 }
 
-/// A duration is a text; a bare zero will do from 1.13 on.
+/// A duration is a text; from 1.13 on a bare zero is accepted too.
 fn read_duration(scalar: &Scalar, newer: bool) -> Result<Node, Mismatch> {
     if newer && scalar.resolve() == Resolved::Int(0) {
         return Ok(text(duration::write(0)));

@@ -1,11 +1,10 @@
-//! URLs as Go takes them apart and puts them together.
+//! Parsing and writing of URLs as in Go.
 //!
-//! The parts matter because Talos merges URLs part by part: a patch without a path keeps the path
-//! that was there.
+//! The parts matter because Talos merges URLs part by part: a patch without a path keeps the existing path.
 
 use std::fmt;
 
-/// An URL in parts. `path` and `fragment` are unescaped; the `raw_` forms keep an unusual spelling.
+/// Parsed URL. `path` and `fragment` are unescaped; the `raw_` forms keep an unusual notation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
@@ -26,7 +25,7 @@ impl Url {
         parse(source).map_err(|reason| format!("parse {source:?}: {reason}"))
     }
 
-    /// The host without its port and without brackets.
+    /// Host without port and brackets.
     pub(crate) fn hostname(&self) -> &str {
         let host = match self.port() {
             Some(port) => &self.host[..self.host.len() - port.len() - 1],
@@ -41,7 +40,7 @@ impl Url {
         is_port.then_some(port)
     }
 
-    /// What Talos makes of an URL and a patch for it. Credentials on both sides cannot be merged.
+    /// Merges a patch into the URL as Talos does. Credentials on both sides cannot be merged.
     pub(crate) fn merge(&mut self, patch: &Self) -> Result<(), String> {
         fn take<T: Clone + Default + PartialEq>(left: &mut T, right: &T) {
             if *right != T::default() {
@@ -215,14 +214,14 @@ fn parse_host(host: &str) -> Result<String, String> {
     }
     let zone = if host.starts_with('[') { host.find("%25") } else { None };
     let (name, zone) = host.split_at(zone.unwrap_or(host.len()));
-    refuse_ascii_escapes(name)?;
+    reject_ascii_escapes(name)?;
     let (mut bytes, _) = unescaped(name, Part::Host)?;
     bytes.extend(unescaped(zone, Part::Host)?.0);
     String::from_utf8(bytes).map_err(|_| "invalid host".to_owned())
 }
 
-/// In a host name only what is beyond ASCII may be escaped, and the percent sign itself.
-fn refuse_ascii_escapes(name: &str) -> Result<(), String> {
+/// Rejects escapes of ASCII characters in a host name, except for the percent sign.
+fn reject_ascii_escapes(name: &str) -> Result<(), String> {
     for (at, _) in name.match_indices('%') {
         let escape = name.get(at..at + 3).unwrap_or(&name[at..]);
         if escape != "%25" && escape[1..].starts_with(|c: char| c.is_digit(8)) {
@@ -236,7 +235,7 @@ fn is_user_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
 }
 
-/// The bytes meant by an escaped text, and its spelling where that is not the usual one.
+/// Bytes of an escaped text, and its notation if that is unusual.
 fn unescaped(source: &str, part: Part) -> Result<(Vec<u8>, String), String> {
     let mut bytes = Vec::with_capacity(source.len());
     let mut rest = source.as_bytes();

@@ -1,4 +1,4 @@
-//! `cluster`.
+//! Generation of `cluster`.
 
 use talmox_yaml::Node;
 
@@ -63,7 +63,7 @@ impl Input<'_> {
     }
 
     fn cluster_network(&self) -> Node {
-        // Talos looks at the bare text: an URL never makes it choose IPv6.
+        // Talos parses the bare text: a URL never makes it choose IPv6.
         let is_ipv6 = parse_addr(self.endpoint).is_some_and(|(addr, _)| addr.is_ipv6());
         let (pods, services) = if is_ipv6 {
             ("fc00:db8:10::/56", "fc00:db8:20::/112")

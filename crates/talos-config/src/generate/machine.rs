@@ -1,4 +1,4 @@
-//! `machine`, and the documents that took over parts of it.
+//! Generation of `machine`, and of the documents that replace parts of it.
 
 use talmox_yaml::Node;
 
@@ -96,7 +96,7 @@ impl Input<'_> {
         ])
     }
 
-    /// `machine.registries`, before there were documents.
+    /// `machine.registries`, before documents replaced it.
     fn registries(&self) -> Node {
         let options = self.options;
         let mirrors = options

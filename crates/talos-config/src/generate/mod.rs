@@ -1,7 +1,6 @@
-//! Control plane and worker configs, byte for byte as Talos generates them from the same secrets
-//! and options.
+//! Generation of control plane and worker configs, byte for byte as Talos does from the same secrets and options.
 //!
-//! Nothing here makes secrets: an [`Identity`] comes in. Per-node settings are patches on top.
+//! Nothing here generates secrets: an [`ClusterIdentity`] is the input. Settings of single nodes are patches on top.
 
 mod cluster;
 mod machine;
@@ -20,10 +19,10 @@ use crate::format::url::Url;
 use crate::schema::{self, CONFIG_KIND, Release};
 use crate::tree::{flag, map};
 
-/// Why no config can be generated.
+/// Reason why no config can be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
-    #[error("the endpoint is no URL: {0}")]
+    #[error("the endpoint is not a URL: {0}")]
     Endpoint(String),
     #[error("failed to parse registry mirror endpoint {endpoint:?}: {reason}")]
     Mirror { endpoint: String, reason: String },
@@ -31,23 +30,23 @@ pub enum GenerateError {
     Decode(#[from] DecodeError),
 }
 
-/// What a machine does in its cluster.
+/// Role of a machine in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     ControlPlane,
     Worker,
 }
 
-/// A certificate and its key, each as base64 of its PEM text.
+/// Certificate and key, each as base64 of its PEM text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyPair {
     pub crt: String,
     pub key: String,
 }
 
-/// The secrets of a cluster, as they stand in its configs.
+/// Secrets of a cluster, in the form of its configs.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClusterIdentity {
     pub cluster_id: String,
     pub cluster_secret: String,
     pub bootstrap_token: String,
@@ -59,7 +58,7 @@ pub struct Identity {
     pub kubernetes: KeyPair,
     pub aggregator: KeyPair,
     pub etcd: KeyPair,
-    /// The service account's key, as base64 of its PEM text.
+    /// Key of the service account, as base64 of its PEM text.
     pub service_account_key: String,
 }
 
@@ -69,26 +68,26 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClusterIdentity {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Identity(..)")
+        out.write_str("ClusterIdentity(..)")
     }
 }
 
-/// What a config is made for.
+/// Input of a config.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     pub contract: Contract,
     pub cluster_name: &'a str,
-    /// The Kubernetes API's URL.
+    /// URL of the Kubernetes API.
     pub endpoint: &'a str,
-    /// Without a `v`. Empty: no images are named.
+    /// Kubernetes version without `v`. Empty: the config names no images.
     pub kubernetes_version: &'a str,
-    pub identity: &'a Identity,
+    pub identity: &'a ClusterIdentity,
     pub options: &'a Options,
 }
 
-/// What can be chosen, with Talos's defaults.
+/// Options with Talos's defaults.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of Talos's generator")]
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -98,29 +97,29 @@ pub struct Options {
     pub additional_sans: Vec<String>,
     pub dns_domain: String,
     pub sysctls: BTreeMap<String, String>,
-    /// A list as in `machine.kubelet.extraMounts`.
+    /// List as in `machine.kubelet.extraMounts`.
     pub kubelet_extra_mounts: Option<Node>,
     /// Hosts and the URLs of their mirrors.
     pub registry_mirrors: BTreeMap<String, Vec<String>>,
-    /// Hosts and the PEM text of the CA they are trusted by.
+    /// Hosts and the PEM text of the CA that signs their certificates.
     pub registry_ca_certs: BTreeMap<String, String>,
     /// Hosts whose certificates are not checked.
     pub registry_insecure: Vec<String>,
-    /// Control planes only; 0 is Talos's default.
+    /// Port of the API server on control planes; 0 is Talos's default.
     pub local_api_server_port: u16,
-    /// A mapping as in `cluster.network.cni`.
+    /// Mapping as in `cluster.network.cni`.
     pub cni: Option<Node>,
-    /// Control planes only.
+    /// Whether pods may run on control planes.
     pub allow_scheduling_on_control_planes: bool,
-    /// Empty: Talos's default for the endpoint's address family.
+    /// Pod subnets. Empty: Talos's default for the endpoint's address family.
     pub pod_subnets: Vec<String>,
     pub service_subnets: Vec<String>,
     pub discovery: bool,
     pub kubespan: Option<bool>,
-    /// 0 turns KubePrism off.
+    /// Port of KubePrism; 0 turns it off.
     pub kube_prism_port: Option<u16>,
     pub host_dns_forward_kube_dns: bool,
-    /// A list as in `machine.disks`.
+    /// List as in `machine.disks`.
     pub user_disks: Option<Node>,
     pub debug: bool,
     pub persist: bool,
@@ -185,7 +184,7 @@ pub fn generate(input: &Input<'_>, role: Role) -> Result<Config, GenerateError> 
     Ok(Config::collect(documents, Release::default())?)
 }
 
-/// A document from its keys, in any order.
+/// Document from its keys, in any order.
 fn document(kind_name: &str, keys: &Node) -> Result<Item, GenerateError> {
     let release = Release::default();
     let kind = schema::kind(kind_name, release)

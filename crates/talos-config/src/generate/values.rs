@@ -1,4 +1,4 @@
-//! Values that configs are put together from: what is empty is left out.
+//! Building blocks of configs; empty values are omitted.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn key_pair(pair: &KeyPair) -> Node {
     map([("crt", Some(text(&pair.crt))), ("key", Some(text(&pair.key)))])
 }
 
-/// What a worker may know of a CA.
+/// CA without its key, for workers.
 pub(super) fn certificate_only(pair: &KeyPair) -> Node {
     map([("crt", Some(text(&pair.crt))), ("key", Some(text("")))])
 }

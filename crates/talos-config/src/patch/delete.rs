@@ -1,4 +1,4 @@
-//! `$patch: delete`: taking deletions out of a patch, and carrying them out.
+//! `$patch: delete`: extraction of deletions from a patch, and their application.
 
 use talmox_yaml::{Entry, Node, Seq, Value};
 
@@ -10,12 +10,12 @@ const LOOKUP_FAILED: &str = "lookup failed";
 /// One `$patch: delete`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
-    /// Keys from the document's root; list items are `[n]`.
+    /// Keys from the root of the document; list items are `[n]`.
     path: Vec<String>,
     api_version: String,
     kind: String,
     name: String,
-    /// The first key and value of a list item: they select it.
+    /// First key and value of a list item, which select it.
     selector: Option<(String, String)>,
 }
 
@@ -37,7 +37,7 @@ impl Deletion {
         self.path.is_empty()
     }
 
-    /// Carries the deletion out. True if the document itself is to go.
+    /// Applies the deletion. Returns true if the whole document is deleted.
     pub(crate) fn apply(&self, document: &mut Document, release: Release) -> Result<bool, String> {
         if self.path.is_empty() {
             return Ok(true);
@@ -79,7 +79,7 @@ impl Deletion {
                 entries.remove(at);
                 Ok(())
             }
-            // A field that is not set can be deleted all the same.
+            // Deleting a field that is not set succeeds.
             (None, []) => Ok(()),
             (Some(at), rest) => self.delete_in(&mut entries[at].value, &field.ty, rest, release),
             (None, rest) => delete_in_nothing(&field.ty, rest, release),
@@ -143,7 +143,7 @@ impl Deletion {
 
 const COMPLEX_PATH: &str = "searching for complex paths in slices is not supported";
 
-/// Structs that are there by value have their fields even when none of them is set.
+/// Structs by value have their fields even if none of them is set.
 fn delete_in_nothing(ty: &'static Type, path: &[&str], release: Release) -> Result<(), String> {
     let (Type::Struct(record), [key, rest @ ..]) = (ty, path) else {
         return Err(LOOKUP_FAILED.to_owned());
@@ -178,7 +178,7 @@ fn delete_in_any(node: &mut Node, path: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A field that deletions can find: the parts of certificates and keys have no names in Go.
+/// Field that deletions can find: the parts of certificates and keys have no names in Go.
 fn named_field(
     record: &'static Struct,
     key: &str,
@@ -194,7 +194,7 @@ fn entries_of(node: &mut Node) -> Option<&mut Vec<Entry>> {
     }
 }
 
-/// How Go's `String` shows a value; nothing for types that have none (numbers, booleans, lists).
+/// Value as Go's `String` shows it; `None` for types without it (numbers, booleans, lists).
 fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
     let text = value.and_then(Node::as_str);
     match ty {
@@ -223,24 +223,24 @@ fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
     }
 }
 
-/// Takes the deletions out of a document of a patch. What is left, if anything, is merged.
+/// Extracts the deletions from a document of a patch. The rest, if any, is merged.
 pub(crate) fn extract(mut node: Node) -> Result<(Vec<Deletion>, Option<Node>), String> {
-    let identity = Identity::of(&node);
+    let identity = DocumentIdentity::of(&node);
     let mut found = vec![];
     let gone = walk(&mut node, false, &mut vec![], &identity, &mut found)?;
     let left = (!gone && !is_empty_document(&node)).then_some(node);
     Ok((found, left))
 }
 
-/// What the document says about itself, for the deletions in it.
-struct Identity {
+/// Identity of the document that contains a deletion.
+struct DocumentIdentity {
     is_map: bool,
     api_version: Option<String>,
     kind: Option<String>,
     name: String,
 }
 
-impl Identity {
+impl DocumentIdentity {
     fn of(node: &Node) -> Self {
         let value = |key: &str| {
             let value = node.as_map()?.get(key)?;
@@ -287,12 +287,12 @@ impl Identity {
     }
 }
 
-/// Collects deletions below a node. True if the node itself is to go.
+/// Collects deletions below a node. Returns true if the node itself is deleted.
 fn walk(
     node: &mut Node,
     in_list: bool,
     path: &mut Vec<String>,
-    identity: &Identity,
+    identity: &DocumentIdentity,
     found: &mut Vec<Deletion>,
 ) -> Result<bool, String> {
     match &mut node.value {
@@ -305,7 +305,7 @@ fn walk(
                     let selector = if in_list {
                         Some(selector_of(&map.entries, path)?)
                     } else {
-                        refuse_below_lists(path)?;
+                        reject_below_lists(path)?;
                         None
                     };
                     found.push(identity.deletion(path, selector)?);
@@ -358,14 +358,14 @@ fn selector_of(entries: &[Entry], path: &[String]) -> Result<(String, String), S
         .ok_or_else(|| format!("no key:val found in sequence node for path {}", path.join(".")))
 }
 
-fn refuse_below_lists(path: &[String]) -> Result<(), String> {
+fn reject_below_lists(path: &[String]) -> Result<(), String> {
     if path.iter().any(|step| step.starts_with('[')) {
         return Err(format!("cannot delete an inner key in '{}'", path.join(".")));
     }
     Ok(())
 }
 
-/// A document that only says which one it is. (Talos does not count `apiVersion` here.)
+/// Whether a document contains only its identity. (Talos does not count `apiVersion` here.)
 fn is_empty_document(node: &Node) -> bool {
     node.as_map().is_some_and(|map| {
         map.entries.iter().all(|entry| {

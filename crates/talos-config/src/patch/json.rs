@@ -1,14 +1,13 @@
-//! JSON as JSON patches see it: trees whose strings are quoted and whose other scalars are plain and
-//! spelled as Go spells them in JSON.
+//! JSON in JSON patches: trees whose strings are quoted and whose other scalars are plain, in Go's JSON notation.
 //!
-//! The way from a config to JSON and back is YAML 1.1, where `off` is a boolean.
+//! The conversion of a config to JSON and back uses YAML 1.1, where `off` is a boolean.
 
 use talmox_yaml::{Entry, Map, Node, Resolved, Scalar, Seq, Style, Value, timestamp};
 
 use crate::any;
 use crate::format::text;
 
-/// Whether what was read as YAML is JSON.
+/// Whether a tree that was parsed as YAML is JSON.
 pub(super) fn is_json(node: &Node) -> bool {
     match &node.value {
         Value::Map(map) => {
@@ -36,7 +35,7 @@ fn is_number(text: &str) -> bool {
     starts_well && ends_well && !digits.contains('_') && digits.parse::<f64>().is_ok()
 }
 
-/// The value of an operation that was written in YAML.
+/// Value of an operation that was written in YAML.
 pub(super) fn from_patch(node: &Node) -> Result<Node, String> {
     match &node.value {
         Value::Map(map) => {
@@ -60,13 +59,13 @@ pub(super) fn from_patch(node: &Node) -> Result<Node, String> {
     }
 }
 
-/// Whether the newer reader takes a key for a text.
+/// Whether the newer parser treats a key as text.
 fn is_text(key: &Scalar) -> bool {
     let is_time = key.style == Style::Plain && timestamp(&key.text).is_some();
     key.resolve() == Resolved::Text && !is_time
 }
 
-/// A config as JSON.
+/// Config as JSON.
 pub(super) fn from_config(node: &Node) -> Result<Node, String> {
     match &node.value {
         Value::Map(map) => {
@@ -99,7 +98,7 @@ fn key(node: &Node) -> Result<String, String> {
         Resolved::Int(value) if i64::try_from(value).is_ok() => Ok(value.to_string()),
         Resolved::Float(0.0) => Ok(old_zero(&scalar.text).to_owned()),
         // Keys are written with the precision of a 32-bit float.
-        #[expect(clippy::cast_possible_truncation, reason = "precision is what it is about")]
+        #[expect(clippy::cast_possible_truncation, reason = "the loss of precision is intended")]
         Resolved::Float(value) => {
             let single = (value as f32).to_string();
             Ok(any::write_float(single.parse().unwrap_or(value)))
@@ -108,12 +107,12 @@ fn key(node: &Node) -> Result<String, String> {
     }
 }
 
-/// YAML 1.1 knows no negative zero, unless it has a fraction.
+/// YAML 1.1 has no negative zero, unless it has a fraction.
 fn old_zero(text: &str) -> &'static str {
     if text.starts_with('-') && text.contains(['.', 'e', 'E']) { "-0" } else { "0" }
 }
 
-/// JSON shows no exponent for numbers of a usual size.
+/// JSON has no exponent for numbers of a usual size.
 fn number(value: f64) -> Result<Node, String> {
     if !value.is_finite() {
         return Err("json: unsupported value".to_owned());
@@ -127,7 +126,7 @@ fn number(value: f64) -> Result<Node, String> {
     Ok(Node::plain(written.replacen('e', sign, 1)))
 }
 
-/// What is read again as a config: numbers lose the spelling that a patch gave them.
+/// Tree that is parsed as a config again: numbers lose the notation of the patch.
 pub(super) fn to_yaml(node: &Node) -> Node {
     match &node.value {
         Value::Map(map) => {
@@ -148,7 +147,7 @@ pub(super) fn to_yaml(node: &Node) -> Node {
     }
 }
 
-/// Whether two values are the same JSON. Numbers are compared as they are spelled.
+/// Whether two values are the same JSON. Numbers are compared by their notation.
 pub(super) fn is_same(left: &Node, right: &Node) -> bool {
     match (&left.value, &right.value) {
         (Value::Map(left), Value::Map(right)) => {
@@ -175,7 +174,7 @@ fn list(seq: &Seq, item: impl Fn(&Node) -> Result<Node, String>) -> Result<Node,
     Ok(Node::from(Value::Seq(Seq { items, flow: false })))
 }
 
-/// YAML refuses two values for one key.
+/// YAML rejects two values for one key.
 pub(super) fn unique(map: &Map) -> Result<Map, String> {
     let once = last_of_each(map);
     if once.entries.len() < map.entries.len() {
@@ -184,7 +183,7 @@ pub(super) fn unique(map: &Map) -> Result<Map, String> {
     Ok(map.clone())
 }
 
-/// In JSON, the last of several values for one key counts.
+/// In JSON, the last of several values for one key wins.
 pub(super) fn last_of_each(map: &Map) -> Map {
     let mut once = Map::default();
     for entry in &map.entries {
@@ -193,7 +192,7 @@ pub(super) fn last_of_each(map: &Map) -> Map {
     once
 }
 
-/// Of two values for one key the last one counts.
+/// Sets the value of a key; the last value wins.
 pub(super) fn set(map: &mut Map, key: &str, value: Node) {
     match map.entries.iter_mut().find(|entry| entry.key.as_str() == Some(key)) {
         Some(entry) => entry.value = value,

@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902), with the habits of the Go library Talos uses: `replace` of a missing
-//! key adds it, and negative indices count from the end.
+//! JSON patches (RFC 6902), with the behaviour of Talos's Go library: `replace` of a missing key adds it, and
+//! negative indices count from the end.
 
 use talmox_yaml::{Map, Node, Resolved, Value, emit};
 
@@ -16,12 +16,12 @@ struct Operation {
     path: Option<String>,
     from: Option<String>,
     value: Option<Node>,
-    /// In JSON, a value that is null is no value.
+    /// In JSON, a null value counts as missing.
     is_json: bool,
 }
 
 impl JsonPatch {
-    /// Reads a list of operations, in JSON or YAML. No list at all is an empty patch.
+    /// Parses a list of operations, in JSON or YAML. An empty text is an empty patch.
     pub(super) fn parse(source: &str) -> Result<Self, String> {
         let first = talmox_yaml::read_first(source).map_err(|error| error.to_string())?;
         let Some(mut document) = first else {
@@ -47,7 +47,7 @@ impl JsonPatch {
         let decode = |reason: String| {
             PatchError::Json(format!("failure decoding talos machine config: {reason}"))
         };
-        // Counted by the reader of YAML 1.1, and then read by one that applies merge keys.
+        // The YAML 1.1 parser counts the documents; the other parser applies merge keys.
         let count = talmox_yaml::read_nodes(config).map_err(|error| decode(error.to_string()))?;
         if count.len() != 1 {
             return Err(PatchError::MultiDocument);
@@ -167,7 +167,7 @@ impl Operation {
     }
 }
 
-/// The collection that holds the last step of a path, and that step.
+/// Collection that contains the last segment of a path, and that segment.
 fn find<'a>(document: &'a mut Node, path: &str) -> Option<(&'a mut Node, String)> {
     let mut steps: Vec<String> = path.split('/').skip(1).map(unescape).collect();
     let last = steps.pop()?;
@@ -246,7 +246,7 @@ fn remove(document: &mut Node, path: &str) -> Result<Node, String> {
     }
 }
 
-/// A missing key is nothing, a missing index an error.
+/// A missing key is `None`, a missing index an error.
 fn get(document: &mut Node, path: &str) -> Result<Option<Node>, String> {
     let missing =
         || format!("operation does not apply: doc is missing path: {path}: missing value");

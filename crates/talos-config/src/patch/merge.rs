@@ -1,7 +1,7 @@
-//! The strategic merge, type by type.
+//! Strategic merge, type by type.
 //!
-//! Talos merges Go structs by reflection. Its rules look odd in places (a size that a patch does
-//! not mention is cleared, an empty text is ignored); they are followed, not judged.
+//! Talos merges Go structs by reflection. Some of its rules are surprising (a size that a patch does not contain is
+//! cleared, an empty text is ignored); they are reproduced exactly.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
@@ -120,8 +120,8 @@ fn merge_field(
     }
 }
 
-/// What a patch's value becomes where nothing was. Lists with a key stay absent when empty, and
-/// their items still meet each other.
+/// Result of a patch value where no value was set. Lists with a key stay absent when empty, and their items are
+/// merged with each other.
 fn merge_into_nothing(
     right: &Node,
     ty: &'static Type,
@@ -145,14 +145,14 @@ fn merge_into_nothing(
     }
 }
 
-/// A scalar that is there by value.
+/// Merges a scalar by value.
 fn merge_scalar(
     left: Option<Node>,
     right: Option<&Node>,
     format: Format,
 ) -> Result<Option<Node>, String> {
     match format {
-        // These replace whatever is there, be it by nothing.
+        // These formats are always replaced, also by no value.
         Format::Cel | Format::ByteSize | Format::Bool => Ok(right.cloned()),
         Format::Addr | Format::Prefix | Format::AddrPort => {
             Err("merge not possible, left is not settable".to_owned())
@@ -160,7 +160,7 @@ fn merge_scalar(
         Format::Size => Ok(match (left, right) {
             (left, None) => left,
             (None, right) => right.cloned(),
-            // Talos then holds both, and shows the bytes.
+            // Talos then has both values, and writes the bytes.
             (Some(left), Some(right)) if is_percentage(right) && !is_percentage(&left) => {
                 Some(left)
             }
@@ -304,7 +304,7 @@ fn merge_lists(
                 return Err("merge not possible, a list item is null".to_owned());
             }
             ListMerge::ByKey(key) => list.items.iter().position(|old| same(old, item, key)),
-            // Of several with the same key the last one counts, and only those there before.
+            // The last of several items with the same key wins; only items from before the patch are replaced.
             ListMerge::ReplaceByKey(key) => {
                 list.items[..known].iter().rposition(|old| same(old, item, key))
             }
@@ -327,8 +327,8 @@ fn same(old: &Node, new: &Node, key: &str) -> bool {
     value(old) == value(new)
 }
 
-/// The interface of the same name, or, when no name is given, the first with the same selector.
-/// Selectors that ask for physical interfaces never count as the same: Go compares pointers there.
+/// The interface of the same name, or, without a name, the first with the same selector. Selectors of physical
+/// interfaces are never equal, because Go compares pointers there.
 fn find_interface(interfaces: &[Node], new: &Node) -> Option<usize> {
     fn get<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
         node.as_map().and_then(|map| map.get(key))

@@ -1,6 +1,6 @@
-//! Patches: strategic merges and JSON patches, told apart by their content as Talos does.
+//! Patches: strategic merges and JSON patches, distinguished by their content as in Talos.
 //!
-//! Reading patch *files* is the caller's business; [`source`] says when there is one to read.
+//! The caller reads patch files; [`source`] distinguishes file names from patches.
 
 pub(crate) mod delete;
 mod json;
@@ -12,13 +12,13 @@ use crate::schema::Release;
 use crate::secret::SecretText;
 use json6902::JsonPatch;
 
-/// Why patches cannot be applied.
+/// Reason why patches cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The patch, or the config it is for, cannot be read.
+    /// The patch, or the config, cannot be parsed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Talos takes JSON patches for single documents only.
+    /// Talos accepts JSON patches for single documents only.
     #[error("JSON6902 patches are not supported for multi-document machine configuration")]
     MultiDocument,
     #[error("failure applying rfc6902 patches to talos machine config: {0}")]
@@ -29,16 +29,16 @@ pub enum PatchError {
     Merge(String),
 }
 
-/// What a command line argument for a patch stands for.
+/// Meaning of a command line argument for a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// The name of a file with the patch.
+    /// Name of a file with the patch.
     File(&'a str),
-    /// The patch itself.
+    /// Text of the patch.
     Inline(&'a str),
 }
 
-/// Tells file names from patches as `talosctl` does: `@name`, or a word that cannot be a patch.
+/// Distinguishes file names from patches as `talosctl` does: `@name`, or a word that cannot be a patch.
 pub fn source(argument: &str) -> Source<'_> {
     match argument.strip_prefix('@') {
         Some(name) => Source::File(name),
@@ -49,7 +49,7 @@ pub fn source(argument: &str) -> Source<'_> {
     }
 }
 
-/// A patch that has been read.
+/// Parsed patch.
 #[derive(Clone, Debug)]
 pub struct Patch(Form);
 
@@ -60,7 +60,7 @@ enum Form {
 }
 
 impl Patch {
-    /// Reads a patch: a strategic merge if it can be one, else a JSON patch in JSON or YAML.
+    /// Parses a patch: a strategic merge if possible, otherwise a JSON patch in JSON or YAML.
     pub fn parse(text: &str, release: Release) -> Result<Self, PatchError> {
         let refused = match Config::parse_patch(text, release) {
             Ok(config) => return Ok(Self(Form::Strategic(config))),
@@ -75,25 +75,24 @@ impl Patch {
         }
     }
 
-    /// Whether this is a JSON patch, which configs of several documents refuse.
+    /// Whether this is a JSON patch, which configs of several documents do not accept.
     pub fn is_json(&self) -> bool {
         matches!(self.0, Form::Json(_))
     }
 }
 
-/// Applies patches in order and answers the canonical text of the outcome.
+/// Applies patches in order and returns the canonical text of the result.
 pub fn apply(config: &str, patches: &[Patch], release: Release) -> Result<String, PatchError> {
     let state = State::Text(SecretText::new(config));
     Ok(state.patched(patches, release)?.encode())
 }
 
-/// Applies patches to a config that has been read already.
+/// Applies patches to a parsed config.
 pub fn apply_to(config: &Config, patches: &[Patch]) -> Result<Config, PatchError> {
     State::Config(config.clone()).patched(patches, config.release())
 }
 
-/// A config between two patches: JSON patches work on text, merges on documents, and Talos
-/// converts only when it must.
+/// Config between two patches: JSON patches work on text, merges on documents, and Talos converts only when it must.
 enum State {
     Text(SecretText),
     Config(Config),
@@ -110,7 +109,7 @@ impl State {
             };
         }
         let config = self.config(release)?;
-        refuse_named_deletions(&config)?;
+        reject_named_deletions(&config)?;
         Ok(config)
     }
 
@@ -133,7 +132,7 @@ fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     let release = config.release();
     let mut items: Vec<Option<Item>> = config.in_patch_order().into_iter().map(Some).collect();
     merge::check_copyable(&config.entries, release)?;
-    // What a patch adds is not matched by the rest of the same patch.
+    // A document that a patch adds does not match later documents of the same patch.
     let known = items.len();
     for change in patch.in_patch_order() {
         let id = change.id();
@@ -164,9 +163,9 @@ fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     Ok(Config::collect(items, release)?)
 }
 
-/// Talos keeps a deletion that found nothing as an empty document, and falls over when it has to
-/// write one that has a name.
-fn refuse_named_deletions(config: &Config) -> Result<(), PatchError> {
+/// Rejects named deletions without a target: Talos keeps such a deletion as an empty document, and fails when it
+/// writes one with a name.
+fn reject_named_deletions(config: &Config) -> Result<(), PatchError> {
     for item in &config.entries {
         if let Item::Deletion(deletion) = item
             && deletion.has_name()

@@ -1,4 +1,4 @@
-//! Certificate authorities, and what they sign.
+//! Certificate authorities, and the certificates that they sign.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,17 +25,17 @@ const OID_RSA_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 
 
 const NULL: &[u8] = &[0x05, 0x00];
 
-/// What to put into a new authority.
+/// Content of a new CA certificate.
 #[derive(Clone, Debug)]
 pub struct AuthorityRequest {
-    /// May be empty, as that of the aggregator's authority is.
+    /// Subject; may be empty, as that of the aggregator's CA.
     pub subject: Name,
     pub kind: KeyKind,
     pub not_before: UnixTime,
     pub lifetime: Duration,
 }
 
-/// What a certificate is for.
+/// Usage of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     Client,
@@ -43,26 +43,27 @@ pub enum Usage {
     Both,
 }
 
-/// What to put into a certificate that an authority signs.
+/// Content of a certificate that a CA signs.
 #[derive(Clone, Debug)]
 pub struct LeafRequest {
     pub subject: Name,
     pub alt_names: Vec<AltName>,
     pub usage: Usage,
-    /// Kubernetes and etcd certificates have it, those of the Talos API do not.
+    /// Whether the key usage includes keyEncipherment: Kubernetes and etcd certificates have it, those of the Talos
+    /// API do not.
     pub key_encipherment: bool,
     pub not_before: UnixTime,
     pub lifetime: Duration,
 }
 
-/// A certificate that signs others, with its key.
+/// CA certificate with its key.
 #[derive(Debug)]
 pub struct Authority {
     pub certificate: Certificate,
     pub key: PrivateKey,
 }
 
-/// Makes an authority that signs itself.
+/// Creates a self-signed CA.
 pub fn new_authority(
     request: &AuthorityRequest,
     randomness: &mut dyn Randomness,
@@ -90,7 +91,7 @@ pub fn new_authority(
 }
 
 impl Authority {
-    /// Takes a certificate and its key, which must belong together.
+    /// Parses a certificate and its key, which must match.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, PkiError> {
         let certificate = Certificate::from_pem(certificate)?;
         let key = PrivateKey::from_pem(key)?;
@@ -100,7 +101,7 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// Makes a key of the authority's own kind and signs a certificate for it.
+    /// Generates a key of the CA's own kind and signs a certificate for it.
     pub fn issue(
         &self,
         request: &LeafRequest,
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_come_back_from_pem() {
+    fn authorities_round_trip_through_pem() {
         for kind in [KeyKind::Ed25519, KeyKind::EcdsaP256] {
             let made = authority(kind, Name::organization("talos"));
             let certificate = made.certificate.to_pem();
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_name_their_issuer() {
+    fn issued_certificates_name_their_issuer() {
         let issuer = authority(KeyKind::EcdsaP256, Name::organization("kubernetes"));
         let request = LeafRequest {
             subject: Name {
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(leaf.issuer.to_string(), "O=kubernetes");
         assert_eq!(leaf.subject.to_string(), "O=system:masters, CN=admin");
         assert_eq!(Certificate::from_pem(&leaf.to_pem()), Ok(leaf.clone()));
-        // Whatever is wrong with the bytes, reading them ends.
+        // Parsing ends for every damaged input.
         for at in 0..leaf.as_der().len() {
             for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut broken = leaf.as_der().to_vec();

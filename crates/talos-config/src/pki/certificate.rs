@@ -1,4 +1,4 @@
-//! Certificates: what they say. Signatures are checked elsewhere, by TLS.
+//! Parsing of certificates. TLS verifies signatures, not this module.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,21 +11,21 @@ const OID_COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const OID_ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const OID_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
 
-/// The subject or issuer of a certificate. Displays as `O=system:masters, CN=admin`.
+/// Subject of a certificate. Displays as `O=system:masters, CN=admin`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     pub organizations: Vec<String>,
     pub common_name: Option<String>,
 }
 
-/// Another name of the owner.
+/// Subject alternative name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AltName {
     Dns(String),
     Ip(IpAddr),
 }
 
-/// A certificate, and what can be read from it.
+/// Parsed certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     der: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Certificate {
     pub not_before: UnixTime,
     pub not_after: UnixTime,
     public_key: Vec<u8>,
-    /// The subject as bytes: an issuer is copied, not encoded again.
+    /// Bytes of the subject: an issuer is copied byte for byte.
     subject_der: Vec<u8>,
     subject_key_id: Option<Vec<u8>>,
 }
@@ -44,7 +44,7 @@ impl Name {
         Self { organizations: vec![name.into()], common_name: None }
     }
 
-    /// Organizations stand in one set, sorted by their bytes, as Go writes them.
+    /// Organizations are in one set, sorted by their bytes, as Go writes them.
     pub(super) fn to_der(&self) -> Vec<u8> {
         let attribute = |oid: &[u8], text: &str| {
             der::sequence(&[&der::value(der::OID, oid), &der::string(text)])
@@ -100,7 +100,7 @@ impl Certificate {
         Self::from_der(der.to_vec()).ok_or(PkiError::NotCertificate)
     }
 
-    /// Reads the DER of a certificate.
+    /// Parses the DER of a certificate.
     pub fn from_der(bytes: Vec<u8>) -> Option<Self> {
         let mut body = Reader::new(&bytes).sequence()?.sequence()?;
         if body.peek()? == der::context(0, true) {
@@ -145,7 +145,7 @@ impl Certificate {
         &self.der
     }
 
-    /// Whether the key is the one that the certificate is about.
+    /// Whether the certificate is for this key.
     pub fn belongs_to(&self, key: &PrivateKey) -> bool {
         self.public_key == key.public_der()
     }

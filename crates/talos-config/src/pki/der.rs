@@ -1,4 +1,4 @@
-//! DER: as much of it as certificates and keys need.
+//! DER, limited to the types of certificates and keys.
 
 use crate::time::{Civil, UnixTime};
 
@@ -14,12 +14,12 @@ const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// A context-specific tag within a structure; `constructed` if other values are inside.
+/// Context-specific tag; `constructed` if it contains other values.
 pub(crate) const fn context(number: u8, constructed: bool) -> u8 {
     0x80 | number | if constructed { 0x20 } else { 0 }
 }
 
-/// One value: tag, length, content.
+/// Encoded value: tag, length, content.
 pub(crate) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     let length = content.len();
@@ -41,7 +41,7 @@ pub(crate) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     value(SEQUENCE, &parts.concat())
 }
 
-/// A number that is not negative, from big-endian bytes.
+/// Non-negative number from big-endian bytes.
 pub(crate) fn integer(bytes: &[u8]) -> Vec<u8> {
     let first = bytes.iter().position(|byte| *byte != 0);
     let digits = first.map_or(&[0][..], |first| &bytes[first..]);
@@ -53,12 +53,12 @@ pub(crate) fn integer(bytes: &[u8]) -> Vec<u8> {
     value(INTEGER, &content)
 }
 
-/// A bit string of whole bytes.
+/// Bit string of whole bytes.
 pub(crate) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     value(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// Text in the narrowest of the two string types that Go uses.
+/// Text in the narrower of the two string types that Go uses.
 pub(crate) fn string(text: &str) -> Vec<u8> {
     let is_printable = |c: char| {
         c.is_ascii_alphanumeric()
@@ -68,7 +68,7 @@ pub(crate) fn string(text: &str) -> Vec<u8> {
     value(tag, text.as_bytes())
 }
 
-/// A time; from 2050 on the form changes.
+/// Time; the form changes in 2050.
 pub(crate) fn time(time: UnixTime) -> Vec<u8> {
     let c = time.civil();
     let rest = format!("{:02}{:02}{:02}{:02}{:02}Z", c.month, c.day, c.hour, c.minute, c.second);
@@ -104,7 +104,7 @@ pub(crate) fn read_time(tag: u8, content: &[u8]) -> Option<UnixTime> {
     Some(civil.to_unix())
 }
 
-/// Reads one value after the other.
+/// Parser of consecutive values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         self.0.first().copied()
     }
 
-    /// The tag and the content of the next value.
+    /// Tag and content of the next value.
     pub(crate) fn any(&mut self) -> Option<(u8, &'a [u8])> {
         let (whole, header) = self.measure()?;
         let (value, rest) = self.0.split_at_checked(whole)?;
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         Some((value[0], &value[header..]))
     }
 
-    /// The next value with its tag and length.
+    /// Next value including tag and length.
     pub(crate) fn whole(&mut self) -> Option<&'a [u8]> {
         let (whole, _) = self.measure()?;
         let (value, rest) = self.0.split_at_checked(whole)?;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_and_read() {
+    fn der_values_round_trip() {
         for length in [0, 127, 128, 255, 256, 70_000] {
             let content = vec![1; length];
             let bytes = value(OCTET_STRING, &content);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn times_change_their_form_in_2050() {
+    fn times_use_another_type_from_2050_on() {
         for text in ["2026-11-15T02:38:23Z", "2049-12-31T23:59:59Z", "2050-01-01T00:00:00Z"] {
             let expected = UnixTime::parse(text).unwrap();
             let bytes = time(expected);
@@ -195,7 +195,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn reading_never_panics(bytes in proptest::collection::vec(0_u8.., 0..40)) {
+        fn der_parsing_never_panics(bytes in proptest::collection::vec(0_u8.., 0..40)) {
             let mut reader = Reader::new(&bytes);
             while let Some((tag, content)) = reader.any() {
                 let _time = read_time(tag, content);

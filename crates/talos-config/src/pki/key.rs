@@ -1,4 +1,4 @@
-//! Private keys, in the spelling that Talos uses.
+//! Private keys, in the encodings of Talos.
 
 use aws_lc_rs::encoding::{AsDer as _, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -18,19 +18,19 @@ const LABEL_RSA: &str = "RSA PRIVATE KEY";
 const LABEL_PKCS8: &str = "PRIVATE KEY";
 const LABEL_PUBLIC: &str = "PUBLIC KEY";
 
-/// The object identifier of the curve P-256.
+/// Object identifier of the curve P-256.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
-/// The kinds of keys that Talos makes.
+/// Kinds of keys that Talos uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     Ed25519,
     EcdsaP256,
-    /// Takes a second or more to make.
+    /// RSA with 4096 bits, whose generation takes a second or more.
     Rsa4096,
 }
 
-/// A private key that can sign.
+/// Private key for signatures.
 pub struct PrivateKey(Inner);
 
 enum Inner {
@@ -55,7 +55,7 @@ impl PrivateKey {
         })
     }
 
-    /// Reads what Talos reads: `ED25519`, `EC`, `RSA` and plain `PRIVATE KEY` blocks.
+    /// Parses `ED25519`, `EC`, `RSA` and plain `PRIVATE KEY` blocks, as Talos does.
     pub fn from_pem(text: &str) -> Result<Self, PkiError> {
         let (label, der) = pem::decode(text).ok_or(PkiError::NotPem)?;
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
@@ -90,8 +90,7 @@ impl PrivateKey {
         }
     }
 
-    /// The key with the label and the inner form that Talos expects: PKCS#8 for Ed25519, SEC1 for
-    /// ECDSA, PKCS#1 for RSA.
+    /// Key with the label and the encoding that Talos expects: PKCS#8 for Ed25519, SEC1 for ECDSA, PKCS#1 for RSA.
     pub fn to_pem(&self) -> SecretText {
         const EXPORTS: &str = "invariant: a key can be written";
         let text = match &self.0 {
@@ -111,7 +110,7 @@ impl PrivateKey {
         SecretText::new(text.as_str())
     }
 
-    /// The same key as a `PRIVATE KEY` block (PKCS#8), which TLS libraries read.
+    /// Key as a `PRIVATE KEY` block (PKCS#8), which TLS libraries parse.
     pub fn to_pkcs8_pem(&self) -> SecretText {
         SecretText::new(pem::encode(LABEL_PKCS8, &self.to_pkcs8()).as_str())
     }
@@ -130,7 +129,7 @@ impl PrivateKey {
         Zeroizing::new(der)
     }
 
-    /// The public half, as a certificate holds it.
+    /// Public key, in the encoding of certificates.
     pub fn public_der(&self) -> Vec<u8> {
         let der: Result<PublicKeyX509Der<'_>, _> = match &self.0 {
             Inner::Ed25519(pair) => pair.public_key().as_der(),
@@ -170,16 +169,16 @@ impl std::fmt::Debug for PrivateKey {
     }
 }
 
-/// Draws until the number is below the order of the curve, which is nearly always the first.
+/// Generates a P-256 key: draws numbers until one is below the order of the curve, nearly always the first.
 fn generate_p256(randomness: &mut dyn Randomness) -> EcdsaKeyPair {
     let read =
         |sec1: &[u8]| EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_ASN1_SIGNING, sec1);
     loop {
         let secret: Zeroizing<[u8; 32]> = Zeroizing::new(random::array(randomness));
         if let Ok(pair) = read(&sec1(secret.as_slice(), None)) {
-            // Read once more with its public half, or it would be left out when it is written.
+            // Parsed again with its public key, which would be missing in the output otherwise.
             let whole = sec1(secret.as_slice(), Some(pair.public_key().as_ref()));
-            return read(&whole).expect("invariant: both halves belong together");
+            return read(&whole).expect("invariant: private and public key match");
         }
     }
 }
@@ -194,7 +193,7 @@ fn sec1(secret: &[u8], public: Option<&[u8]>) -> Zeroizing<Vec<u8>> {
     ]))
 }
 
-/// PKCS#8 is a wrapper: the key stands in an octet string behind version and algorithm.
+/// Content of PKCS#8: the key is in an octet string after version and algorithm.
 fn pkcs8_content(bytes: &[u8]) -> Option<&[u8]> {
     let mut fields = der::Reader::new(bytes).sequence()?;
     fields.expect(der::INTEGER)?;
@@ -208,7 +207,7 @@ mod tests {
     use crate::random::Seeded;
 
     #[test]
-    fn keys_come_back_in_every_spelling() {
+    fn keys_round_trip_in_every_encoding() {
         for (kind, label) in [(KeyKind::Ed25519, LABEL_ED25519), (KeyKind::EcdsaP256, LABEL_EC)] {
             let key = PrivateKey::generate(kind, &mut Seeded(5));
             let pem = key.to_pem();

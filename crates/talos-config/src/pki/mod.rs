@@ -1,7 +1,7 @@
-//! Keys and certificates as Talos makes them: Ed25519, ECDSA on P-256 and RSA with 4096 bits.
+//! Keys and certificates as in Talos: Ed25519, ECDSA on P-256 and RSA with 4096 bits.
 //!
-//! The certificates are written and read by hand; the cryptography is aws-lc's. What is
-//! here is what a Talos cluster needs, and no more: no revocation, no chains, no name constraints.
+//! This module encodes and parses the certificates itself; aws-lc does the cryptography. It covers the needs of a
+//! Talos cluster: no revocation, no chains, no name constraints.
 
 mod authority;
 mod certificate;
@@ -13,16 +13,16 @@ pub use authority::{Authority, AuthorityRequest, LeafRequest, Usage, new_authori
 pub use certificate::{AltName, Certificate, Name};
 pub use key::{KeyKind, PrivateKey};
 
-/// What can be wrong with a key or certificate.
+/// Error of a key or certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PkiError {
-    #[error("it is not PEM")]
+    #[error("the text is not PEM")]
     NotPem,
-    #[error("it is not a certificate")]
+    #[error("the text is not a certificate")]
     NotCertificate,
-    #[error("it is not a private key that is understood (Ed25519, ECDSA P-256 or RSA)")]
+    #[error("the text is not a supported private key (Ed25519, ECDSA P-256 or RSA)")]
     NotKey,
-    #[error("the certificate and the key do not belong together")]
+    #[error("the certificate and the key do not match")]
     KeyMismatch,
     #[error("the key cannot sign")]
     CannotSign,

@@ -1,4 +1,4 @@
-//! PEM: base64 between two lines.
+//! PEM: base64 between two marker lines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ pub(crate) fn encode(label: &str, der: &[u8]) -> Zeroizing<String> {
     text
 }
 
-/// The label and the bytes of the first block.
+/// Label and bytes of the first block.
 pub(crate) fn decode(text: &str) -> Option<(&str, Zeroizing<Vec<u8>>)> {
     let (_, rest) = text.split_once("-----BEGIN ")?;
     let (label, rest) = rest.split_once("-----")?;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_come_back() {
+    fn pem_blocks_round_trip() {
         let text = encode("X KEY", &[7; 100]);
         assert_eq!(text.lines().nth(1).map(str::len), Some(64));
         let (label, der) = decode(&text).unwrap();

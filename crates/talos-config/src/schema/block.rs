@@ -1,4 +1,4 @@
-//! Documents about disks and volumes.
+//! Schema of the documents about disks and volumes.
 
 use super::enums::{ENCRYPTION_PROVIDER_TYPE, FILESYSTEM_TYPE, VOLUME_TYPE};
 use super::{

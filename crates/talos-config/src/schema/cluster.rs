@@ -1,4 +1,4 @@
-//! The v1alpha1 document and its `cluster` part.
+//! Schema of the v1alpha1 document and its `cluster` part.
 
 use super::machine::{CERTIFICATE, CERTIFICATE_AND_KEY, MACHINE_CONFIG, PRIVATE_KEY};
 use super::{

@@ -1,4 +1,4 @@
-//! The closed sets of words. The first one is what an empty value means, unless said otherwise.
+//! Closed sets of words. The first word is the meaning of an empty value, unless noted otherwise.
 
 use super::Enum;
 
@@ -15,7 +15,7 @@ const fn words(name: &'static str, values: &'static [&'static str]) -> Enum {
     }
 }
 
-/// Sets whose empty value has no word of its own.
+/// Set whose empty value has no word.
 const fn without_zero(name: &'static str, values: &'static [&'static str]) -> Enum {
     Enum { zero: None, ..words(name, values) }
 }
@@ -51,7 +51,7 @@ pub(super) static ENCRYPTION_PROVIDER_TYPE: Enum =
 pub(super) static FAIL_OVER_MAC: Enum =
     Enum { legacy: true, ..words("FailOverMAC", &["none", "active", "follow"]) };
 pub(super) static FILESYSTEM_TYPE: Enum = Enum {
-    // 1.13 misspells it.
+    // 1.13 misspells the word.
     later: &["swapi", "virtiofs"],
     gone: &["swap"],
     latest: &["btrfs"],

@@ -1,4 +1,4 @@
-//! The kinds of documents, and which of them exclude each other.
+//! Kinds of documents, and which of them exclude each other.
 
 use super::block::{
     EXISTING_VOLUME_CONFIG, EXTERNAL_VOLUME_CONFIG, RAW_VOLUME_CONFIG, SWAP_VOLUME_CONFIG,
@@ -20,38 +20,38 @@ use super::{
     META, Release, Struct, TEXT, V8, V10, V11, V12, V13, V14, cluster::CONFIG, keep, record,
 };
 
-/// How the document without a kind is called.
+/// Name of the kind of the document without a kind.
 pub(crate) const CONFIG_KIND: &str = "v1alpha1";
 
-/// A kind of document.
+/// Kind of document.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// The first release whose nodes understand it.
+    /// First release that supports the kind.
     pub(crate) since: Release,
     pub(crate) record: &'static Struct,
-    /// Kinds of which no document may have the same name as one of this kind.
+    /// Kinds whose documents must not have the same name as one of this kind.
     pub(crate) conflicts: &'static [&'static str],
 }
 
 impl Kind {
-    /// Whether documents of this kind are told apart by their name.
+    /// Whether documents of this kind have names.
     pub(crate) fn is_named(&self) -> bool {
         self.name != CONFIG_KIND && self.record.field("name", V14).is_some()
     }
 }
 
-/// The kind of this name, if the release knows it.
+/// Kind of this name, if the release supports it.
 pub(crate) fn kind(name: &str, release: Release) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name && kind.since <= release)
 }
 
-/// The kind of this name, in whatever release it came.
+/// Kind of this name, of any release.
 pub(crate) fn any_kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The kinds that configure a network link of their name.
+/// Kinds that configure the network link of their name.
 pub(crate) fn link_kinds() -> &'static [&'static str] {
     LINKS
 }
@@ -77,7 +77,7 @@ impl Kind {
     }
 }
 
-/// Kinds whose keys nobody has written down here: one document of each, or one of each name.
+/// Kinds without a table of keys: one document of each, or one per name.
 static SINGLE: Struct = record("Config", &[META]).open();
 static NAMED: Struct = record("Config", &[META, &[keep("name", TEXT)]]).open();
 
@@ -117,7 +117,7 @@ static KINDS: &[Kind] = &[
     kind_since(V10, "UserVolumeConfig", &USER_VOLUME_CONFIG).excludes(&["ExistingVolumeConfig"]),
     kind_since(V8, "VolumeConfig", &VOLUME_CONFIG),
     kind_since(V11, "ZswapConfig", &ZSWAP_CONFIG),
-    // The rest.
+    // Other documents.
     kind_since(V13, "EnvironmentConfig", &ENVIRONMENT),
     kind_since(V8, "EventSinkConfig", &EVENT_SINK),
     kind_since(V8, "ExtensionServiceConfig", &EXTENSION_SERVICE),
@@ -131,7 +131,7 @@ static KINDS: &[Kind] = &[
     kind_since(V8, "SideroLinkConfig", &SIDERO_LINK),
     kind_since(V8, "TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
     kind_since(V8, "WatchdogTimerConfig", &WATCHDOG_TIMER),
-    // What 1.14 brought: known by name only.
+    // Kinds of 1.14, without a table of keys.
     kind_since(V14, "BGPInstanceConfig", &NAMED),
     kind_since(V14, "CRIBaseRuntimeSpecConfig", &SINGLE),
     kind_since(V14, "CRICustomizationConfig", &NAMED),

@@ -1,4 +1,4 @@
-//! The `machine` part of the v1alpha1 document, without its network.
+//! Schema of the `machine` part of the v1alpha1 document, without its network.
 
 use super::machine_network::NETWORK_CONFIG;
 use super::{
@@ -13,7 +13,7 @@ const SIZE_CONDITION: Type = Type::Scalar(Format::SizeCondition);
 const ENDPOINT: Type = Type::Scalar(Format::Endpoint);
 const SECRET: Type = Type::Scalar(Format::Secret);
 
-/// Certificates and keys travel as base64 of their PEM text.
+/// Certificates and keys are base64 of their PEM text.
 pub(super) static CERTIFICATE_AND_KEY: Struct = record(
     "x509.PEMEncodedCertificateAndKey",
     &[&[keep("crt", BASE64).secret(), keep("key", SECRET).secret()]],

@@ -1,4 +1,4 @@
-//! `machine.network` of the v1alpha1 document.
+//! Schema of `machine.network` of the v1alpha1 document.
 
 use super::{
     DURATION, FLAG, INT, Struct, TEXT, TEXTS, U8, U16, U32, V9, V12, keep, many, omit, one, ptr,

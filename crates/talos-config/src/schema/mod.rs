@@ -1,10 +1,10 @@
-//! The one table of what Talos documents are made of.
+//! Table of the structure of Talos documents.
 //!
-//! For every struct: its keys in the order they are written, their types, what is left out when
-//! empty, how two values merge, and since which release of Talos's machinery a key exists. Decoding,
-//! encoding, merging and deleting all walk this table; none of them knows a document by name.
+//! For every struct: its keys in output order, their types, whether they are omitted when empty, how two values
+//! merge, and the first release that has the key. Decoding, encoding, merging and deleting use this table; none of
+//! them contains the name of a document.
 //!
-//! The table says nothing about which values make sense together: that is `validate`.
+//! The table does not define which values are valid together: `validate` does.
 
 mod block;
 mod cluster;
@@ -20,7 +20,7 @@ use talmox_yaml::{Entry, GoYaml, Map};
 use crate::contract::Contract;
 pub(crate) use kinds::{CONFIG_KIND, Kind, any_kind, kind, link_kinds};
 
-/// A release of Talos's machinery: kinds and keys grow with it.
+/// Release of Talos's machinery, with its kinds and keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Release {
     V1_8,
@@ -34,8 +34,8 @@ pub enum Release {
 }
 
 impl Release {
-    /// The release that reads configs of a Talos version, given as `1.12`, `v1.12.7`…
-    /// Versions that are older or newer than all that we know are judged by the nearest one.
+    /// Release that parses configs of a Talos version, given as `1.12`, `v1.12.7`… Versions older or newer than all
+    /// known ones use the nearest release.
     pub fn of(version: &str) -> Option<Self> {
         let version = version.strip_prefix('v').unwrap_or(version);
         let mut parts = version.split(['.', '-']);
@@ -52,7 +52,7 @@ impl Release {
         })
     }
 
-    /// The Talos version that it came with.
+    /// Talos version of the release.
     pub(crate) fn contract(self) -> Contract {
         Contract::new(
             1,
@@ -68,24 +68,24 @@ impl Release {
         )
     }
 
-    /// The YAML library that it writes configs with.
+    /// YAML library that the release writes configs with.
     pub(crate) fn go_yaml(self) -> GoYaml {
         if self < Self::V1_13 { GoYaml::Rc3 } else { GoYaml::Rc4 }
     }
 }
 
-/// A Go struct.
+/// Go struct.
 #[derive(Debug)]
 pub(crate) struct Struct {
-    /// The type's name in Go, for messages.
+    /// Name of the type in Go, for messages.
     pub(crate) name: &'static str,
-    /// The fields, in groups: inlined structs are groups of their own.
+    /// Fields in groups: each inlined struct is a group.
     groups: &'static [&'static [Field]],
-    /// Where Go decides emptiness by some of the fields only: those.
+    /// Fields that decide whether Go treats the struct as empty, if not all do.
     pub(crate) counted: Option<&'static [&'static str]>,
-    /// Reading it sets every field: certificates and keys come in pairs.
+    /// Whether decoding sets every field, as for pairs of certificate and key.
     pub(crate) complete: bool,
-    /// Only some of its keys are in the table; any other key is taken as it is.
+    /// Whether only some of its keys are in the table; other keys are kept unchanged.
     pub(crate) open: bool,
 }
 
@@ -114,7 +114,7 @@ impl Struct {
         self
     }
 
-    /// The entries of an open struct that its table does not have.
+    /// Entries of an open struct that are not in its table.
     pub(crate) fn others<'a>(
         &'static self,
         map: &'a Map,
@@ -128,20 +128,17 @@ impl Struct {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "a row of a table: marks that a field has or has not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table: flags of a field")]
 pub(crate) struct Field {
     pub(crate) key: &'static str,
     pub(crate) ty: Type,
-    /// Left out when empty.
+    /// Whether the key is omitted when empty.
     pub(crate) omit_empty: bool,
-    /// A patch replaces the value as a whole.
+    /// Whether a patch replaces the whole value.
     pub(crate) replaced: bool,
-    /// A copy of the document has the same value, not a copy of it.
+    /// Whether a copy of the document shares the value.
     pub(crate) shared: bool,
-    /// Nothing in it may be seen: it is, or may hold, something that gives access.
+    /// Whether the value is, or may contain, a secret.
     pub(crate) secret: bool,
     pub(crate) since: Release,
 }
@@ -171,32 +168,32 @@ impl Field {
 #[derive(Debug)]
 pub(crate) enum Type {
     Scalar(Format),
-    /// May be absent; when present it counts even if it is empty or false.
+    /// Optional value; when present it counts even if it is empty or false.
     Pointer(&'static Self),
     List(&'static Self, ListMerge),
     Map(&'static Self),
     Struct(&'static Struct),
-    /// A mapping of anything, such as an admission plugin's configuration.
+    /// Mapping of any values, such as the configuration of an admission plugin.
     Any,
     /// Command line arguments: texts, and from 1.13 on texts or lists of texts.
     Args,
 }
 
-/// How a patch's list meets the list that is there.
+/// Rule for merging the list of a patch into an existing list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListMerge {
     Append,
-    /// Items with the same value of this key merge.
+    /// Items with the same value of this key are merged.
     ByKey(&'static str),
     /// Items with the same value of this key are replaced.
     ReplaceByKey(&'static str),
-    /// Network interfaces: by name, else by an equal device selector.
+    /// Network interfaces: by name, or by an equal device selector.
     ByInterface,
-    /// Not a merge rule: inline manifests lose leading blank lines when they are read.
+    /// Not a merge rule: inline manifests lose leading blank lines when they are decoded.
     Manifests,
 }
 
-/// What the text of a scalar must look like, and how it is written again.
+/// Notation of a scalar, and its canonical form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format {
     Text,
@@ -206,54 +203,54 @@ pub(crate) enum Format {
         min: i128,
         max: i128,
     },
-    /// `1h30m`.
+    /// Duration such as `1h30m`.
     Duration,
-    /// An octal number such as `0o644`.
+    /// Octal number such as `0o644`.
     FileMode,
-    /// Bytes, written in decimal units where that loses nothing.
+    /// Bytes, written in decimal units if they are exact.
     DiskSize,
     /// Bytes, kept as written: `10GiB`.
     ByteSize,
     /// Bytes or a percentage, kept as written.
     Size,
-    /// `>= 10GB`.
+    /// Condition such as `>= 10GB`.
     SizeCondition,
     Url,
-    /// As [`Format::Url`], but an empty text is an URL too.
+    /// As [`Format::Url`], but an empty text is valid too.
     Endpoint,
     Addr,
     Prefix,
     AddrPort,
     Mac,
     Base64,
-    /// Base64, or the word that stands for a redacted secret.
+    /// Base64, or the replacement of a redacted secret.
     Secret,
     /// `80` or `8000-9000`.
     PortRange,
-    /// A CEL expression.
+    /// CEL expression.
     Cel,
     Enum(&'static Enum),
 }
 
-/// A closed set of words.
+/// Closed set of words.
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) name: &'static str,
     pub(crate) values: &'static [&'static str],
-    /// What the empty value is called; none where there is no word for it.
+    /// Word of the empty value, if it has one.
     pub(crate) zero: Option<&'static str>,
-    /// Words that came with 1.13, and words that left with it.
+    /// Words that exist since 1.13, and words that were removed in 1.13.
     pub(crate) later: &'static [&'static str],
     pub(crate) gone: &'static [&'static str],
-    /// Words that came with 1.14.
+    /// Words that exist since 1.14.
     pub(crate) latest: &'static [&'static str],
-    /// Names that only look like numbers (`1`…`252` of routing tables) are not listed.
+    /// Range of numbers that are accepted as names (`1`…`252` of routing tables) and not listed.
     pub(crate) numbers: Option<(u32, u32)>,
-    /// Reads the numbers of its words, and nothing for the first one, but no other case.
+    /// Whether the numbers of its words, and an empty text for the first word, are accepted, but no other case.
     pub(crate) legacy: bool,
 }
 
-// What follows is the vocabulary of the tables.
+// Shorthands for the tables.
 
 const V8: Release = Release::V1_8;
 const V9: Release = Release::V1_9;
@@ -267,12 +264,12 @@ const fn record(name: &'static str, groups: &'static [&'static [Field]]) -> Stru
     Struct { name, groups, counted: None, complete: false, open: false }
 }
 
-/// A key that is always written.
+/// Key that is always written.
 const fn keep(key: &'static str, ty: Type) -> Field {
     Field { key, ty, omit_empty: false, replaced: false, shared: false, secret: false, since: V8 }
 }
 
-/// A key that is left out when empty.
+/// Key that is omitted when empty.
 const fn omit(key: &'static str, ty: Type) -> Field {
     Field { omit_empty: true, ..keep(key, ty) }
 }
@@ -289,7 +286,7 @@ const fn map(ty: &'static Type) -> Type {
     Type::Map(ty)
 }
 
-/// A struct in place.
+/// Struct by value.
 const fn flat(record: &'static Struct) -> Type {
     Type::Struct(record)
 }
@@ -302,14 +299,14 @@ const fn int(go: &'static str, min: i128, max: i128) -> Type {
     Type::Scalar(Format::Int { go, min, max })
 }
 
-/// A struct that may be absent.
+/// Optional struct.
 macro_rules! one {
     ($record:expr) => {
         $crate::schema::Type::Pointer(&$crate::schema::Type::Struct(&$record))
     };
 }
 
-/// A list of structs.
+/// List of structs.
 macro_rules! many {
     ($record:expr) => {
         many!($record, Append)
@@ -322,7 +319,7 @@ macro_rules! many {
     };
 }
 
-/// A list of structs each of which may be null.
+/// List of structs, each of which may be null.
 macro_rules! refs {
     ($record:expr) => {
         refs!($record, Append)
@@ -338,7 +335,7 @@ use {many, one, refs};
 
 const TEXT: Type = Type::Scalar(Format::Text);
 const BOOL: Type = Type::Scalar(Format::Bool);
-/// A boolean that may be absent.
+/// Optional boolean.
 const FLAG: Type = ptr(&BOOL);
 const INT: Type = int("int", i64::MIN as i128, i64::MAX as i128);
 const UINT: Type = int("uint", 0, u64::MAX as i128);

@@ -1,4 +1,4 @@
-//! Documents about the network.
+//! Schema of the documents about the network.
 
 use super::enums::{
     AD_SELECT, ADLACP_ACTIVE, ARP_ALL_TARGETS, ARP_VALIDATE, AUTO_HOSTNAME_KIND, BOND_MODE,

@@ -1,4 +1,4 @@
-//! Documents about registries, extensions, logs, devices and trust.
+//! Schema of the documents about registries, extensions, logs, devices and trust.
 
 use super::{
     CEL, DURATION, FLAG, META, Struct, TEXT, TEXT_MAP, TEXTS, URL, V10, V13, keep, many, omit, one,

@@ -1,4 +1,4 @@
-//! What can be wrong with a bundle, and what can be shown of it.
+//! Checks and summary of a secrets bundle.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::pki::{Certificate, PkiError, PrivateKey};
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-/// Something in a bundle that will not work. Displays as `certs.os: the certificate and …`.
+/// Problem of a bundle. Displays as `certs.os: the certificate and …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {kind}")]
-pub struct Problem {
+pub struct BundleProblem {
     pub path: &'static str,
     pub kind: ProblemKind,
 }
@@ -29,41 +29,41 @@ pub enum ProblemKind {
 impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Empty => "it is empty",
+            Self::Empty => "the value is empty",
             Self::NotToken => {
-                "it must be six and sixteen digits or lower-case letters with a dot between"
+                "the value must be six and sixteen digits or lower-case letters with a dot between"
             }
             Self::NoEncryptionSecret => {
-                "one of aescbcencryptionsecret and secretboxencryptionsecret is needed"
+                "one of aescbcencryptionsecret and secretboxencryptionsecret is required"
             }
             Self::TwoEncryptionSecrets => {
-                "only one of aescbcencryptionsecret and secretboxencryptionsecret may be there"
+                "only one of aescbcencryptionsecret and secretboxencryptionsecret may be set"
             }
             Self::Pki(error) => return error.fmt(f),
         })
     }
 }
 
-/// One certificate of a bundle, for people to see. It never holds a key.
+/// Certificate of a bundle, for display. It never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateSummary {
-    /// As it is called in the bundle.
+    /// Name in the bundle.
     pub name: &'static str,
     pub certificate: Result<Certificate, PkiError>,
 }
 
 impl CertificateSummary {
-    /// Nothing if it has expired or cannot be read.
+    /// Remaining validity; `None` if the certificate has expired or cannot be parsed.
     pub fn remaining(&self, now: UnixTime) -> Option<Duration> {
         self.certificate.as_ref().ok()?.not_after.remaining(now)
     }
 }
 
 impl Bundle {
-    /// Finds everything that Talos would refuse, and pairs that do not belong together.
-    pub fn check(&self) -> Result<(), Vec<Problem>> {
+    /// Finds all problems that Talos would reject, and pairs that do not match.
+    pub fn check(&self) -> Result<(), Vec<BundleProblem>> {
         let mut problems = vec![];
-        let mut report = |path, kind| problems.push(Problem { path, kind });
+        let mut report = |path, kind| problems.push(BundleProblem { path, kind });
         if self.cluster.id.is_empty() {
             report("cluster.id", ProblemKind::Empty);
         }
@@ -104,7 +104,7 @@ impl Bundle {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// Every certificate, in the order of the file.
+    /// All certificates, in the order of the file.
     pub fn certificates(&self) -> impl Iterator<Item = CertificateSummary> {
         let summary = |name, pair: &CertificateAndKey| CertificateSummary {
             name,
@@ -154,9 +154,6 @@ mod tests {
         let problems = bundle.check().unwrap_err();
         let paths: Vec<_> = problems.iter().map(|problem| problem.path).collect();
         assert_eq!(paths, ["trustdinfo.token", "secrets", "certs.k8s", "certs.os"]);
-        assert_eq!(
-            problems[2].to_string(),
-            "certs.k8s: the certificate and the key do not belong together"
-        );
+        assert_eq!(problems[2].to_string(), "certs.k8s: the certificate and the key do not match");
     }
 }

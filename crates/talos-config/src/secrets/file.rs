@@ -1,4 +1,4 @@
-//! `secrets.yaml` and its JSON form: reading and writing.
+//! `secrets.yaml` and its JSON form: parsing and writing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,31 +9,31 @@ use crate::format::text as string;
 use crate::secret::{REDACTED, SecretText};
 use crate::tree::map_of;
 
-/// Why a text is no bundle. Values never appear in it.
+/// Reason why a text is not a bundle. It never contains values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    #[error("read the bundle as YAML")]
+    #[error("the secrets bundle is not YAML")]
     Yaml(#[source] ReadError),
-    #[error("the bundle is empty")]
+    #[error("the secrets bundle is empty")]
     Empty,
-    #[error("the bundle lacks `{0}`")]
+    #[error("the secrets bundle lacks `{0}`")]
     Missing(String),
-    #[error("`{0}` in the bundle must be a mapping")]
+    #[error("`{0}` in the secrets bundle must be a mapping")]
     NotMapping(String),
-    #[error("`{0}` in the bundle must be text")]
+    #[error("`{0}` in the secrets bundle must be text")]
     NotText(String),
-    #[error("`{0}` in the bundle is not base64 of a text")]
+    #[error("`{0}` in the secrets bundle is not base64 of a text")]
     NotBase64(String),
 }
 
 impl Bundle {
-    /// Reads the YAML form, or the JSON form with its CamelCase keys.
+    /// Parses the YAML form, or the JSON form with its CamelCase keys.
     pub fn read(text: &str) -> Result<Self, BundleError> {
         let documents = talmox_yaml::read(text).map_err(BundleError::Yaml)?;
         Self::from_node(documents.first().ok_or(BundleError::Empty)?)
     }
 
-    /// Reads a bundle that stands inside another document.
+    /// Reads a bundle inside of another document.
     pub fn from_node(node: &Node) -> Result<Self, BundleError> {
         let root = Section::new(node, "")?;
         let cluster = root.section("cluster")?;
@@ -57,7 +57,7 @@ impl Bundle {
         })
     }
 
-    /// The tree of the YAML form, to stand inside another document.
+    /// Tree of the YAML form, for use inside of another document.
     pub fn to_node(&self) -> Node {
         self.tree(&YAML_KEYS)
     }
@@ -67,7 +67,7 @@ impl Bundle {
         SecretText::new(talmox_yaml::emit(&self.to_node(), 4))
     }
 
-    /// The JSON form that other tools exchange.
+    /// JSON form for other tools.
     pub fn to_json(&self) -> SecretText {
         let mut text = String::new();
         write_json(&self.tree(&JSON_KEYS), 0, &mut text);
@@ -115,7 +115,7 @@ impl Bundle {
     }
 }
 
-/// How the keys are spelled.
+/// Names of the keys.
 struct Keys {
     cluster: &'static str,
     id: &'static str,
@@ -176,7 +176,7 @@ const JSON_KEYS: Keys = Keys {
     key: "Key",
 };
 
-/// A mapping of the bundle, with its path for messages. Keys are found in any case.
+/// Mapping of the bundle, with its path for messages. The case of keys is ignored.
 struct Section<'a> {
     map: &'a Map,
     path: String,
@@ -243,7 +243,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Writes mappings of texts; a bundle holds nothing else.
+/// Writes mappings of texts as JSON; a bundle contains nothing else.
 fn write_json(node: &Node, depth: usize, text: &mut String) {
     let Some(map) = node.as_map() else {
         json_string(node.as_str().unwrap_or_default(), text);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_come_back() {
+    fn yaml_and_json_forms_round_trip() {
         let bundle = bundle();
         let (yaml, json) = (bundle.to_yaml(), bundle.to_json());
         assert!(yaml.expose().starts_with("cluster:\n    id: "));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn redacted_parts_stay_so() {
+    fn redacted_parts_stay_redacted() {
         let mut bundle = bundle();
         bundle.certs.os.key = SecretText::new(REDACTED);
         let yaml = bundle.to_yaml();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_fields_are_named() {
         let yaml = bundle().to_yaml();
         let without = |line: &str| {
             let lines = yaml.expose().lines().filter(|own| !own.contains(line));

@@ -1,4 +1,4 @@
-//! Making a new bundle.
+//! Generation of a secrets bundle.
 
 use std::thread;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::time::UnixTime;
 /// Ten years.
 const LIFETIME: Duration = Duration::from_hours(87_600);
 
-/// Makes all secrets of a new cluster. The service account's RSA key takes a second or more, and is
-/// made on a thread of its own meanwhile; an async caller still wants a blocking task around this.
+/// Generates all secrets of a new cluster. The RSA key of the service account takes a second or more on a separate
+/// thread; an async caller must still use a blocking task.
 pub fn generate(now: UnixTime, randomness: &mut dyn Randomness) -> Result<Bundle, PkiError> {
     thread::scope(|scope| {
         let slow = scope.spawn(|| {
             let mut randomness = SystemRandomness::new();
             PrivateKey::generate(KeyKind::Rsa4096, &mut randomness)
         });
-        let mut bundle = fast_half(now, randomness)?;
+        let mut bundle = without_service_account_key(now, randomness)?;
         let key = slow.join();
         let key = key.expect("invariant: making a key does not panic");
         bundle.certs.k8s_service_account = key.to_pem();
@@ -31,19 +31,22 @@ pub fn generate(now: UnixTime, randomness: &mut dyn Randomness) -> Result<Bundle
     })
 }
 
-/// The same with a service account key that the caller made.
+/// Generates a bundle with the given service account key.
 pub fn generate_with(
     service_account: &PrivateKey,
     now: UnixTime,
     randomness: &mut dyn Randomness,
 ) -> Result<Bundle, PkiError> {
-    let mut bundle = fast_half(now, randomness)?;
+    let mut bundle = without_service_account_key(now, randomness)?;
     bundle.certs.k8s_service_account = service_account.to_pem();
     Ok(bundle)
 }
 
-/// Everything but the service account's key.
-fn fast_half(now: UnixTime, randomness: &mut dyn Randomness) -> Result<Bundle, PkiError> {
+/// Generates everything except the service account key.
+fn without_service_account_key(
+    now: UnixTime,
+    randomness: &mut dyn Randomness,
+) -> Result<Bundle, PkiError> {
     let cluster_id: [u8; 32] = random::array(randomness);
     Ok(Bundle {
         cluster: Cluster { id: URL_SAFE.encode(cluster_id), secret: secret(randomness) },
@@ -80,14 +83,14 @@ fn secret(randomness: &mut dyn Randomness) -> SecretText {
     SecretText::new(STANDARD.encode(bytes))
 }
 
-/// Six and sixteen characters, as kubeadm's tokens.
+/// Token of six and sixteen characters, as in kubeadm.
 fn token(randomness: &mut dyn Randomness) -> SecretText {
     let mut part =
         |length: usize| -> String { (0..length).map(|_| character(randomness)).collect() };
     SecretText::new(format!("{}.{}", part(6), part(16)))
 }
 
-/// A digit or lower-case letter, each as likely as the other.
+/// Digit or lower-case letter, with equal probability.
 fn character(randomness: &mut dyn Randomness) -> char {
     const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     loop {
@@ -104,7 +107,7 @@ mod tests {
     use crate::random::Seeded;
 
     #[test]
-    fn a_new_bundle_is_whole() {
+    fn a_new_bundle_is_complete() {
         let now = UnixTime::from_seconds(1_800_000_000);
         let mut randomness = Seeded(21);
         let bundle = generate(now, &mut randomness).unwrap();

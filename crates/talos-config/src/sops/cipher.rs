@@ -1,4 +1,4 @@
-//! One value: AES-256-GCM with a nonce of 32 bytes, and the text that `sops` makes of it.
+//! Encrypted value: AES-256-GCM with a nonce of 32 bytes, in the text form of `sops`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,13 +18,13 @@ const PREFIX: &str = "ENC[AES256_GCM,data:";
 const NONCE: usize = 32;
 const TAG: usize = 16;
 
-/// The key that encrypts the values of one file.
+/// Key that encrypts the values of one file.
 #[derive(Clone)]
 pub(super) struct DataKey(Zeroizing<[u8; 32]>);
 
-/// What a value is, as `sops` writes it behind `type:`.
+/// Type of a value, as `sops` writes it after `type:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Text,
     Int,
     Float,
@@ -34,25 +34,25 @@ pub(super) enum Kind {
     Comment,
 }
 
-/// A value in the clear, as the bytes that are encrypted and that the MAC covers.
+/// Decrypted value: the bytes that are encrypted and that the MAC covers.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Plain {
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     pub(super) bytes: Zeroizing<Vec<u8>>,
 }
 
-/// The nonces of decrypted values: the same value at the same path gets the same ciphertext again.
+/// Nonces of decrypted values: the same value at the same path gets the same ciphertext again.
 #[derive(Clone, Default)]
 pub(super) struct Nonces(HashMap<(String, Plain), [u8; NONCE]>);
 
-/// A text that is not what `sops` makes of a value, or was not made with this key for this path.
+/// Error for a text that is not an encrypted value of `sops`, or was not encrypted with this key for this path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OpenError {
     NotSealed,
     Damaged,
 }
 
-impl Kind {
+impl ValueKind {
     const NAMES: [(Self, &'static str); 7] = [
         (Self::Text, "str"),
         (Self::Int, "int"),
@@ -75,7 +75,7 @@ impl Kind {
 }
 
 impl Plain {
-    pub(super) fn new(kind: Kind, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(super) fn new(kind: ValueKind, bytes: impl Into<Vec<u8>>) -> Self {
         Self { kind, bytes: Zeroizing::new(bytes.into()) }
     }
 }
@@ -97,7 +97,7 @@ impl DataKey {
         AesGcm::new(&(*self.0).into())
     }
 
-    /// Encrypts a value; nothing is made of nothing.
+    /// Encrypts a value; an empty value stays empty.
     pub(super) fn seal(
         &self,
         plain: &Plain,
@@ -125,7 +125,7 @@ impl DataKey {
         )
     }
 
-    /// Decrypts what [`Self::seal`] wrote, and remembers its nonce.
+    /// Decrypts the output of [`Self::seal`], and stores its nonce.
     pub(super) fn open(
         &self,
         text: &str,
@@ -133,7 +133,7 @@ impl DataKey {
         nonces: &mut Nonces,
     ) -> Result<Plain, OpenError> {
         if text.is_empty() {
-            return Ok(Plain::new(Kind::Text, []));
+            return Ok(Plain::new(ValueKind::Text, []));
         }
         let sealed = Sealed::parse(text).ok_or(OpenError::NotSealed)?;
         let mut data = sealed.data;
@@ -149,7 +149,7 @@ impl DataKey {
     }
 }
 
-/// Whether a text claims to be an encrypted value.
+/// Whether a text has the form of an encrypted value.
 pub(super) fn is_sealed(text: &str) -> bool {
     text.starts_with(PREFIX)
 }
@@ -158,7 +158,7 @@ struct Sealed {
     data: Vec<u8>,
     nonce: [u8; NONCE],
     tag: Vec<u8>,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 impl Sealed {
@@ -171,7 +171,7 @@ impl Sealed {
             data: STANDARD.decode(data).ok()?,
             nonce: STANDARD.decode(nonce).ok()?.try_into().ok()?,
             tag: STANDARD.decode(tag).ok().filter(|tag| tag.len() == TAG)?,
-            kind: Kind::from_name(kind)?,
+            kind: ValueKind::from_name(kind)?,
         })
     }
 }
@@ -207,11 +207,11 @@ mod tests {
     use crate::random::Seeded;
 
     #[test]
-    fn values_come_back_with_their_nonce() {
+    fn values_round_trip_with_their_nonce() {
         let mut randomness = Seeded(1);
         let key = DataKey::generate(&mut randomness);
         let mut nonces = Nonces::default();
-        let plain = Plain::new(Kind::Int, "50000");
+        let plain = Plain::new(ValueKind::Int, "50000");
         let first = key.seal(&plain, "a:b:", &nonces, &mut randomness);
         assert!(is_sealed(&first) && first.ends_with(",type:int]"));
         assert_eq!(key.open(&first, "a:b:", &mut nonces), Ok(plain.clone()));
@@ -219,6 +219,6 @@ mod tests {
         assert_ne!(key.seal(&plain, "a:c:", &nonces, &mut randomness), first);
         assert_eq!(key.open(&first, "a:c:", &mut nonces), Err(OpenError::Damaged));
         assert_eq!(key.open("50000", "a:b:", &mut nonces), Err(OpenError::NotSealed));
-        assert_eq!(key.seal(&Plain::new(Kind::Text, ""), "a:", &nonces, &mut randomness), "");
+        assert_eq!(key.seal(&Plain::new(ValueKind::Text, ""), "a:", &nonces, &mut randomness), "");
     }
 }

@@ -1,32 +1,32 @@
-//! Where comments must stand so that `sops` finds them again.
+//! Positions of comments that `sops` reads back.
 //!
-//! An encrypted comment is bound to the path of the mapping or list it stands in. When `sops` reads
-//! a file, a comment at the end of a collection does not always go where its indentation says:
-//! behind a nested block it goes to the innermost one, unless that has a comment of its own there. A
-//! comment that would be read elsewhere is moved there before it is encrypted.
+//! An encrypted comment is bound to the path of the mapping or list that contains it. When `sops` reads a file, a
+//! comment at the end of a collection does not always belong to the collection of its indentation: after a nested
+//! block it belongs to the innermost one, unless that has its own comment there. Such a comment is moved before it is
+//! encrypted.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::cipher::is_sealed;
 
-/// How far a tree has come.
+/// Processing state of a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// As it stands in an encrypted file. Encrypted comments are bound to where they stand.
+pub(super) enum TreeState {
+    /// As in an encrypted file. Encrypted comments are bound to their positions.
     Sealed,
-    /// In the clear. A comment in a list may become an item when it is encrypted.
+    /// Decrypted. A comment in a list may become an item when it is encrypted.
     Plain,
 }
 
-/// The same tree with its comments where they will be read again.
-pub(super) fn settled(root: &Node, stage: Stage) -> Node {
+/// The same tree with its comments at positions that are read back.
+pub(super) fn settled(root: &Node, stage: TreeState) -> Node {
     let mut root = root.clone();
-    // What ends the root stands in front of the metadata, which is read as it looks.
+    // The end of the root is before the metadata, which is read by its indentation.
     settle_children(&mut root, stage);
     root
 }
 
-fn settle(node: &mut Node, stage: Stage) {
+fn settle(node: &mut Node, stage: TreeState) {
     settle_children(node, stage);
     let Some(last) = last_child(node).filter(|last| is_block(last)) else {
         return;
@@ -39,7 +39,7 @@ fn settle(node: &mut Node, stage: Stage) {
     }
 }
 
-fn settle_children(node: &mut Node, stage: Stage) {
+fn settle_children(node: &mut Node, stage: TreeState) {
     match &mut node.value {
         Value::Scalar(_) => {}
         Value::Seq(seq) => seq.items.iter_mut().for_each(|item| settle(item, stage)),
@@ -47,7 +47,7 @@ fn settle_children(node: &mut Node, stage: Stage) {
             let mut entries = Vec::with_capacity(map.entries.len());
             for mut entry in std::mem::take(&mut map.entries) {
                 settle(&mut entry.value, stage);
-                // A mapping without entries is written as `{}`, with its comments in front.
+                // A mapping without entries is written as `{}`, after its comments.
                 if let Value::Map(inner) = &mut entry.value.value
                     && inner.entries.iter().all(is_comment_entry)
                 {
@@ -68,7 +68,7 @@ fn is_comment_entry(entry: &Entry) -> bool {
     entry.as_comment().is_some()
 }
 
-/// The last value of a collection that is no comment.
+/// Last value of a collection that is not a comment.
 fn last_child(node: &mut Node) -> Option<&mut Node> {
     match &mut node.value {
         Value::Scalar(_) => None,
@@ -80,7 +80,7 @@ fn last_child(node: &mut Node) -> Option<&mut Node> {
     }
 }
 
-/// Whether a value is written on lines of its own.
+/// Whether a value is written on separate lines.
 fn is_block(node: &Node) -> bool {
     match &node.value {
         Value::Scalar(_) => false,
@@ -90,10 +90,10 @@ fn is_block(node: &Node) -> bool {
 }
 
 /// Whether the last line of a block will be a comment.
-fn ends_with_comment(node: &mut Node, stage: Stage) -> bool {
+fn ends_with_comment(node: &mut Node, stage: TreeState) -> bool {
     let is_last = match &node.value {
         Value::Scalar(_) => false,
-        Value::Seq(seq) => stage == Stage::Sealed && seq.items.last().is_some_and(is_comment),
+        Value::Seq(seq) => stage == TreeState::Sealed && seq.items.last().is_some_and(is_comment),
         Value::Map(map) => map.entries.last().is_some_and(is_comment_entry),
     };
     is_last || last_child(node).is_some_and(|last| is_block(last) && ends_with_comment(last, stage))
@@ -127,7 +127,7 @@ fn take_trailing(node: &mut Node) -> Vec<String> {
     comments
 }
 
-/// Puts comments at the end of the innermost block.
+/// Appends comments to the innermost block.
 fn append(node: &mut Node, comments: Vec<String>) {
     if let Some(last) = last_child(node).filter(|last| is_block(last)) {
         return append(last, comments);
@@ -144,15 +144,15 @@ fn append(node: &mut Node, comments: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stage, settled};
+    use super::{TreeState, settled};
 
     fn again(text: &str) -> String {
         let documents = talmox_yaml::read_with_comments(text).unwrap();
-        talmox_yaml::emit(&settled(&documents[0], Stage::Plain), 4)
+        talmox_yaml::emit(&settled(&documents[0], TreeState::Plain), 4)
     }
 
     #[test]
-    fn comments_behind_a_nested_block_move_into_it() {
+    fn comments_after_a_nested_block_move_into_it() {
         let text = "a:\n    b:\n        c:\n            d: 1\n    # x\n    # z\ne: 1\n# end\n";
         let moved = "a:\n    b:\n        c:\n            d: 1\n            # x\n            # z\ne: 1\n# end\n";
         assert_eq!(again(text), moved);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_of_empty_mappings_stand_in_front() {
+    fn comments_of_empty_mappings_come_before_them() {
         let text = "a:\n    b: { # x\n    }\n    c: 1\n";
         assert_eq!(again(text), "a:\n    # x\n    b: {}\n    c: 1\n");
     }

@@ -1,7 +1,7 @@
-//! `.sops.yaml`: for whom, and how, a new file is encrypted.
+//! `.sops.yaml`: recipients and settings of new files.
 //!
-//! Only age recipients can be used; a rule that names others says so. Finding the file and making
-//! the path relative to it is the caller's business.
+//! Only age recipients are supported; a rule with others reports them. The caller finds the file and makes the path
+//! relative to it.
 
 use talmox_yaml::{Map, Node};
 
@@ -12,33 +12,33 @@ use crate::age::{AgeError, Recipient};
 const FOREIGN: [&str; 5] = ["kms", "pgp", "gcp_kms", "azure_keyvault", "hc_vault_transit_uri"];
 const FOREIGN_IN_GROUPS: [&str; 5] = ["kms", "pgp", "gcp_kms", "azure_keyvault", "hc_vault"];
 
-/// Why a `.sops.yaml` cannot be used.
+/// Reason why a `.sops.yaml` cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    #[error("read .sops.yaml as YAML")]
+    #[error(".sops.yaml is not YAML")]
     Yaml(#[source] talmox_yaml::ReadError),
     #[error("`creation_rules` must be a list of mappings")]
     NotRules,
     #[error("`{0}` must be a text, or a list of texts")]
     NotText(&'static str),
-    #[error("read an age recipient")]
+    #[error("an age recipient in .sops.yaml is invalid")]
     Recipient(#[source] AgeError),
-    #[error("use the rule")]
+    #[error("a rule in .sops.yaml cannot be used")]
     Settings(#[source] SopsError),
 }
 
-/// What a matching rule says.
+/// Settings of a matching rule.
 #[derive(Clone, Debug)]
 pub struct CreationRule {
-    /// In the order of the file, each one once.
+    /// Recipients in the order of the file, without duplicates.
     pub recipients: Vec<Recipient>,
     pub settings: Settings,
-    /// Kinds of keys that the rule names as well and that cannot be used here.
+    /// Kinds of keys in the rule that are not supported.
     pub foreign: Vec<&'static str>,
 }
 
-/// The first rule of a `.sops.yaml` that fits a path, which is relative to the folder of that file.
-/// `None` if there is none: `sops` refuses to encrypt then, unless the file has no rules at all.
+/// First rule of a `.sops.yaml` that matches a path, which is relative to the folder of that file. `None` if there is
+/// none: `sops` rejects the file then, unless `.sops.yaml` has no rules at all.
 pub fn creation_rule_for(text: &str, path: &str) -> Result<Option<CreationRule>, RuleError> {
     let documents = talmox_yaml::read(text).map_err(RuleError::Yaml)?;
     let root = documents.first().and_then(Node::as_map);
@@ -99,7 +99,7 @@ impl CreationRule {
     }
 }
 
-/// A text with commas, or a list of such.
+/// Text with commas, or a list of such texts.
 fn texts<'a>(map: &'a Map, key: &'static str) -> Result<Vec<&'a str>, RuleError> {
     let Some(node) = map.get(key).filter(|node| !node.is_null()) else {
         return Ok(vec![]);
@@ -123,7 +123,7 @@ mod tests {
     use crate::random::Seeded;
 
     #[test]
-    fn the_first_rule_that_fits_counts() {
+    fn the_first_matching_rule_is_used() {
         let mut randomness = Seeded(3);
         let one = Identity::generate(&mut randomness).recipient();
         let two = Identity::generate(&mut randomness).recipient();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_rules_are_refused() {
+    fn invalid_rules_are_rejected() {
         let refused = |text: &str| creation_rule_for(text, "x").unwrap_err();
         assert_eq!(refused("creation_rules: 1"), RuleError::NotRules);
         assert!(matches!(refused("creation_rules: [{path_regex: '('}]"), RuleError::Settings(_)));

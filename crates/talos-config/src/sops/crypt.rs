@@ -1,23 +1,22 @@
-//! What happens to each value on the way in and out, and the MAC over all of them.
+//! Encryption and decryption of each value, and the MAC over all values.
 
 use aws_lc_rs::digest;
 use talmox_yaml::Node;
 
-use super::cipher::{DataKey, Kind, Nonces, OpenError, Plain, is_sealed};
+use super::cipher::{DataKey, Nonces, OpenError, Plain, ValueKind, is_sealed};
 use super::scalar::{canonical, node_of, plain_of};
 use super::walk::{Place, Visit};
 use super::{Scope, Settings, SopsError};
 use crate::format::text as string;
 use crate::random::Randomness;
 
-/// A MAC over encrypted values only begins with this, so that it differs from one over all: the
-/// SHA-256 of `sops`.
+/// Prefix of a MAC over encrypted values only, so that it differs from one over all values: a constant of `sops`.
 const ONLY_ENCRYPTED: [u8; 32] = [
     0x8a, 0x3f, 0xd2, 0xad, 0x54, 0xce, 0x66, 0x52, 0x7b, 0x10, 0x34, 0xf3, 0xd1, 0x47, 0xbe, 0x0b,
     0x0b, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
 ];
 
-/// The digest over all values in their order, or over the encrypted ones.
+/// Digest over all values in order, or over the encrypted values.
 pub(super) struct MacDigest {
     context: digest::Context,
     only_encrypted: bool,
@@ -33,7 +32,7 @@ impl MacDigest {
     }
 
     fn add(&mut self, plain: &Plain, encrypted: bool) {
-        if plain.kind != Kind::Comment && (encrypted || !self.only_encrypted) {
+        if plain.kind != ValueKind::Comment && (encrypted || !self.only_encrypted) {
             self.context.update(&plain.bytes);
         }
     }
@@ -44,7 +43,7 @@ impl MacDigest {
     }
 }
 
-/// Turns scalars into what sops would write for their values.
+/// Converts scalars to the notation that sops writes.
 pub(super) struct Normal;
 
 impl Visit for Normal {
@@ -68,7 +67,7 @@ impl Visit for Opening<'_> {
         let encrypted = self.settings.scope.covers(&place.path, &place.comments, comment.is_some());
         let plain = match comment {
             // Older files have comments in the clear.
-            Some(text) if !encrypted || !is_sealed(text) => Plain::new(Kind::Comment, text),
+            Some(text) if !encrypted || !is_sealed(text) => Plain::new(ValueKind::Comment, text),
             _ if encrypted => {
                 let is_text = leaf.describe() == "text";
                 let text = leaf.as_str().filter(|_| is_text || comment.is_some());
@@ -100,7 +99,7 @@ pub(super) struct Sealing<'a> {
 impl Visit for Sealing<'_> {
     fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError> {
         let plain = plain_at(leaf, place)?;
-        let is_comment = plain.kind == Kind::Comment;
+        let is_comment = plain.kind == ValueKind::Comment;
         let encrypted = self.settings.scope.covers(&place.path, &place.comments, is_comment);
         self.digest.add(&plain, encrypted);
         if !encrypted {

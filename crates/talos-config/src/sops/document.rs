@@ -1,9 +1,9 @@
-//! A decrypted file, and the ways into and out of it.
+//! Decrypted SOPS file: reading, changing and writing.
 
 use talmox_yaml::{Entry, Map, Node, Value};
 
-use super::cipher::{DataKey, Kind, Nonces, Plain};
-use super::comments::{Stage, settled};
+use super::cipher::{DataKey, Nonces, Plain, ValueKind};
+use super::comments::{TreeState, settled};
 use super::crypt::{MacDigest, Normal, Opening, Sealing};
 use super::metadata::{AgeKey, Mac, Metadata};
 use super::secret_node::{SecretNode, SecretNodes, wipe};
@@ -15,28 +15,27 @@ use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-/// What a level of indentation costs, as in `sops`.
+/// Width of one level of indentation, as in `sops`.
 const INDENT: usize = 4;
 
-/// The content of a SOPS file in the clear, with its comments, and all that is needed to encrypt it
-/// again.
+/// Decrypted content of a SOPS file, with its comments and the data for encrypting it again.
 #[derive(Clone)]
-pub struct Document {
-    /// Each one a mapping. There is more than one only if the file holds several YAML documents.
+pub struct SopsDocument {
+    /// Root mappings; several only if the file contains several YAML documents.
     roots: SecretNodes,
     metadata: Metadata,
     data_key: DataKey,
     nonces: Nonces,
 }
 
-/// Takes a plain text, to be encrypted for these recipients.
+/// Creates a document from a plain text, to be encrypted for these recipients.
 pub fn create(
     plaintext: &str,
     recipients: &[Recipient],
     settings: Settings,
     randomness: &mut dyn Randomness,
-) -> Result<Document, SopsError> {
-    let mut document = Document {
+) -> Result<SopsDocument, SopsError> {
+    let mut document = SopsDocument {
         roots: read_plain(plaintext)?,
         metadata: Metadata::new(settings),
         data_key: DataKey::generate(randomness),
@@ -46,8 +45,8 @@ pub fn create(
     Ok(document)
 }
 
-/// Reads an encrypted file with the first identity that fits, and checks that it is whole.
-pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsError> {
+/// Decrypts a file with the first matching identity, and verifies its MAC.
+pub fn decrypt(text: &str, identities: &[Identity]) -> Result<SopsDocument, SopsError> {
     let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
     let first = roots.first().and_then(Node::as_map);
     let section = first.and_then(|map| map.get(METADATA_KEY));
@@ -67,21 +66,21 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Document, SopsErro
     };
     let opened = roots
         .iter()
-        .map(|root| walk(&settled(root, Stage::Sealed), &mut opening))
+        .map(|root| walk(&settled(root, TreeState::Sealed), &mut opening))
         .collect::<Result<Vec<_>, _>>()
         .map(SecretNodes)?;
     let computed = opening.digest.finish();
     let expected = data_key.open(&mac.sealed, &mac.last_modified, &mut Nonces::default());
     match expected {
         Ok(expected) if expected.bytes.as_slice() == computed.as_bytes() => {
-            Ok(Document { roots: opened, metadata, data_key, nonces })
+            Ok(SopsDocument { roots: opened, metadata, data_key, nonces })
         }
         _ => Err(SopsError::BrokenMac),
     }
 }
 
-impl Document {
-    /// The mapping at the root, comments among its entries.
+impl SopsDocument {
+    /// Root mapping, with comments among its entries.
     pub fn root(&self) -> &Node {
         &self.roots[0]
     }
@@ -90,12 +89,12 @@ impl Document {
         &self.metadata.settings
     }
 
-    /// For whom the file is encrypted, as it is spelled there.
+    /// Recipients of the file, as they are written in it.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
         self.metadata.age.iter().map(|key| key.recipient.as_str())
     }
 
-    /// The value at a path such as `proxmox.token` or `values.hosts.0`, without comments.
+    /// Value at a path such as `proxmox.token` or `values.hosts.0`, without comments.
     pub fn get(&self, path: &str) -> Option<SecretNode> {
         let mut node = self.root();
         for key in path.split('.') {
@@ -114,15 +113,14 @@ impl Document {
         Some(SecretNode::new(node.without_comments()))
     }
 
-    /// The text of a scalar at a path.
+    /// Text of a scalar at a path.
     pub fn get_text(&self, path: &str) -> Option<SecretText> {
         let node = self.get(path)?;
         let text = node.as_str().filter(|_| !node.is_null())?;
         Some(SecretText::new(text))
     }
 
-    /// Sets the value at a path, and makes the mappings that lead to it. A list is changed as a
-    /// whole, by setting it anew.
+    /// Sets the value at a path, and creates the mappings that lead to it. A list can only be replaced as a whole.
     pub fn set(&mut self, path: &str, value: Node) {
         let mut node = &mut self.roots[0];
         for key in path.split('.') {
@@ -149,7 +147,7 @@ impl Document {
         *node = value;
     }
 
-    /// Takes an entry out of the mapping at the root.
+    /// Removes an entry of the root mapping.
     pub fn remove(&mut self, key: &str) {
         if let Value::Map(map) = &mut self.roots[0].value {
             let is_other =
@@ -167,18 +165,18 @@ impl Document {
         self.set(path, string(text.expose()));
     }
 
-    /// The whole content as YAML with its comments, as `sops --decrypt` prints it.
+    /// Whole content as YAML with its comments, as `sops --decrypt` prints it.
     pub fn plaintext(&self) -> SecretText {
         SecretText::new(talmox_yaml::emit_all(self.roots.iter(), INDENT))
     }
 
-    /// Takes over a text that a person edited.
+    /// Replaces the content by an edited text.
     pub fn replace_plaintext(&mut self, text: &str) -> Result<(), SopsError> {
         self.roots = read_plain(text)?;
         Ok(())
     }
 
-    /// Writes the file for the recipients it has. What did not change keeps its ciphertext.
+    /// Encrypts the file for its recipients. Unchanged values keep their ciphertext.
     pub fn encrypt(
         &self,
         now: UnixTime,
@@ -194,11 +192,11 @@ impl Document {
         let mut roots = self
             .roots
             .iter()
-            .map(|root| walk(&SecretNode::new(settled(root, Stage::Plain)), &mut sealing))
+            .map(|root| walk(&SecretNode::new(settled(root, TreeState::Plain)), &mut sealing))
             .collect::<Result<Vec<_>, _>>()?;
         let computed = sealing.digest.finish();
         let last_modified = now.to_string();
-        let plain = Plain::new(Kind::Text, computed);
+        let plain = Plain::new(ValueKind::Text, computed);
         let sealed = self.data_key.seal(&plain, &last_modified, &self.nonces, randomness);
         let section = self.metadata.write(&Mac { sealed, last_modified });
         for root in &mut roots {
@@ -209,8 +207,8 @@ impl Document {
         Ok(talmox_yaml::emit_all(&roots, INDENT))
     }
 
-    /// Sets for whom the file is encrypted, and draws a new data key, so that whoever is no longer
-    /// named cannot read what is written from now on.
+    /// Sets the recipients of the file, and generates a new data key, so that removed recipients cannot read later
+    /// versions.
     pub fn rekey(
         &mut self,
         recipients: &[Recipient],
@@ -252,16 +250,16 @@ impl Document {
     }
 }
 
-impl PartialEq for Document {
-    /// Whether both hold the same values and comments.
+impl PartialEq for SopsDocument {
+    /// Whether both contain the same values and comments.
     fn eq(&self, other: &Self) -> bool {
         self.plaintext() == other.plaintext()
     }
 }
 
-impl std::fmt::Debug for Document {
+impl std::fmt::Debug for SopsDocument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Document").field("metadata", &self.metadata).finish_non_exhaustive()
+        f.debug_struct("SopsDocument").field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }
 
@@ -280,7 +278,7 @@ fn read_plain(text: &str) -> Result<SecretNodes, SopsError> {
     if roots.iter().any(has_section) {
         return Err(SopsError::AlreadySops);
     }
-    // What sops reads from a file is the value, not its spelling.
+    // sops reads the value of a scalar, not its notation.
     let normal: Result<Vec<Node>, SopsError> =
         roots.iter().map(|root| walk(root, &mut Normal)).collect();
     normal.map(SecretNodes)
@@ -308,7 +306,7 @@ fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataK
         identities: identities.len(),
         recipients: metadata.age.iter().map(|k| k.recipient.clone()).collect(),
     };
-    // A damaged key says more than a missing one, and that more than one of a kind we cannot use.
+    // A damaged key is reported rather than a missing one, and that rather than an unsupported one.
     Err(match (damaged, unusable) {
         (Some(damaged), _) => damaged,
         (None, Some(unusable)) if !is_for_others => unusable,
@@ -316,7 +314,7 @@ fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataK
     })
 }
 
-/// Whether a text looks as if `sops` had written it.
+/// Whether a text looks like the output of `sops`.
 pub fn is_encrypted(text: &str) -> bool {
     let documents = talmox_yaml::read(text).unwrap_or_default();
     let root = documents.first().and_then(Node::as_map);
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encrypted_comes_back() {
+    fn encrypted_files_round_trip() {
         let text = encrypted(TEXT, Settings::default());
         assert!(is_encrypted(&text) && !is_encrypted(TEXT));
         assert!(!text.contains("abc") && !text.contains("why") && text.contains("empty: \"\"\n"));
@@ -379,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_told_who_could() {
+    fn an_error_for_a_wrong_key_names_the_recipients() {
         let text = encrypted(TEXT, Settings::default());
         let (one, two) = keys();
         let error = decrypt(&text, &[two]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
-                "none of the 1 age keys at hand opens it; it is encrypted for {}",
+                "none of the 1 available age keys can decrypt the file; it is encrypted for {}",
                 one.recipient()
             )
         );
@@ -394,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_noticed() {
+    fn every_change_of_the_file_is_detected() {
         let text = encrypted(TEXT, Settings::default());
         let refused = |text: &str| decrypt(text, &[keys().0]).unwrap_err();
         assert_eq!(refused(&text.replace(": 420", ": 421")), SopsError::BrokenMac);
@@ -431,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mac_may_leave_out_what_is_not_encrypted() {
+    fn the_mac_may_omit_unencrypted_values() {
         let text = encrypted(TEXT, mac_only());
         let changed = text.replace(": 420", ": 421");
         let document = decrypt(&changed, &[keys().0]).unwrap();
@@ -455,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_are_refused() {
+    fn invalid_files_are_rejected() {
         let recipients = [keys().0.recipient()];
         let refused = |text: &str| {
             create(text, &recipients, Settings::default(), &mut Seeded(57)).unwrap_err()
@@ -467,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_file_too() {
+    fn an_empty_file_round_trips() {
         let text = encrypted("", Settings::default());
         assert!(text.starts_with("sops:\n"));
         let mut document = decrypt(&text, &[keys().0]).unwrap();
@@ -477,7 +475,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_comes_back(value in "[ -~\n\t\u{e4}\u{1f511}]{0,60}", comment in "[ -~]{0,20}") {
+        fn any_text_round_trips(value in "[ -~\n\t\u{e4}\u{1f511}]{0,60}", comment in "[ -~]{0,20}") {
             let mut document = decrypt(&encrypted(TEXT, Settings::default()), &[keys().0]).unwrap();
             document.set_text("a.b", &SecretText::new(value.as_str()));
             let Value::Map(map) = &mut document.roots[0].value else { panic!("a mapping") };
@@ -488,7 +486,7 @@ mod tests {
         }
 
         #[test]
-        fn no_change_of_a_byte_gives_other_values(at in 0_usize..2000, byte in 0x20_u8..0x7f) {
+        fn no_changed_byte_gives_other_values(at in 0_usize..2000, byte in 0x20_u8..0x7f) {
             let text = encrypted(TEXT, Settings::default());
             let mut bytes = text.clone().into_bytes();
             let at = at % bytes.len();
@@ -496,9 +494,9 @@ mod tests {
             let changed = String::from_utf8(bytes).unwrap();
             if let Ok(document) = decrypt(&changed, &[keys().0]) {
                 let original = decrypt(&text, &[keys().0]).unwrap();
-                // `  - token:` makes a list of it. sops counts no items in the paths that it seals, so what is
-                // in the list is as good as before.
-                let token = |document: &Document, path: &str| document.get_text(path);
+                // `  - token:` turns it into a list. sops ignores list positions in the paths that it binds values
+                // to, so the values in the list stay valid.
+                let token = |document: &SopsDocument, path: &str| document.get_text(path);
                 let found = token(&document, "proxmox.token");
                 let found = found.or_else(|| token(&document, "proxmox.0.token"));
                 assert_eq!(found, token(&original, "proxmox.token"));

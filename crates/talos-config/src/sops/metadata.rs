@@ -1,24 +1,23 @@
-//! The `sops` section of a file.
+//! `sops` section of a file.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::{SOPS_VERSION, Settings, SopsError};
 use crate::format::text as string;
 
-/// The sections of keys that we keep but cannot use, in the order in which they are written. What
-/// stands before `age` there stands before it here.
+/// Sections of unsupported key types, which are kept, in output order: those before `age`.
 const FOREIGN_BEFORE_AGE: [&str; 4] = ["kms", "gcp_kms", "azure_kv", "hc_vault"];
 const FOREIGN_AFTER_MAC: [&str; 1] = ["pgp"];
 
-/// The data key, wrapped for one recipient.
+/// Data key, wrapped for one recipient.
 #[derive(Clone, Debug)]
 pub(super) struct AgeKey {
-    /// As it is spelled in the file: it may be of a kind that we do not support.
+    /// Recipient as written in the file; it may be of an unsupported kind.
     pub(super) recipient: String,
     pub(super) enc: String,
 }
 
-/// Everything that the file says about itself, but for the MAC and its time.
+/// Metadata of the file, except for the MAC and its time.
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
     pub(super) settings: Settings,
@@ -26,7 +25,7 @@ pub(super) struct Metadata {
     foreign: Vec<(&'static str, Node)>,
 }
 
-/// The MAC as it stands in the file, and what it is bound to.
+/// MAC of the file, and the time that it is bound to.
 #[derive(Debug)]
 pub(super) struct Mac {
     pub(super) sealed: String,
@@ -57,7 +56,7 @@ impl Metadata {
         Ok((metadata, mac))
     }
 
-    /// The names of the sections of keys that only others can use.
+    /// Names of the sections of unsupported key types.
     pub(super) fn foreign_names(&self) -> String {
         let names: Vec<_> = self.foreign.iter().map(|(name, _)| *name).collect();
         names.join(", ")
@@ -100,7 +99,7 @@ impl Metadata {
     }
 }
 
-/// Where the keys stand: in the section itself, or in its only key group.
+/// Mapping that contains the keys: the section itself, or its only key group.
 fn key_group(map: &Map) -> Result<&Map, SopsError> {
     let names = FOREIGN_BEFORE_AGE.iter().chain(&FOREIGN_AFTER_MAC);
     let has_keys = |name: &str| {
@@ -114,9 +113,9 @@ fn key_group(map: &Map) -> Result<&Map, SopsError> {
     match groups.map(|groups| groups.items.as_slice()) {
         Some([group]) => group
             .as_map()
-            .ok_or_else(|| SopsError::BadMetadata("the key group is no mapping".to_owned())),
+            .ok_or_else(|| SopsError::BadMetadata("the key group is not a mapping".to_owned())),
         Some([_, ..]) => Err(SopsError::KeyGroups),
-        _ => Err(SopsError::BadMetadata("it names no keys".to_owned())),
+        _ => Err(SopsError::BadMetadata("it contains no keys".to_owned())),
     }
 }
 
@@ -147,7 +146,7 @@ fn foreign_keys(keys: &Map) -> Vec<(&'static str, Node)> {
         .collect()
 }
 
-/// `sops` reads the time and prints it again, which drops parts of a second.
+/// `sops` parses the time and prints it again, which drops fractions of a second.
 fn without_fraction(time: &str) -> String {
     let Some(dot) = time.find('.') else {
         return time.to_owned();
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_keys_are_kept_in_their_place() {
+    fn unsupported_keys_are_kept_in_order() {
         let text = "\
 kms:
     - arn: x
@@ -189,7 +188,7 @@ version: 3.11.0
     }
 
     #[test]
-    fn key_groups_count_only_as_one() {
+    fn only_a_single_key_group_is_accepted() {
         let rest = "lastmodified: 2026-11-15T02:38:23.5Z\nmac: z\n";
         let one = format!("key_groups: [{{age: [{{recipient: a, enc: b}}]}}]\n{rest}");
         let (metadata, mac) = read(&one).unwrap();

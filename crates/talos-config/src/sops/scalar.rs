@@ -1,37 +1,37 @@
-//! Between YAML scalars and the typed values that `sops` encrypts and authenticates.
+//! Conversion between YAML scalars and the typed values that `sops` encrypts and authenticates.
 //!
-//! `sops` decodes a scalar as go-yaml does when no type is known, and writes the value anew: `0644`
-//! becomes `420`, a bare date a timestamp. Only what goes through here gets into the MAC.
+//! `sops` decodes a scalar as go-yaml does for an unknown type, and writes the value: `0644` becomes `420`, a bare
+//! date a timestamp. Only the converted form is part of the MAC.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use talmox_yaml::{BINARY_TAG, Node, Resolved, Scalar, Style, TIMESTAMP_TAG, timestamp};
 use zeroize::Zeroize as _;
 
-use super::cipher::{Kind, Plain};
+use super::cipher::{Plain, ValueKind};
 use crate::format::text as string;
 
 const STRING_TAG: &str = talmox_yaml::STRING_TAG;
-/// go-yaml breaks long binary values after as many characters.
+/// Line length of binary values in go-yaml.
 const BINARY_LINE: usize = 70;
 
-/// A scalar's typed value; `None` for null. An error says what the value is.
+/// Typed value of a scalar; `None` for null. The error names the kind of an unsupported value.
 pub(super) fn plain_of(node: &Node, scalar: &Scalar) -> Result<Option<Plain>, &'static str> {
     if let Some(comment) = node.as_comment() {
-        return Ok(Some(Plain::new(Kind::Comment, comment)));
+        return Ok(Some(Plain::new(ValueKind::Comment, comment)));
     }
     let text = scalar.text.as_str();
     match node.tag.as_deref() {
         Some(BINARY_TAG) => {
             let base64: String = text.split_whitespace().collect();
             let bytes = STANDARD.decode(base64).map_err(|_| "broken base64")?;
-            return Ok(Some(Plain::new(Kind::Text, bytes)));
+            return Ok(Some(Plain::new(ValueKind::Text, bytes)));
         }
         Some(TIMESTAMP_TAG) => {
             let full = timestamp(text).ok_or("a broken timestamp")?;
-            return Ok(Some(Plain::new(Kind::Time, full)));
+            return Ok(Some(Plain::new(ValueKind::Time, full)));
         }
-        Some(STRING_TAG) => return Ok(Some(Plain::new(Kind::Text, text))),
+        Some(STRING_TAG) => return Ok(Some(Plain::new(ValueKind::Text, text))),
         _ => {}
     }
     Ok(Some(match scalar.resolve() {
@@ -39,28 +39,29 @@ pub(super) fn plain_of(node: &Node, scalar: &Scalar) -> Result<Option<Plain>, &'
         Resolved::Bool(value) => bool_plain(value),
         Resolved::Int(value) => {
             let value = i64::try_from(value).map_err(|_| "a number beyond 64 bits")?;
-            Plain::new(Kind::Int, value.to_string())
+            Plain::new(ValueKind::Int, value.to_string())
         }
-        Resolved::Float(value) => Plain::new(Kind::Float, float_bytes(value)),
+        Resolved::Float(value) => Plain::new(ValueKind::Float, float_bytes(value)),
         Resolved::Text => match timestamp(text).filter(|_| scalar.style == Style::Plain) {
-            Some(full) => Plain::new(Kind::Time, full),
-            None => Plain::new(Kind::Text, text),
+            Some(full) => Plain::new(ValueKind::Time, full),
+            None => Plain::new(ValueKind::Text, text),
         },
     }))
 }
 
-/// The node that `sops` would write for a value.
+/// Node that `sops` writes for a value.
 pub(super) fn node_of(plain: &Plain) -> Option<Node> {
     let Ok(text) = std::str::from_utf8(&plain.bytes) else {
-        return matches!(plain.kind, Kind::Text | Kind::Bytes).then(|| binary(&plain.bytes));
+        return matches!(plain.kind, ValueKind::Text | ValueKind::Bytes)
+            .then(|| binary(&plain.bytes));
     };
     Some(match plain.kind {
-        Kind::Text | Kind::Bytes => string(text),
-        Kind::Comment => Node::comment(text),
-        Kind::Int => Node::plain(text.parse::<i64>().ok()?.to_string()),
-        Kind::Float => Node::plain(float_text(parse_float(text)?)),
-        Kind::Bool => Node::plain(parse_bool(text)?.to_string()),
-        Kind::Time => {
+        ValueKind::Text | ValueKind::Bytes => string(text),
+        ValueKind::Comment => Node::comment(text),
+        ValueKind::Int => Node::plain(text.parse::<i64>().ok()?.to_string()),
+        ValueKind::Float => Node::plain(float_text(parse_float(text)?)),
+        ValueKind::Bool => Node::plain(parse_bool(text)?.to_string()),
+        ValueKind::Time => {
             let mut node = Node::plain(timestamp(text)?);
             node.tag = Some(TIMESTAMP_TAG.to_owned());
             node
@@ -68,19 +69,19 @@ pub(super) fn node_of(plain: &Plain) -> Option<Node> {
     })
 }
 
-/// The value in the form that the MAC covers: `sops` parses what it decrypted and prints it again.
+/// Value in the form that the MAC covers: `sops` parses the decrypted value and prints it again.
 pub(super) fn canonical(plain: Plain) -> Option<Plain> {
     let text = std::str::from_utf8(&plain.bytes);
     Some(match plain.kind {
-        Kind::Text | Kind::Bytes | Kind::Comment => plain,
-        Kind::Int => Plain::new(Kind::Int, text.ok()?.parse::<i64>().ok()?.to_string()),
-        Kind::Float => Plain::new(Kind::Float, float_bytes(parse_float(text.ok()?)?)),
-        Kind::Bool => bool_plain(parse_bool(text.ok()?)?),
-        Kind::Time => Plain::new(Kind::Time, timestamp(text.ok()?)?),
+        ValueKind::Text | ValueKind::Bytes | ValueKind::Comment => plain,
+        ValueKind::Int => Plain::new(ValueKind::Int, text.ok()?.parse::<i64>().ok()?.to_string()),
+        ValueKind::Float => Plain::new(ValueKind::Float, float_bytes(parse_float(text.ok()?)?)),
+        ValueKind::Bool => bool_plain(parse_bool(text.ok()?)?),
+        ValueKind::Time => Plain::new(ValueKind::Time, timestamp(text.ok()?)?),
     })
 }
 
-/// A scalar of no known type as go-yaml writes it after reading it.
+/// Scalar of an unknown type as go-yaml writes it after reading it.
 pub(crate) fn normal_scalar(node: &Node) -> Node {
     let plain = node.as_scalar().map(|scalar| plain_of(node, scalar));
     match plain {
@@ -110,7 +111,7 @@ fn binary(bytes: &[u8]) -> Node {
 }
 
 fn bool_plain(value: bool) -> Plain {
-    Plain::new(Kind::Bool, if value { "True" } else { "False" })
+    Plain::new(ValueKind::Bool, if value { "True" } else { "False" })
 }
 
 fn parse_bool(text: &str) -> Option<bool> {
@@ -125,7 +126,7 @@ fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// All digits and no exponent, as in the MAC.
+/// Number with all digits and without an exponent, as in the MAC.
 fn float_bytes(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -136,7 +137,7 @@ fn float_bytes(value: f64) -> String {
     }
 }
 
-/// As go-yaml writes a number: with an exponent where that is below -4 or above 5.
+/// Number as go-yaml writes it: with an exponent below -4 or above 5.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
@@ -161,7 +162,7 @@ fn float_text(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn plain(text: &str) -> (Kind, String) {
+    fn plain(text: &str) -> (ValueKind, String) {
         let documents = talmox_yaml::read(text).unwrap();
         let node = &documents[0];
         let plain = plain_of(node, node.as_scalar().unwrap()).unwrap().unwrap();
@@ -170,21 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn scalars_become_what_go_yaml_decodes() {
+    fn scalars_are_decoded_as_in_go_yaml() {
         for (text, kind, bytes) in [
-            ("off", Kind::Text, "off"),
-            ("0644", Kind::Int, "420"),
-            ("1_000", Kind::Int, "1000"),
-            ("-7", Kind::Int, "-7"),
-            ("1.50", Kind::Float, "1.5"),
-            ("1e3", Kind::Float, "1000"),
-            ("1e-7", Kind::Float, "0.0000001"),
-            ("true", Kind::Bool, "True"),
-            ("'true'", Kind::Text, "true"),
-            ("2026-01-02", Kind::Time, "2026-01-02T00:00:00Z"),
-            ("'2026-01-02'", Kind::Text, "2026-01-02"),
-            ("!!str 5", Kind::Text, "5"),
-            ("!!binary aGk=", Kind::Text, "hi"),
+            ("off", ValueKind::Text, "off"),
+            ("0644", ValueKind::Int, "420"),
+            ("1_000", ValueKind::Int, "1000"),
+            ("-7", ValueKind::Int, "-7"),
+            ("1.50", ValueKind::Float, "1.5"),
+            ("1e3", ValueKind::Float, "1000"),
+            ("1e-7", ValueKind::Float, "0.0000001"),
+            ("true", ValueKind::Bool, "True"),
+            ("'true'", ValueKind::Text, "true"),
+            ("2026-01-02", ValueKind::Time, "2026-01-02T00:00:00Z"),
+            ("'2026-01-02'", ValueKind::Text, "2026-01-02"),
+            ("!!str 5", ValueKind::Text, "5"),
+            ("!!binary aGk=", ValueKind::Text, "hi"),
         ] {
             assert_eq!(plain(text), (kind, bytes.to_owned()), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Which values of a file are encrypted.
+//! Rule for which values of a file are encrypted.
 
 use regex_lite::Regex;
 use talmox_yaml::Map;
@@ -7,28 +7,28 @@ use super::SopsError;
 
 const DEFAULT_SUFFIX: &str = "_unencrypted";
 
-/// The rule that says which values are encrypted. A file has exactly one.
+/// Rule for which values are encrypted. A file has exactly one.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// All but those below a key that ends so.
+    /// All values, except those below a key with this suffix.
     UnencryptedSuffix(String),
-    /// Only those below a key that ends so.
+    /// Only values below a key with this suffix.
     EncryptedSuffix(String),
-    /// All but those below a key that matches.
+    /// All values, except those below a key that matches.
     UnencryptedRegex(Regex),
-    /// Only those below a key that matches.
+    /// Only values below a key that matches.
     EncryptedRegex(Regex),
-    /// All but those with a comment in front that matches.
+    /// All values, except those after a comment that matches.
     UnencryptedCommentRegex(Regex),
-    /// Only those with a comment in front that matches.
+    /// Only values after a comment that matches.
     EncryptedCommentRegex(Regex),
 }
 
-/// How a file is encrypted, apart from for whom.
+/// Encryption settings of a file, without its recipients.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub scope: Scope,
-    /// The MAC covers only the encrypted values, so that the others may be edited by hand.
+    /// Whether the MAC covers only the encrypted values, so that the others can be edited by hand.
     pub mac_only_encrypted: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// The key under which the rule stands in the metadata and in `.sops.yaml`, and its text.
+    /// Key of the rule in the metadata and in `.sops.yaml`, and its value.
     pub(super) fn to_field(&self) -> (&'static str, &str) {
         match self {
             Self::UnencryptedSuffix(suffix) => ("unencrypted_suffix", suffix),
@@ -64,9 +64,9 @@ impl Scope {
         }
     }
 
-    /// Whether the value at this path is encrypted. `comments` are those in front of the value and
-    /// of what contains it, outermost first, as they stand in the file; if the value is itself a
-    /// comment, it is the last of them.
+    /// Whether the value at this path is encrypted. `comments` are those before the value and before the collections
+    /// that contain it, outermost first, as written in the file; if the value is itself a comment, it is the last
+    /// one.
     pub(super) fn covers(
         &self,
         path: &[String],
@@ -82,7 +82,7 @@ impl Scope {
                 !comments.iter().flatten().any(|text| regex.is_match(text))
             }
             Self::EncryptedCommentRegex(regex) => {
-                // The comment that asks for encryption stays readable itself.
+                // The comment that selects encryption stays readable itself.
                 let count = comments.iter().map(Vec::len).sum::<usize>();
                 let others = count - usize::from(is_comment && count > 0);
                 comments.iter().flatten().take(others).any(|text| regex.is_match(text))
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_decide() {
+    fn keys_select_the_encrypted_values() {
         assert!(!covers("unencrypted_suffix", "_u", &["a_u", "b"], &[], false));
         assert!(covers("unencrypted_suffix", "_u", &["a", "b"], &[], false));
         assert!(covers("encrypted_suffix", "_e", &["a_e", "b"], &[], false));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_decide() {
+    fn comments_select_the_encrypted_values() {
         let field = "encrypted_comment_regex";
         assert!(covers(field, "enc", &["a"], &[&[" enc"]], false));
         assert!(covers(field, "enc", &["a", "b"], &[&[" enc"], &[]], false));

@@ -1,4 +1,4 @@
-//! Trees of values in the clear, whose memory is overwritten when they are dropped.
+//! Trees of decrypted values, whose memory is overwritten when they are dropped.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use zeroize::Zeroize as _;
 
 use crate::secret::REDACTED;
 
-/// A tree that redacts itself.
+/// Tree whose `Debug` output is redacted.
 #[derive(Clone, PartialEq)]
 pub struct SecretNode(Node);
 
@@ -38,7 +38,7 @@ impl fmt::Debug for SecretNode {
     }
 }
 
-/// The documents of a file.
+/// Documents of a file.
 #[derive(Clone)]
 pub(super) struct SecretNodes(pub(super) Vec<Node>);
 
@@ -62,7 +62,7 @@ impl Drop for SecretNodes {
     }
 }
 
-/// Overwrites every text of a tree, comments among them.
+/// Overwrites every text of a tree, including comments.
 pub(super) fn wipe(node: &mut Node) {
     match &mut node.value {
         Value::Scalar(scalar) => scalar.text.zeroize(),

@@ -1,5 +1,5 @@
-//! Walking a tree in the order in which `sops` does: every value and comment, with its path and the
-//! comments in front of it. The MAC depends on this order.
+//! Traversal of a tree in the order of `sops`: every value and comment, with its path and the comments before it. The
+//! MAC depends on this order.
 
 use std::collections::HashSet;
 
@@ -7,33 +7,33 @@ use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::SopsError;
 
-/// What is done to each leaf. The leaf is a scalar or a comment, never null.
+/// Operation on each leaf. The leaf is a scalar or a comment, never null.
 pub(super) trait Visit {
     fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError>;
 }
 
-/// Where a leaf stands.
+/// Position of a leaf.
 #[derive(Default)]
 pub(super) struct Place {
-    /// The keys that lead to it. Positions in lists do not count.
+    /// Keys that lead to the leaf. Positions in lists do not count.
     pub(super) path: Vec<String>,
-    /// The comments in front of it and of what contains it, outermost first.
+    /// Comments before the leaf and before the collections that contain it, outermost first.
     pub(super) comments: Vec<Vec<String>>,
 }
 
 impl Place {
-    /// What a ciphertext is bound to, so that it cannot be moved.
+    /// Additional data that a ciphertext is bound to, so that it cannot be moved.
     pub(super) fn context(&self) -> String {
         format!("{}:", self.path.join(":"))
     }
 
-    /// For messages.
+    /// Path for messages.
     pub(super) fn describe(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// Walks the mapping at the root of a document, and makes a new tree of what the visitor returns.
+/// Walks the root mapping of a document, and builds a new tree from the results of the visitor.
 pub(super) fn walk(root: &Node, visit: &mut dyn Visit) -> Result<Node, SopsError> {
     let Some(map) = root.as_map() else {
         return Err(SopsError::Unsupported { path: String::new(), what: root.describe() });
@@ -82,9 +82,9 @@ fn walk_seq(seq: &Seq, place: &mut Place, visit: &mut dyn Visit) -> Result<Seq, 
     let mut items = Vec::with_capacity(seq.items.len());
     for item in &seq.items {
         match item.as_comment() {
-            // `sops` would make an empty text of it, which is one item more.
+            // `sops` would turn it into an empty text, which is an additional item.
             Some("") => {}
-            // In a list an encrypted comment stands as an item of its own.
+            // In a list an encrypted comment is a separate item.
             Some(comment) => {
                 note_comment(place, comment);
                 items.push(visit.leaf(item, place)?);

@@ -1,11 +1,11 @@
-//! Settings that must not stand both in the v1alpha1 document and in one of their own.
+//! Settings that must not be both in the v1alpha1 document and in a separate document.
 
 use super::View;
 use crate::document::Document;
 use crate::format::address::parse_addr;
 use crate::format::duration;
 
-/// What a document says that the v1alpha1 one says already.
+/// Setting of a document that the v1alpha1 document contains too.
 pub(super) fn with_v1alpha1(document: &Document, legacy: View<'_>) -> Option<String> {
     let machine = legacy.get("machine");
     let network = machine.get("network");

@@ -1,4 +1,4 @@
-//! Labels, annotations and taints of Kubernetes nodes.
+//! Validation of labels, annotations and taints of Kubernetes nodes.
 
 use super::View;
 
@@ -47,7 +47,7 @@ pub(super) fn check_taints(taints: View<'_>) -> Vec<String> {
     sorted(taints).into_iter().filter_map(|(key, taint)| check(key, taint).err()).collect()
 }
 
-/// Entries by the plain order of their keys.
+/// Entries sorted by key.
 fn sorted(map: View<'_>) -> Vec<(&str, &str)> {
     let mut entries: Vec<_> = map.entries().map(|(key, value)| (key, value.text())).collect();
     entries.sort_unstable();

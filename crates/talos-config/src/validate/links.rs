@@ -1,4 +1,4 @@
-//! Documents about the network.
+//! Validation of the documents about the network.
 
 use super::machine::invalid_subnets;
 use super::{Report, View};
@@ -9,7 +9,7 @@ use crate::schema::Release;
 
 const RESERVED_PRIORITIES: [u64; 4] = [0, 32500, 32766, 32767];
 
-/// Documents that configure a link of their name.
+/// Validates documents that configure the link of their name.
 pub(super) fn validate_link(kind: &str, view: View<'_>, report: &mut Report) {
     require_name(view, "name must be specified", report);
     match kind {
@@ -131,7 +131,7 @@ fn addresses_and_routes(view: View<'_>, report: &mut Report) {
     }
 }
 
-/// The other documents about the network.
+/// Validates the other documents about the network.
 pub(super) fn validate_other(kind: &str, view: View<'_>, release: Release, report: &mut Report) {
     let name = view.get("name").text();
     match kind {
@@ -182,7 +182,7 @@ pub(super) fn validate_other(kind: &str, view: View<'_>, release: Release, repor
     }
 }
 
-/// Nobody minded what was in it before 1.14.
+/// Talos does not check its content before 1.14.
 fn resolver(view: View<'_>, report: &mut Report) {
     let dns = view.get("hostDNS");
     for key in ["forwardKubeDNSToHost", "resolveMemberNames"] {
@@ -241,7 +241,7 @@ fn hostname(view: View<'_>, release: Release, report: &mut Report) {
         "" => "off",
         kind => kind,
     };
-    // 1.12 does not take `auto: off` alone; 1.13 does.
+    // 1.12 does not accept `auto: off` alone; 1.13 does.
     let is_nothing = if release < Release::V1_13 { kind == "off" } else { !auto.is_set() };
     let says_nothing = is_nothing && name.is_empty();
     report.check(!says_nothing, "either 'auto' or 'hostname' must be set");

@@ -1,4 +1,4 @@
-//! The v1alpha1 document: what concerns the machine.
+//! Validation of the v1alpha1 document: `machine`.
 
 use super::{Mode, Report, View, cluster, devices, labels, multi, runtime_spec};
 use crate::format::address::{parse_addr, parse_prefix};
@@ -25,7 +25,7 @@ const PROTECTED_KUBELET_FIELDS: &[&str] = &[
     "seccompDefault",
 ];
 
-/// What a machine is by its `type`.
+/// Type of a machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MachineType {
     Init,
@@ -225,7 +225,7 @@ fn disks(machine: View<'_>, report: &mut Report) {
     }
 }
 
-/// Subnets, or addresses, of which some may be excluded by a `!`.
+/// Invalid subnets or addresses of a list, in which a `!` excludes an entry.
 pub(super) fn invalid_subnets<'a>(
     subnets: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = &'a str> {

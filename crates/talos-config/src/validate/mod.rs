@@ -1,7 +1,6 @@
-//! What Talos's validator says about a config, for each way a machine can run.
+//! Validation of a config as Talos does, for each platform mode.
 //!
-//! Verdicts are equal to Talos's; texts are as near as is reasonable. What Talos accepts although
-//! it is wrong is the business of `lint`.
+//! The verdicts equal those of Talos; the texts are close to them. `lint` reports problems that Talos accepts.
 
 mod cluster;
 mod conflicts;
@@ -19,7 +18,7 @@ use crate::document::{Config, Document};
 use crate::schema::{CONFIG_KIND, Release};
 pub(crate) use view::View;
 
-/// Where a machine runs.
+/// Platform mode of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     Metal,
@@ -42,21 +41,21 @@ impl Mode {
     }
 }
 
-/// How far a text came.
+/// Stage in which the validation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It is no config.
+    /// The text is not a config.
     Decode,
-    /// It is one, and was judged.
+    /// The config was validated.
     Validate,
 }
 
-/// What is to be said about a text.
+/// Result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub stage: Stage,
     pub warnings: Vec<String>,
-    /// All that is wrong, in one text; nothing if the config is valid.
+    /// All errors in one text; `None` if the config is valid.
     pub error: Option<String>,
 }
 
@@ -66,7 +65,7 @@ impl Verdict {
     }
 }
 
-/// Reads and validates a config as `talosctl validate` does.
+/// Parses and validates a config as `talosctl validate` does.
 pub fn validate(text: &str, mode: Mode, release: Release) -> Verdict {
     match Config::parse(text, release) {
         Ok(config) => validate_config(&config, mode),
@@ -76,18 +75,17 @@ pub fn validate(text: &str, mode: Mode, release: Release) -> Verdict {
     }
 }
 
-/// Validates a config that has been read.
+/// Validates a parsed config.
 pub fn validate_config(config: &Config, mode: Mode) -> Verdict {
-    judge(config, mode, false)
+    validate_documents(config, mode, false)
 }
 
-/// As [`validate_config`], but warnings about the v1alpha1 document are errors: what
-/// `talosctl validate --strict` does.
+/// As [`validate_config`], but warnings about the v1alpha1 document are errors, as in `talosctl validate --strict`.
 pub fn validate_strictly(config: &Config, mode: Mode) -> Verdict {
-    judge(config, mode, true)
+    validate_documents(config, mode, true)
 }
 
-fn judge(config: &Config, mode: Mode, strict: bool) -> Verdict {
+fn validate_documents(config: &Config, mode: Mode, strict: bool) -> Verdict {
     let release = config.release();
     let mut warnings = vec![];
     let mut errors = vec![];
@@ -132,7 +130,7 @@ fn shown(document: &Document) -> String {
     }
 }
 
-/// Problems and warnings of one document.
+/// Errors and warnings of one document.
 #[derive(Debug, Default)]
 struct Report {
     errors: Vec<String>,
@@ -155,7 +153,7 @@ impl Report {
     }
 }
 
-/// Several errors in the form that Talos's error library prints.
+/// Several errors in the format of Talos's error library.
 fn multi(errors: &[String]) -> String {
     let points: Vec<String> = errors.iter().map(|error| format!("* {error}")).collect();
     let count = match errors.len() {

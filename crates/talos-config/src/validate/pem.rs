@@ -1,7 +1,7 @@
-//! Whether a PEM text holds what it claims to hold, by the outline of its DER.
+//! Check of the content of a PEM text by the structure of its DER.
 //!
-//! The outline is enough to tell a certificate from a typing error; nothing here verifies a
-//! signature or a key.
+//! The structure is enough to distinguish a certificate from a typing error; nothing here verifies a signature or a
+//! key.
 
 use crate::format::decode_base64;
 
@@ -10,7 +10,7 @@ const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const INTEGER: u8 = 0x02;
 
-/// Whether at least one certificate can be read from the text.
+/// Whether the text contains at least one certificate.
 pub(super) fn has_certificate(text: &str) -> bool {
     blocks(text).any(|(label, der)| label == "CERTIFICATE" && is_certificate(&der))
 }
@@ -23,7 +23,7 @@ pub(super) fn check_certificate(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A private key in PKCS#8.
+/// Checks for a private key in PKCS#8.
 pub(super) fn check_private_key(text: &str) -> Result<(), &'static str> {
     let Some((_, der)) = blocks(text).next() else {
         return Err("failed to parse PEM block");
@@ -40,7 +40,7 @@ fn is_certificate(der: &[u8]) -> bool {
     parts == [SEQUENCE, SEQUENCE, BIT_STRING]
 }
 
-/// The PEM blocks of a text.
+/// PEM blocks of a text.
 fn blocks(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     })
 }
 
-/// The content of a sequence that fills all of the bytes.
+/// Content of a sequence that covers all bytes.
 fn sequence(der: &[u8]) -> Option<&[u8]> {
     let (tag, content, rest) = item(der)?;
     (tag == SEQUENCE && rest.is_empty()).then_some(content)

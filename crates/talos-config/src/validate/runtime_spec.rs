@@ -1,18 +1,18 @@
-//! Overrides of the container runtime's base spec: they must fit the OCI runtime specification.
+//! Overrides of the container runtime's base spec, which must match the OCI runtime specification.
 //!
-//! Only the outline is known here: the parts of the spec that people override.
+//! Only the parts of the spec that users override are known here.
 
 use talmox_yaml::{Node, Resolved, Value};
 
 use super::{Report, View};
 use crate::any::GoType;
 
-/// What a key of the spec holds.
+/// Type of a key of the spec.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
     Bool,
-    /// A whole number of a type of Go's.
+    /// Whole number in the range of a Go type.
     Number(i128, i128),
     Texts,
     TextMap,
@@ -82,14 +82,14 @@ pub(super) fn validate(overrides: View<'_>, report: &mut Report) {
         report.error(format!("failed to marshal base runtime spec overrides: json: {reason}"));
         return;
     }
-    if let Some((path, found)) = misfit(overrides, ROOT, "") {
+    if let Some((path, found)) = type_mismatch(overrides, ROOT, "") {
         report.error(format!(
             "failed to unmarshal base runtime spec overrides: json: cannot unmarshal {found} into Go struct field Spec.{path}"
         ));
     }
 }
 
-/// What JSON has no words for.
+/// Kind of a value that JSON does not support.
 fn not_json(node: &Node) -> Option<&'static str> {
     match &node.value {
         Value::Map(map) => map.entries.iter().find_map(|entry| {
@@ -105,20 +105,24 @@ fn not_json(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// JSON spells a float without a fraction like a whole number.
+/// JSON writes a float without a fraction like a whole number.
 fn whole_number(node: &Node) -> Option<i128> {
     match node.as_scalar()?.resolve() {
         Resolved::Int(value) => Some(value),
-        #[expect(clippy::cast_possible_truncation, reason = "nothing is cut off")]
+        #[expect(clippy::cast_possible_truncation, reason = "no bits are lost")]
         Resolved::Float(value) if value.fract() == 0.0 && value.abs() < 1e21 => Some(value as i128),
         _ => None,
     }
 }
 
-/// The first value of the wrong kind: where, and what it is.
-fn misfit(view: View<'_>, shapes: &[(&str, Shape)], path: &str) -> Option<(String, &'static str)> {
+/// First value of the wrong type: its path and its type.
+fn type_mismatch(
+    view: View<'_>,
+    shapes: &[(&str, Shape)],
+    path: &str,
+) -> Option<(String, &'static str)> {
     view.entries().find_map(|(key, value)| {
-        // Go's JSON reader does not look at the case of keys.
+        // Go's JSON decoder ignores the case of keys.
         let (name, shape) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?;
         let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
         check(value, *shape, &path)
@@ -149,7 +153,7 @@ fn check(value: View<'_>, shape: Shape, path: &str) -> Option<(String, &'static 
     match shape {
         Shape::Texts => value.items().find_map(|item| check(item, Shape::Text, path)),
         Shape::TextMap => value.entries().find_map(|(_, item)| check(item, Shape::Text, path)),
-        Shape::Object(shapes) => misfit(value, shapes, path),
+        Shape::Object(shapes) => type_mismatch(value, shapes, path),
         Shape::Objects(shapes) => {
             value.items().find_map(|item| check(item, Shape::Object(shapes), path))
         }

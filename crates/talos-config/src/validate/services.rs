@@ -1,4 +1,4 @@
-//! Documents about registries, extensions, logs and trust.
+//! Validation of the documents about registries, extensions, logs and trust.
 
 use super::devices::split_host_port;
 use super::{Report, View, pem};

@@ -1,8 +1,8 @@
-//! Looking at canonical trees without caring what is there: what is not set reads as Go's zero.
+//! Access to canonical trees in which unset values read as Go's zero value.
 
 use talmox_yaml::Node;
 
-/// A place in a document, be it set or not.
+/// Position in a document, which may be unset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a>(Option<&'a Node>);
 
@@ -24,7 +24,7 @@ impl<'a> View<'a> {
         self.0.is_some_and(|node| !node.is_null())
     }
 
-    /// The text of a scalar; empty if there is none.
+    /// Text of a scalar; empty if unset.
     pub(crate) fn text(self) -> &'a str {
         self.0.and_then(Node::as_str).unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl<'a> View<'a> {
         self.text().parse().unwrap_or(0)
     }
 
-    /// The items of a list. Null items are views of nothing.
+    /// Items of a list. Null items are unset views.
     pub(crate) fn items(self) -> impl Iterator<Item = Self> {
         let items = self.0.and_then(Node::as_seq).map(|seq| seq.items.as_slice());
         items.unwrap_or_default().iter().map(|item| Self(Some(item).filter(|item| !item.is_null())))
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         self.items().map(View::text)
     }
 
-    /// The entries of a mapping. Null values are views of nothing.
+    /// Entries of a mapping. Null values are unset views.
     pub(crate) fn entries(self) -> impl Iterator<Item = (&'a str, Self)> {
         let entries = self.0.and_then(Node::as_map).map(|map| map.entries.as_slice());
         entries.unwrap_or_default().iter().map(|entry| {

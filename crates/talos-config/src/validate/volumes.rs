@@ -1,4 +1,4 @@
-//! Documents about disks and volumes.
+//! Validation of the documents about disks and volumes.
 
 use super::{Report, View};
 use crate::cel::{self, Environment, Wanted};
@@ -6,12 +6,12 @@ use crate::format::duration;
 use crate::format::size::parse_bytes;
 use crate::schema::Release;
 
-/// The volumes that have a document; those after the third from 1.14 on.
+/// System volumes that have a document; those after the third since 1.14.
 const SYSTEM_VOLUMES: [&str; 7] =
     ["STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG"];
 /// In nanoseconds.
 const MIN_SCRUB_INTERVAL: i64 = 10_000_000_000;
-/// Partition labels are 36 characters long, of which Talos takes two for a prefix.
+/// Partition labels have 36 characters, of which Talos uses two for a prefix.
 const MAX_NAME: usize = 34;
 
 pub(super) fn validate(kind: &str, view: View<'_>, release: Release, report: &mut Report) {
@@ -96,7 +96,7 @@ fn user_volume(view: View<'_>, release: Release, report: &mut Report) {
     upkeep(view, report);
 }
 
-/// How often a volume is trimmed and scrubbed; keys that came with 1.14.
+/// Validates the intervals of trim and scrub; keys of 1.14.
 fn upkeep(view: View<'_>, report: &mut Report) {
     let interval = |key| duration::parse(view.at(&[key, "interval"]).text()).unwrap_or(0);
     report.check(interval("trim") >= 0, "trim interval cannot be negative");
@@ -114,7 +114,7 @@ fn filesystem(view: View<'_>, release: Release, report: &mut Report) {
         report.error(format!("unsupported filesystem type: {kind}"));
         return;
     }
-    // Without a type it is xfs.
+    // The default type is xfs.
     let is_xfs = matches!(kind, "" | "none" | "xfs");
     report.check(
         is_xfs || !view.get("projectQuotaSupport").is_true(),
@@ -168,7 +168,7 @@ fn system_volume(view: View<'_>, release: Release, report: &mut Report) {
     upkeep(view, report);
 }
 
-/// What 1.14 minds about single volumes of the system.
+/// Validates the rules of 1.14 for single system volumes.
 fn system_volume_parts(name: &str, view: View<'_>, report: &mut Report) {
     let mount = view.get("mount");
     let is_mounted = ["secure", "disableAccessTime"].iter().any(|key| mount.get(key).is_set());

@@ -1,7 +1,6 @@
-//! Documents beside the v1alpha1 one, and patches that are no strategic merge.
+//! Documents beside the v1alpha1 one, and patches that are not strategic merges.
 
-/// Documents of their own: kind and body. The kinds grew with the releases; what an older one does not
-/// know it refuses, and so must we.
+/// Separate documents: kind and body. The kinds depend on the release; both sides must reject unknown ones.
 pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
     (
         "ExtensionServiceConfig",
@@ -176,7 +175,7 @@ pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the named documents above can be deleted by.
+/// Deletions of the named documents above.
 pub(crate) const DOCUMENT_DELETES: &[(&str, &str)] = &[
     ("HostnameConfig", ""),
     ("LinkConfig", "name: eth0"),
@@ -192,7 +191,7 @@ pub(crate) const DOCUMENT_DELETES: &[(&str, &str)] = &[
     ("KubeSpanConfig", ""),
 ];
 
-/// Deletes inside documents: the body of a patch document.
+/// Deletions inside of documents: the body of a patch document.
 pub(crate) const DOCUMENT_FIELD_DELETES: &[(&str, &str)] = &[
     ("HostnameConfig", "auto: {$patch: delete}\nhostname: n1"),
     (
@@ -218,8 +217,8 @@ pub(crate) const DOCUMENT_FIELD_DELETES: &[(&str, &str)] = &[
     ("UserVolumeConfig", "name: longhorn\nprovisioning: {diskSelector: {match: {$patch: delete}}}"),
 ];
 
-/// Whole documents that are refused, or nearly. Not among them: `{name: -}`, which go-yaml reads although
-/// it is no YAML, and our parser does not; nobody writes it.
+/// Whole documents that are rejected, or nearly. Without `{name: -}`, which go-yaml accepts although it is not YAML,
+/// and which the parser of this project rejects.
 pub(crate) const ODD_DOCUMENTS: &[&str] = &[
     "apiVersion: v1alpha1\nkind: LinkConfg\nname: eth0",
     "apiVersion: v1beta1\nkind: LinkConfig\nname: eth0",
@@ -266,7 +265,7 @@ pub(crate) const ODD_DOCUMENTS: &[&str] = &[
     "{apiVersion: v1alpha1, kind: ResolverConfig, nameservers: [{address: ::1}]}",
 ];
 
-/// Patches that are no strategic merge: JSON6902 in JSON and YAML, and what only looks like one.
+/// Patches that are not strategic merges: JSON6902 in JSON and YAML, and texts that only look like it.
 pub(crate) const WHOLE_PATCHES: &[&str] = &[
     "- op: add\n  path: /machine/certSANs/-\n  value: talos.example.org",
     "[{\"op\": \"replace\", \"path\": \"/machine/install/disk\", \"value\": \"/dev/vda\"}]",

@@ -1,8 +1,8 @@
-//! What random patches are made of: fragments as people write them, and some as they should not.
+//! Fragments of random patches, valid and invalid.
 //!
-//! A field is a dotted path into the v1alpha1 document and the YAML that stands there. Names come from
-//! small pools (`eth0`, `eth1`, VLAN 10 and 20…), so that fragments of different patches meet in the
-//! same place and have to be merged. Several lines may name the same path: they are alternatives.
+//! A field is a dotted path into the v1alpha1 document and the YAML at that path. Names come from small pools
+//! (`eth0`, `eth1`, VLAN 10 and 20…), so that fragments of different patches have the same path and must be merged.
+//! Several lines with the same path are alternatives.
 
 /// Fields that Talos accepts on their own.
 pub(crate) const FIELDS: &[(&str, &str)] = &[
@@ -141,7 +141,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.kubelet.credentialProviderConfig",
         "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders: [{name: ecr, defaultCacheDuration: 12h, apiVersion: v1, matchImages: ['*.dkr']}]",
     ),
-    // Machine, the rest.
+    // Further keys of `machine`.
     ("machine.certSANs", "[10.0.0.20, talos.example.org]"),
     ("machine.certSANs", "- fd00::1\n- '10'\n- 10"),
     ("machine.certSANs", "[]"),
@@ -324,7 +324,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("version", "v1alpha1"),
 ];
 
-/// Paths that a generated config has, to be deleted whole.
+/// Paths of a generated config, to be deleted as a whole.
 pub(crate) const GENERATED_PATHS: &[&str] = &[
     "machine.features.kubePrism",
     "machine.features.hostDNS.forwardKubeDNSToHost",
@@ -348,7 +348,7 @@ pub(crate) const GENERATED_PATHS: &[&str] = &[
     "cluster",
 ];
 
-/// Deletes of list elements: the first other key selects.
+/// Deletions of list elements: the first other key selects.
 pub(crate) const ELEMENT_DELETES: &[(&str, &str)] = &[
     ("machine.network.interfaces", "- interface: eth0\n  $patch: delete"),
     (
@@ -395,7 +395,7 @@ pub(crate) const ELEMENT_DELETES: &[(&str, &str)] = &[
     ("cluster.apiServer.admissionControl", "- configuration: {}\n  $patch: delete"),
 ];
 
-/// Fields that Talos refuses, or that it reads in its own way.
+/// Fields that Talos rejects, or decodes in an unusual way.
 pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("machine.instal", "{disk: /dev/sda}"),
     ("machine.network.interface", "[]"),
@@ -486,13 +486,13 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("cluster", "[]"),
     ("debug", "maybe"),
     ("version", "v1beta1"),
-    // Numbers that are none, or not quite.
+    // Invalid numbers.
     ("machine.network.interfaces", "- interface: eth0\n  mtu: 1500.5"),
     ("machine.network.interfaces", "- interface: eth0\n  mtu: !!str 1500"),
     ("machine.features.kubePrism.port", ".5"),
     ("machine.files", "- {content: x, permissions: 1.5, path: /x}"),
     ("cluster.adminKubeconfig", "{certLifetime: 0}"),
-    // Keys and tags that are none.
+    // Invalid keys and tags.
     ("machine.sysctls", "{~: [a], b: c}"),
     ("machine.sysctls", "{~: a}"),
     ("machine.kubelet.extraConfig", "{a: !!int '12', b: !!str 12, c: !!float 1}"),
@@ -502,7 +502,7 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("machine.network.hostname", "-"),
     ("machine.network.hostname", "<<"),
     ("cluster.controlPlane.endpoint", "https://h%41st:6443"),
-    // Dates are fine where Talos does not have to copy them.
+    // Dates are valid where Talos does not have to copy them.
     ("machine.baseRuntimeSpecOverrides", "{a: 2020-01-01}"),
     ("machine.kubelet.extraConfig", "{a: 2020-01-01}"),
 ];

@@ -1,11 +1,11 @@
-//! Ours against Talos's own: random option sets and random patches must give the same bytes, or be
-//! refused by both; and both must pass the same verdict on what the patches made.
+//! Comparison with Talos: random options and random patches must give the same bytes, or be rejected by both; and
+//! both must give the same validation result for the patched configs.
 //!
-//! `$TALMOX_ORACLE` names the oracle binaries, colon separated (`tests/oracle/build.sh` makes them and
-//! prints that). Without it nothing is compared, which is said loudly, and is a failure in a CI that could
-//! have built them. `$TALMOX_ORACLE_SEED` and `$TALMOX_ORACLE_CASES` ask for other cases, or for more.
+//! `$TALMOX_ORACLE` contains the paths of the oracle binaries, separated by colons (`tests/oracle/build.sh` builds
+//! them and prints it). Without it nothing is compared, with a notice, and a CI that could have built them fails.
+//! `$TALMOX_ORACLE_SEED` and `$TALMOX_ORACLE_CASES` select other or more cases.
 //!
-//! A failing case is made smaller as long as it fails; what is printed is the small one.
+//! A failing case is reduced as long as it fails; the reduced case is printed.
 
 // A test with its own harness is a program: it reads the environment and prints.
 #![expect(clippy::disallowed_methods, reason = "a test program has an environment")]
@@ -14,8 +14,8 @@
 mod compare;
 mod documents;
 mod fields;
+mod library;
 mod options;
-mod ours;
 mod patches;
 mod random;
 mod scalars;
@@ -30,7 +30,7 @@ use talos::Talos;
 
 const DEFAULT_SEED: u64 = 20_260_101;
 const DEFAULT_CASES: usize = 300;
-/// Making a case smaller asks both sides many times; after this many small ones it is enough to count.
+/// Reducing a case needs many requests to both sides; after this many reduced cases, failures are only counted.
 const MOST_SHOWN: usize = 40;
 
 fn main() -> ExitCode {
@@ -53,13 +53,13 @@ fn main() -> ExitCode {
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("${variable} is no number: {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("${variable} is not a number: {text:?}")))
 }
 
-/// No oracle is fine on a machine without Go, and never in a CI that has it.
+/// A missing oracle is accepted on a machine without Go, and never in a CI that has it.
 fn skipped() -> ExitCode {
     eprintln!("SKIPPED: $TALMOX_ORACLE is not set, nothing was compared with Talos's own.");
-    eprintln!("         tests/oracle/README.md says how to build the oracle.");
+    eprintln!("         See tests/oracle/README.md for how to build the oracle.");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     let mut go = Command::new("go");
     go.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
@@ -70,15 +70,15 @@ fn skipped() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is printed, and how the run ends.
+/// Output and result of the run.
 #[derive(Debug, Default)]
 struct Report {
     seed: u64,
     passed: usize,
     failed: usize,
-    /// Small cases already shown, and the name of the first one that came down to each.
+    /// Reduced cases that were shown, each with the name of the first case that was reduced to it.
     shown: HashMap<String, String>,
-    /// How the cases that passed ended: a suite in which Talos refuses everything proves little.
+    /// Results of the passed cases: a suite in which Talos rejects everything proves little.
     endings: BTreeMap<String, usize>,
 }
 
@@ -87,13 +87,13 @@ impl Report {
         self.passed += 1;
         let ending = match ending {
             Ending::Same => "the same answer",
-            Ending::Refused => "refused by both",
-            Ending::Crashed => "talos crashes, ours does not",
+            Ending::Refused => "rejected by both",
+            Ending::Crashed => "talos crashes, the library does not",
         };
         *self.endings.entry(format!("{suite}: {ending}")).or_default() += 1;
     }
 
-    /// Counts a failure; `explain` makes it small, and is asked as long as that is worth the time.
+    /// Counts a failure; `explain` reduces it, and is called for a limited number of failures.
     fn fail(&mut self, suite: &str, id: &str, explain: impl FnOnce() -> String) {
         self.failed += 1;
         let name = format!("{suite} {id}, seed {}", self.seed);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// One call of `gen config`: what is varied, in a form that can be made smaller.
+/// One call of `gen config`: the varied input, in a form that can be reduced.
 #[derive(Debug, Clone)]
 pub(crate) struct GenCase {
     pub(crate) contract: String,
@@ -18,7 +18,7 @@ pub(crate) struct GenCase {
     pub(crate) options: Vec<(&'static str, Value)>,
 }
 
-/// Names that are strings to us and something else to YAML.
+/// Names that are strings, but have another type in YAML.
 const NAMES: &[&str] = &[
     "home",
     "base",
@@ -90,7 +90,7 @@ const ENDPOINTS: &[&str] = &[
 
 const VERSIONS: &[&str] = &["1.28.0", "1.33.1", "1.34.0-rc.1", "1.36.2", "", "v1.34.1"];
 
-/// Contracts as people spell them; `N` is the minor.
+/// Contracts in several notations; `N` is the minor.
 const CONTRACTS: &[&str] = &[
     "v1.N",
     "v1.N",
@@ -144,7 +144,7 @@ const VALUES: &[&str] = &[
     "a\nb\n",
 ];
 
-/// All options the oracle takes. The library may have fewer: see `ours::OPTIONS`.
+/// Value of an option of the oracle. The library may have fewer: see `library::OPTIONS`.
 fn option(random: &mut Random, name: &str) -> Value {
     match name {
         "install_disk" => {
@@ -214,7 +214,7 @@ fn mount(random: &mut Random) -> Value {
 }
 
 impl GenCase {
-    /// A case for a machinery of minor version `minor`, with the options that `known` names.
+    /// Case for a machinery of minor version `minor`, with the options in `known`.
     pub(crate) fn random(
         random: &mut Random,
         minor: u32,
@@ -223,7 +223,7 @@ impl GenCase {
     ) -> Self {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = (8 + random.below(contracts)).to_string();
-        // Mostly one that works: what is wrong about an endpoint hides everything else.
+        // Mostly a valid endpoint: an invalid one hides all other differences.
         let endpoints = if random.chance(60) { &ENDPOINTS[..3] } else { ENDPOINTS };
         Self {
             contract: random.pick(CONTRACTS).replace('N', &contract_minor),
@@ -241,7 +241,7 @@ impl GenCase {
         }
     }
 
-    /// The same case as a request for the oracle.
+    /// Case as a request for the oracle.
     pub(crate) fn request(&self) -> Value {
         let options: serde_json::Map<_, _> =
             self.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -256,7 +256,7 @@ impl GenCase {
         })
     }
 
-    /// Cases that are a little simpler than this one.
+    /// Cases that are slightly simpler than this one.
     pub(crate) fn simpler(&self, plain_secrets: &str) -> Vec<Self> {
         let mut candidates: Vec<Self> = (0..self.options.len())
             .map(|gone| {
@@ -292,7 +292,7 @@ impl GenCase {
             candidates.push(Self { secrets: plain_secrets.to_owned(), ..self.clone() });
         }
         for contract in ["v1.8", "v1.12", "v1.13"] {
-            // Only ever towards the front of this list, or shrinking would go in circles.
+            // Only towards the front of this list, or shrinking would not end.
             if self.contract == contract {
                 break;
             }
@@ -324,7 +324,7 @@ fn smaller_values(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Tokens are random text to us, but `123456.0123…` is a float to YAML and has to be quoted.
+/// Varies the tokens, which are random text, but `123456.0123…` is a float in YAML and must be quoted.
 fn vary_secrets(random: &mut Random, secrets: &str) -> String {
     const TOKENS: &[&str] = &[
         "abcdef.0123456789abcdef",
@@ -356,7 +356,7 @@ fn vary_secrets(random: &mut Random, secrets: &str) -> String {
 impl fmt::Display for GenCase {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut request = self.request();
-        // Keys of a bundle say nothing about a disagreement; what was varied does.
+        // The keys of a bundle do not explain a difference; the varied values do.
         let varied: Vec<&str> =
             self.secrets.lines().filter(|line| line.contains(": '")).map(str::trim).collect();
         request["secrets"] = json!(varied);

@@ -9,31 +9,31 @@ use crate::fields::{ELEMENT_DELETES, FIELDS, GENERATED_PATHS, ODD_FIELDS};
 use crate::random::Random;
 use crate::scalars::{ANY_MAPS, KEYS, SCALARS, STRING_MAPS};
 
-/// Which generated config the patches meet.
+/// Generated config that is patched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Base {
     pub(crate) contract_minor: u32,
     pub(crate) worker: bool,
-    /// With mirrors, sysctls and SANs, so that there is something to merge with.
+    /// With mirrors, sysctls and SANs, so that patches have values to merge with.
     pub(crate) rich: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Piece {
-    /// Something at a path of the v1alpha1 document.
+    /// Value at a path of the v1alpha1 document.
     Field { path: String, yaml: String },
-    /// A document of its own.
+    /// Separate document.
     Document(String),
-    /// A patch that stands alone.
+    /// Patch without other pieces.
     Whole(String),
 }
 
-/// A config and the patches to apply to it, in order.
+/// Config and the patches to apply to it, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct PatchCase {
     pub(crate) base: Base,
     patches: Vec<Vec<Piece>>,
-    /// What stands before the first document: a marker, a comment, nothing.
+    /// Text before the first document: a marker, a comment, nothing.
     preamble: &'static str,
 }
 
@@ -42,8 +42,7 @@ impl PatchCase {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = 8 + u32::try_from(random.below(contracts)).expect("invariant: small");
         let base = Base { contract_minor, worker: random.chance(50), rich: random.chance(40) };
-        // A third of the cases may hold what Talos refuses; the others should get past the loader and
-        // let the merge show what it does.
+        // A third of the cases may contain values that Talos rejects; the others must reach the merge.
         let wild = random.chance(35);
         let mut paths_used = Vec::new();
         let patches = (0..=random.below(3))
@@ -64,13 +63,13 @@ impl PatchCase {
                 }
             })
             .collect();
-        // go-yaml reads YAML 1.1, and refuses a text that says it is of another version.
+        // go-yaml parses YAML 1.1, and rejects a text that declares another version.
         let directive = if wild { "%YAML 1.2\n---\n" } else { "%YAML 1.1\n---\n" };
         let preamble = random.pick(&["", "", "", "", "", "---\n", "# a comment\n", directive]);
         Self { base, patches, preamble }
     }
 
-    /// The patches as texts.
+    /// Patches as texts.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.patches.iter().map(|pieces| render(pieces, self.preamble)).collect()
     }
@@ -109,7 +108,7 @@ impl Piece {
         Self::Document(format!("apiVersion: v1alpha1\nkind: {kind}\n{body}"))
     }
 
-    /// A piece of a patch; `used` are the paths that earlier pieces wrote, if this is not the first patch.
+    /// Piece of a patch; `used` are the paths that earlier pieces set, if this is not the first patch.
     fn random(random: &mut Random, wild: bool, used: Option<&[String]>) -> Self {
         if wild && random.chance(30) {
             return match random.below(10) {
@@ -136,11 +135,11 @@ impl Piece {
 
     fn deletion(random: &mut Random, wild: bool, used: &[String]) -> Self {
         match random.below(10) {
-            // What an earlier patch wrote.
+            // A path that an earlier patch set.
             0..4 if !used.is_empty() => Self::field((&random.pick(used), "{$patch: delete}")),
             0..6 => Self::field((random.pick(GENERATED_PATHS), "$patch: delete")),
             6..8 => {
-                // Where nothing was written there is nothing to delete, which is refused.
+                // A deletion of a path that is not set is rejected.
                 let reached = |path: &str| wild || used.iter().any(|used| used == path);
                 let elements = ELEMENT_DELETES.iter().copied().filter(|(path, _)| reached(path));
                 let elements: Vec<_> = elements.collect();
@@ -155,7 +154,7 @@ impl Piece {
     }
 }
 
-/// A map of a few scalars, no key twice.
+/// Map of a few scalars, without duplicate keys.
 fn scalars(random: &mut Random) -> String {
     let mut keys = random.some(KEYS, 3);
     keys.push(random.pick(KEYS));
@@ -168,7 +167,7 @@ fn scalars(random: &mut Random) -> String {
         .to_owned()
 }
 
-/// A mapping that is still growing.
+/// Mapping under construction.
 #[derive(Debug)]
 enum Tree {
     Leaf(String),
@@ -176,7 +175,7 @@ enum Tree {
 }
 
 impl Tree {
-    /// Puts a leaf at a path; what stands in the way stays, and the leaf is dropped.
+    /// Inserts a leaf at a path; if the path is in use, the leaf is dropped.
     fn insert(&mut self, path: &[&str], yaml: &str) {
         let Self::Map(entries) = self else { return };
         let [key, rest @ ..] = path else { return };

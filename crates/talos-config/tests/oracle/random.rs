@@ -1,12 +1,11 @@
-//! Randomness that a failure can be repeated from: a seed and a case number, nothing else.
+//! Repeatable randomness: a seed and a case number define a case.
 
 /// SplitMix64: eight lines, no dependency, and good enough to choose test cases.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream of one case. Cases do not share a stream, so that a new case, or a longer one, leaves
-    /// the others as they were.
+    /// Stream of one case. Cases do not share a stream, so that a new or longer case does not change the others.
     pub(crate) fn of_case(seed: u64, suite: &str, number: usize) -> Self {
         let mut state = seed;
         for byte in suite.bytes().chain(number.to_le_bytes()) {
@@ -23,7 +22,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which must not be zero. The bias of the remainder does not matter here.
+    /// Number below `bound`, which must not be zero. The bias of the remainder does not matter here.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).expect("invariant: usize fits into u64");
         usize::try_from(self.next() % bound).expect("invariant: below a usize")
@@ -37,7 +36,7 @@ impl Random {
         items[self.below(items.len())].clone()
     }
 
-    /// Up to `most` items, in any order, repeats allowed.
+    /// Up to `most` items, in any order, with repetition.
     pub(crate) fn some<T: Clone>(&mut self, items: &[T], most: usize) -> Vec<T> {
         (0..self.below(most + 1)).map(|_| self.pick(items)).collect()
     }

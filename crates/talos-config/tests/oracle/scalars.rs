@@ -1,6 +1,6 @@
-//! Scalars whose meaning depends on who reads them, and places that take them.
+//! Scalars whose meaning depends on the parser, and paths that accept them.
 
-/// Maps of strings: any key may stand there, and any scalar is read as the text it is.
+/// Maps of strings: any key is allowed, and any scalar is read as text.
 pub(crate) const STRING_MAPS: &[&str] = &[
     "machine.sysctls",
     "machine.nodeLabels",
@@ -11,7 +11,7 @@ pub(crate) const STRING_MAPS: &[&str] = &[
     "cluster.extraManifestHeaders",
 ];
 
-/// Places that hold anything: scalars are read as YAML reads them and written back as Go writes them.
+/// Paths with generic values: scalars are decoded as YAML and written as Go does.
 pub(crate) const ANY_MAPS: &[&str] = &[
     "machine.kubelet.extraConfig",
     "machine.baseRuntimeSpecOverrides",
@@ -35,7 +35,7 @@ pub(crate) const KEYS: &[&str] = &[
     "1.5",
 ];
 
-/// Scalars that mean something else in YAML 1.1, in YAML 1.2 and in go-yaml.
+/// Scalars with different meanings in YAML 1.1, in YAML 1.2 and in go-yaml.
 pub(crate) const SCALARS: &[&str] = &[
     "off",
     "on",

@@ -1,10 +1,10 @@
-//! Making failing cases smaller, and small enough to read.
+//! Reduction of failing cases.
 
-/// Every step asks both sides; a case that is still large after this many stays as it is.
+/// Maximum number of steps, each of which sends requests to both sides.
 const MOST_STEPS: usize = 600;
 
-/// Replaces a failing case by a simpler one that fails too, until there is none. `why` says how a case
-/// fails, if it does.
+/// Replaces a failing case by a simpler one that fails too, until there is none. `why` returns the failure of a case,
+/// if it fails.
 pub(crate) fn smallest<C>(
     mut case: C,
     simpler: impl Fn(&C) -> Vec<C>,
@@ -24,7 +24,7 @@ pub(crate) fn smallest<C>(
     case
 }
 
-/// Takes away blocks of lines, then single ones, as long as the rest still fails.
+/// Removes blocks of lines, then single lines, as long as the rest still fails.
 pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -41,7 +41,7 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
                 at += block;
             }
         }
-        // Single lines are tried again until none can go: one may have held another.
+        // Single lines are tried again until none can be removed: one may depend on another.
         if !shrunk || block > 1 {
             block /= 2;
         }
@@ -49,7 +49,7 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
     join(&lines)
 }
 
-/// The lines around the first place where two texts part, as Talos (-) and we (+) have them.
+/// Lines around the first difference of two texts, of Talos (-) and the library (+).
 pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
     let theirs: Vec<&str> = theirs.split('\n').collect();
     let ours: Vec<&str> = ours.split('\n').collect();
@@ -66,7 +66,7 @@ pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
     text
 }
 
-/// Keys and certificates are long and say nothing.
+/// Shortens a line: keys and certificates are long and explain nothing.
 pub(crate) fn cut(line: &str) -> String {
     match line.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -1,11 +1,11 @@
-//! The other side: one oracle process, asked line by line.
+//! Oracle process of Talos, which is sent requests line by line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A refusal in Talos's words.
+/// Rejection with the text of Talos.
 pub(crate) type Refusal = String;
 
 #[derive(Debug)]
@@ -31,37 +31,40 @@ impl Talos {
         Ok(talos)
     }
 
-    /// The machinery it was built with, such as `v1.13.6`.
+    /// Version of its machinery, such as `v1.13.6`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// Its minor version: the newest contract it knows.
+    /// Minor version: the newest contract that it supports.
     pub(crate) fn minor(&self) -> u32 {
         let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse().ok());
-        minor.unwrap_or_else(|| panic!("odd machinery version {:?}", self.version))
+        minor.unwrap_or_else(|| panic!("unexpected machinery version {:?}", self.version))
     }
 
-    /// Puts one request. A process that is gone ends the test: nothing can be compared any more.
+    /// Sends one request. If the process has ended, the test ends: nothing can be compared any more.
     pub(crate) fn ask(&mut self, request: &Value) -> Value {
         let stdin = self.stdin.as_mut().expect("invariant: open until dropped");
         writeln!(stdin, "{request}").expect("the oracle takes requests");
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("the oracle answers");
         let answer: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|error| panic!("the oracle died or answered {line:?}: {error}"));
+            .unwrap_or_else(|error| panic!("the oracle ended or answered {line:?}: {error}"));
         if let Some(error) = answer["error"].as_str() {
-            assert!(!error.starts_with("bad request"), "the driver asked wrongly: {error}");
+            assert!(
+                !error.starts_with("bad request"),
+                "the driver sent an invalid request: {error}"
+            );
         }
         answer
     }
 
-    /// A fresh bundle with real keys: validation looks into them.
+    /// New secrets bundle with real keys, which validation inspects.
     pub(crate) fn new_secrets(&mut self) -> String {
         text(&self.ask(&json!({"op": "new_secrets", "contract": "v1.12"})), "bundle")
     }
 
-    /// The control plane's and the worker's config.
+    /// Configs of the control plane and the worker.
     pub(crate) fn generate(&mut self, request: &Value) -> Result<[String; 2], Refusal> {
         let answer = self.ask(request);
         refused(&answer)?;
@@ -74,7 +77,7 @@ impl Talos {
         Ok(text(&answer, "output"))
     }
 
-    /// `Ok` is valid; a refusal is prefixed with its stage.
+    /// `Ok` is valid; a rejection has its stage as prefix.
     pub(crate) fn validate(&mut self, config: &str, mode: &str) -> Result<Vec<String>, Refusal> {
         let answer = self.ask(&json!({"op": "validate", "config": config, "mode": mode}));
         if answer["valid"].as_bool() == Some(true) {
@@ -87,7 +90,7 @@ impl Talos {
 
 impl Drop for Talos {
     fn drop(&mut self) {
-        // End of input ends the process; waiting for it leaves no zombie behind.
+        // End of input ends the process; waiting for it leaves no zombie.
         drop(self.stdin.take());
         self.child.wait().ok();
     }

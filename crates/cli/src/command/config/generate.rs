@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use serde_json::json;
-use talmox_talos_config::client::{Role as ClientRole, talosconfig};
+use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{self, Identity, Input, Options, Role};
+use talmox_talos_config::generate::{self, ClusterIdentity, Input, Options, Role};
 use talmox_talos_config::patch::{Patch, apply};
 use talmox_talos_config::schematic::Schematic;
 use talmox_talos_config::secret::SecretText;
@@ -20,6 +20,7 @@ use super::{contract, patches, release};
 use crate::args::Format;
 use crate::command::Outcome;
 use crate::command::secrets::import;
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
@@ -173,7 +174,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
         refuse_existing(paths(), "--force replaces it; nothing was written")?;
     }
     let bundle = bundle(args, printer)?;
-    let identity = Identity::from(&bundle);
+    let identity = ClusterIdentity::from(&bundle);
     let mut files = vec![];
     for (output, path) in &destinations {
         let text = match output {
@@ -238,7 +239,7 @@ impl Made {
     fn config(
         &self,
         args: &GenArgs,
-        identity: &Identity,
+        identity: &ClusterIdentity,
         role: Role,
     ) -> Result<SecretText, CommandError> {
         let (name, of_role) = match role {
@@ -254,7 +255,11 @@ impl Made {
             options: &self.options,
         };
         let config = generate::generate(&input, role).map_err(|error| {
-            CommandError::failed(format!("no config for {name} can be made")).because(error)
+            CommandError::failed(
+                CommandCode::ConfigInvalid,
+                format!("no config for {name} can be made"),
+            )
+            .because(error)
         })?;
         let patches: Vec<Patch> = self.for_all.iter().chain(of_role).cloned().collect();
         let text = SecretText::new(config.encode());
@@ -263,7 +268,7 @@ impl Made {
         }
         let unpatched = |error| {
             let message = format!("the config of {name} cannot be patched");
-            CommandError::failed(message).because(error)
+            CommandError::failed(CommandCode::ConfigInvalid, message).because(error)
         };
         // Nodes of that version read the patches, and the config with them.
         let patched = apply(text.expose(), &patches, release(Some(self.contract)));
@@ -339,20 +344,26 @@ fn installer(version: &str, talos: Contract) -> Option<String> {
 fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
     let Some(path) = &args.with_secrets else {
         printer.say("making new secrets");
-        return secrets::generate(environment::now(), &mut environment::Kernel)
-            .map_err(|error| CommandError::failed("no secrets can be made").because(error));
+        return secrets::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
+            CommandError::failed(CommandCode::CertificateFailed, "no secrets can be made")
+                .because(error)
+        });
     };
     import::bundle_in(path)
 }
 
 fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<SecretText, CommandError> {
-    let request = talosconfig::Request {
+    let request = talosconfig::TalosconfigRequest {
         context: &args.cluster_name,
         endpoints: &[],
         nodes: &[],
         roles: &[ClientRole::Admin],
         ttl: A_YEAR,
     };
-    talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel)
-        .map_err(|error| CommandError::failed("no talosconfig can be made").because(error))
+    talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel).map_err(
+        |error| {
+            CommandError::failed(CommandCode::CertificateFailed, "no talosconfig can be made")
+                .because(error)
+        },
+    )
 }

@@ -15,6 +15,7 @@ use talmox_talos_config::lint::{Lint, lint_kinds};
 use talmox_talos_config::patch::{Patch, Source, source};
 
 use super::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::regular_file;
@@ -77,7 +78,9 @@ fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, 
             Source::File(name) => (format!("the patch {name}"), patch_file(name)?),
         };
         Patch::parse(&text, release(talos)).map_err(|error| {
-            let error = CommandError::failed(format!("{name} cannot be read")).because(error);
+            let error =
+                CommandError::failed(CommandCode::ConfigInvalid, format!("{name} cannot be read"))
+                    .because(error);
             match lint_kinds(&text, talos.unwrap_or(Contract::NEWEST)).first() {
                 Some(newer) => error.hint(newer.message.clone()),
                 None => error,
@@ -90,7 +93,11 @@ fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, 
 fn patch_file(name: &str) -> Result<String, CommandError> {
     let read = regular_file::read_text_argument(Path::new(name));
     read.map_err(|error| {
-        let error = CommandError::failed(format!("cannot read the patch {name}")).because(error);
+        let error = CommandError::failed(
+            CommandCode::ConfigInvalid,
+            format!("cannot read the patch {name}"),
+        )
+        .because(error);
         if name.starts_with("https://") || name.starts_with("http://") {
             return error.hint("patches are not fetched; download it and name the file");
         }
@@ -107,7 +114,10 @@ pub(super) fn config_file(name: &str) -> Result<String, CommandError> {
         let read = regular_file::read_text_argument(Path::new(name));
         read.map_err(io::Error::other)
     };
-    read.map_err(|error| CommandError::failed(format!("cannot read {name}")).because(error))
+    read.map_err(|error| {
+        CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {name}"))
+            .because(error)
+    })
 }
 
 /// Advice, one line each.

@@ -8,6 +8,7 @@ use talmox_talos_config::secret::SecretText;
 
 use super::{config_file, contract, patches, release};
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, write_all};
 use crate::printer::Printer;
@@ -39,7 +40,8 @@ pub(super) fn run(args: &PatchArgs, printer: &Printer) -> Outcome {
     let text = SecretText::new(config_file(&args.file)?);
     let patches = patches(&args.patches, talos)?;
     let patched = apply(text.expose(), &patches, release(talos)).map_err(|error| {
-        CommandError::failed(format!("{} cannot be patched", args.file)).because(error)
+        CommandError::failed(CommandCode::ConfigInvalid, format!("{} cannot be patched", args.file))
+            .because(error)
     })?;
     let patched = SecretText::new(patched);
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {

@@ -10,6 +10,7 @@ use talmox_talos_config::validate::{Mode, Stage, Verdict, validate_config, valid
 use super::{config_file, contract, release, say_lints};
 use crate::args::Format;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
@@ -133,7 +134,7 @@ fn say(
         None => printer.result(&format!("{file} is valid for {mode} mode\n"))?,
         Some(error) => {
             let message = format!("{file} is not valid for {mode} mode: {}", error.trim_end());
-            printer.complain(&message);
+            printer.complain(CommandCode::ConfigInvalid, &message);
         }
     }
     say_lints(&judged.lints, printer);

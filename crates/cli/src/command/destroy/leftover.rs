@@ -8,6 +8,7 @@ use talmox_talos_config::secrets::Bundle;
 
 use crate::command::render::{DEFAULT_FOLDER, Output};
 use crate::command::{draft, kubeconfig, talosconfig};
+use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -124,7 +125,11 @@ fn is_of(path: &Path, bundle: &Bundle) -> Result<bool, CommandError> {
 
 fn remove(path: &Path, printer: &Printer) -> Result<(), CommandError> {
     fs::remove_file(path).map_err(|error| {
-        CommandError::failed(format!("cannot delete {}", path.display())).because(error)
+        CommandError::failed(
+            CommandCode::FileUnwritable,
+            format!("cannot delete {}", path.display()),
+        )
+        .because(error)
     })?;
     printer.say(&format!("deleted {}", path.display()));
     Ok(())

@@ -8,6 +8,7 @@ use talmox_model::value::ProxmoxUrl;
 
 use super::InitArgs;
 use super::asking::{Asking, Problem};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
 /// Everything that the files are written from.
@@ -230,7 +231,8 @@ fn proxmox(
             Certificate::Unconfirmed => return Ok((url, None)),
             Certificate::Declined if args.proxmox.is_some() => {
                 let message = "the certificate was not confirmed; nothing was written";
-                return Err(CommandError::failed(message).hint(DECLINED));
+                return Err(CommandError::failed(CommandCode::CertificateUnconfirmed, message)
+                    .hint(DECLINED));
             }
             Certificate::Declined => asking.printer.say(&format!(
                 "  not confirmed: {DECLINED}\n  Enter another address, or leave it empty for now."

@@ -1,5 +1,6 @@
 //! Questions of `init`: answered by a flag, by a person, or by a default.
 
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::prompt;
@@ -46,7 +47,10 @@ impl Asking<'_> {
         }
         if !self.is_asking {
             let Some(default) = default else {
-                let error = CommandError::usage(format!("{question}: not given"));
+                let error = CommandError::usage_as(
+                    CommandCode::InputNeeded,
+                    format!("{question}: not given"),
+                );
                 return Err(error.hint(
                     "without a terminal, --subnet CIDR is needed; see `talmox init --help`",
                 ));

@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::welcome::{one_line, welcome};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::{self, lease, scenario};
@@ -157,10 +158,10 @@ pub(super) fn run(args: &ServeArgs, global: &Global, printer: &Printer) -> Outco
     check_address(args, printer)?;
     let settings = settings(args, global, printer)?;
     let seed = settings.seed;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::failed("cannot start the lab").because(error))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+            CommandError::failed(CommandCode::SystemFailed, "cannot start the lab").because(error)
+        })?;
     runtime.block_on(serve(settings, printer, |ready| {
         let text = match printer.format {
             Format::Json => one_line(ready, seed),
@@ -319,7 +320,8 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
 
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     regular_file::read_text_argument(path).map_err(|error| {
-        CommandError::failed(format!("cannot read {}", path.display())).because(error)
+        CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {}", path.display()))
+            .because(error)
     })
 }
 
@@ -339,7 +341,7 @@ pub(crate) fn tell_idle(lab: &Lab, printer: &Printer) {
 }
 
 pub(crate) fn not_understood(error: ScenarioError) -> CommandError {
-    let told = CommandError::failed(error.to_string());
+    let told = CommandError::failed(CommandCode::ScenarioInvalid, error.to_string());
     match error.hint {
         Some(hint) => told.hint(hint),
         None => told,
@@ -357,8 +359,11 @@ async fn serve(
     printer: &Printer,
     tell: impl FnOnce(&Ready) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let cannot =
-        |what: &'static str| move |error: std::io::Error| CommandError::failed(what).because(error);
+    let cannot = |what: &'static str| {
+        move |error: std::io::Error| {
+            CommandError::failed(CommandCode::LabFailed, what).because(error)
+        }
+    };
     let mut interrupted =
         signal(SignalKind::interrupt()).map_err(cannot("cannot wait for Ctrl-C"))?;
     let mut terminated =
@@ -384,7 +389,10 @@ pub(crate) fn not_started(error: std::io::Error) -> CommandError {
         ErrorKind::InvalidData => {
             "the folder of --state is not a lab's, or is damaged: take another"
         }
-        _ => return CommandError::failed("cannot start the lab").because(error),
+        _ => {
+            return CommandError::failed(CommandCode::LabFailed, "cannot start the lab")
+                .because(error);
+        }
     };
-    CommandError::failed("cannot start the lab").because(error).hint(hint)
+    CommandError::failed(CommandCode::LabFailed, "cannot start the lab").because(error).hint(hint)
 }

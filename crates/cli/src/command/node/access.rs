@@ -12,11 +12,12 @@ use talmox_talos_api::{
     Address, Client, Credentials, CredentialsError, Expected, Pin, Settings, SetupError,
     node_address, parse_node_address,
 };
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::super::client::bundle_of;
 use crate::args::Global;
 use crate::choose::{self, Chosen};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::read_input;
@@ -115,7 +116,7 @@ impl Target {
     pub(super) fn find(
         node: &str,
         access: &AccessArgs,
-        role: Role,
+        role: ClientRole,
         global: &Global,
         printer: &Printer,
     ) -> Result<Self, CommandError> {
@@ -137,7 +138,9 @@ impl Target {
             Who::Anybody => Client::maintenance(address, access.fingerprint, &settings),
             Who::Known(credentials, _) => Client::new(address, credentials, &settings),
         };
-        let failed = |error: SetupError| CommandError::failed("cannot use TLS").because(error);
+        let failed = |error: SetupError| {
+            CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(error)
+        };
         Ok(Self {
             name: node.to_owned(),
             client: client.map_err(failed)?,
@@ -174,8 +177,11 @@ impl Target {
         let bundle = bundle_of(chosen).map_err(|error| {
             let why = error.chain();
             let name = &self.name;
-            CommandError::failed(format!("cannot tell whether a machine is `{name}`: {why}"))
-                .hint("name the node by its address, if you know which machine has it")
+            CommandError::failed(
+                CommandCode::NodeAddressUnknown,
+                format!("cannot tell whether a machine is `{name}`: {why}"),
+            )
+            .hint("name the node by its address, if you know which machine has it")
         })?;
         let identity = NodeIdentity::of(node, &bundle.cluster.id);
         Ok(Some(Expected {
@@ -216,7 +222,11 @@ fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, Co
     Ok(settings)
 }
 
-fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, CommandError> {
+fn who(
+    access: &AccessArgs,
+    chosen: Option<&Chosen>,
+    role: ClientRole,
+) -> Result<Who, CommandError> {
     if let Some(path) = &access.talosconfig {
         let text = read_input(path)?;
         let credentials = Credentials::from_talosconfig(&text, access.context.as_deref());
@@ -225,7 +235,12 @@ fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, 
                 CredentialsError::NoContext { .. } => "name one of its contexts with --context",
                 _ => "`talmox talosconfig` or `talosctl config new` makes one",
             };
-            CommandError::failed(format!("cannot use {}", path.display())).because(error).hint(hint)
+            CommandError::failed(
+                CommandCode::FileUnreadable,
+                format!("cannot use {}", path.display()),
+            )
+            .because(error)
+            .hint(hint)
         })?;
         let context = access.context.clone().or_else(|| Credentials::current_context(&text));
         let origin = Origin::Talosconfig {
@@ -240,8 +255,10 @@ fn who(access: &AccessArgs, chosen: Option<&Chosen>, role: Role) -> Result<Who, 
     let now = environment::now();
     let ttl = if access.lab_at.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(&bundle, &[role], ttl, now, &mut environment::Kernel);
-    let credentials = credentials
-        .map_err(|error| CommandError::failed("cannot make a certificate").because(error))?;
+    let credentials = credentials.map_err(|error| {
+        CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
+            .because(error)
+    })?;
     Ok(Who::Known(Box::new(credentials), Origin::Bundle))
 }
 
@@ -259,15 +276,22 @@ fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
         }
         let names: Vec<&str> = chosen.talos_nodes().map(|node| node.name.value.as_str()).collect();
         let message = format!("there is no node `{node}` in `{}`", cluster.name);
-        return Err(CommandError::usage(message).hint(format!("there are: {}", names.join(", "))));
+        return Err(CommandError::usage_as(CommandCode::NodeNotFound, message)
+            .hint(format!("there are: {}", names.join(", "))));
     };
     if !known.is_talos() {
-        return Err(CommandError::failed(format!("`{node}` does not run Talos"))
-            .hint("only Talos nodes have a Talos API; this one is reached by SSH"));
+        return Err(CommandError::failed(
+            CommandCode::NodeNotTalos,
+            format!("`{node}` does not run Talos"),
+        )
+        .hint("only Talos nodes have a Talos API; this one is reached by SSH"));
     }
     let contact = known.contact().ok_or_else(|| {
-        CommandError::failed(format!("`{node}` has no address in the inventory"))
-            .hint("name the node by its address")
+        CommandError::failed(
+            CommandCode::NodeAddressUnknown,
+            format!("`{node}` has no address in the inventory"),
+        )
+        .hint("name the node by its address")
     })?;
     Ok(node_address(contact.to_string()))
 }

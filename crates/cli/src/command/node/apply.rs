@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use talmox_engine::step::StepCode;
 use talmox_talos_api::client::{Applied, Apply, ApplyMode};
 use talmox_talos_api::{Expected, Machine};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::secret::SecretText;
 
 use super::super::client::duration;
@@ -16,6 +17,7 @@ use super::access::{AccessArgs, Target, Who};
 use super::apply_outcome::{self, Outcome, name};
 use super::{block_on, intended, lock};
 use crate::args::{Format, Global};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, Stops};
 use crate::printer::Printer;
@@ -79,7 +81,7 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate
         return Err(CommandError::usage("--try-for goes with --mode try"));
     }
     let config = SecretText::new(config_file(&args.file)?);
-    let target = Target::find(&args.node, &args.access, Role::Admin, global, printer)?;
+    let target = Target::find(&args.node, &args.access, ClientRole::Admin, global, printer)?;
     if !args.force {
         refuse_others(&config, &target)?;
     }
@@ -134,8 +136,11 @@ async fn send_locked(
 
 fn interrupted(target: &Target) -> CommandError {
     let hint = format!("{} shows its config", target.command("get", "mc"));
-    CommandError::failed(format!("interrupted: {} may have taken the config", target.title()))
-        .hint(hint)
+    CommandError::failed(
+        CommandCode::Interrupted,
+        format!("interrupted: {} may have taken the config", target.title()),
+    )
+    .hint(hint)
 }
 
 async fn send(
@@ -149,7 +154,9 @@ async fn send(
     match target.ask_again(async || target.client.apply(apply).await).await {
         Ok(applied) => Ok(applied),
         Err(error) => Err(match apply_outcome::mode_hint(&error, apply.mode, &target.who) {
-            Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
+            Some(hint) => CommandError::failed(CommandCode::NodeFailed, target.name.clone())
+                .because(error)
+                .hint(hint),
             None => target.explain(error).await,
         }),
     }
@@ -161,7 +168,7 @@ fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandErro
         return Ok(());
     };
     let message = format!("the config is not for `{}`: {why}", target.name);
-    Err(CommandError::failed(message).hint(
+    Err(CommandError::failed(CommandCode::ConfigNotForNode, message).hint(
         "nothing was sent; `talmox render` makes the config of every node, and --force sends this \
          one all the same",
     ))
@@ -175,7 +182,7 @@ async fn refuse_other_machine(target: &Target, expected: &Expected) -> Result<()
         Some(why) => {
             let message =
                 format!("{} is not the VM of `{}`: {why}", target.client.node(), target.name);
-            Err(CommandError::failed(message).hint(
+            Err(CommandError::failed(StepCode::WrongMachine, message).hint(
                 "nothing was sent to it; find out which machine has the address. Named by its \
                  address, it gets the config whoever it is",
             ))

@@ -6,6 +6,7 @@ use talmox_talos_api::probe::{HANGS, Whose};
 use talmox_talos_api::{Code, DialError, TalosError, Verdict, probe};
 
 use super::access::{Origin, Target, Who};
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
 /// A connection that ends before any answer is what a person sees in these states.
@@ -17,7 +18,8 @@ impl Target {
     pub(super) async fn explain(&self, error: TalosError) -> CommandError {
         let TalosError::Unreachable { source, .. } = &error else {
             let hint = self.refusal_hint(&error);
-            let failed = CommandError::failed(self.name.clone()).because(error);
+            let failed =
+                CommandError::failed(CommandCode::NodeFailed, self.name.clone()).because(error);
             return match hint {
                 Some(hint) => failed.hint(hint),
                 None => failed,
@@ -32,12 +34,17 @@ impl Target {
                 let hint = self.verdict_hint(&verdict, origin);
                 self.no_connection().because(Said(verdict_text(&verdict, origin))).hint(hint)
             }
-            Err(setup) => CommandError::failed("cannot use TLS").because(setup),
+            Err(setup) => {
+                CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(setup)
+            }
         }
     }
 
     fn no_connection(&self) -> CommandError {
-        CommandError::failed(format!("no connection to {}", self.title()))
+        CommandError::failed(
+            CommandCode::NodeUnreachable,
+            format!("no connection to {}", self.title()),
+        )
     }
 
     fn verdict_hint(&self, verdict: &Verdict, origin: &Origin) -> String {

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value as Json;
 use talmox_talos_api::client::{Resource, ResourceKind};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::access::{AccessArgs, Target};
 use super::column::TableLayout;
@@ -11,6 +11,7 @@ use super::kind::{self, Kind};
 use super::{block_on, resource_output};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
@@ -57,7 +58,7 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
     if args.yaml && printer.format == Format::Json {
         return Err(CommandError::usage("either --yaml or --format json"));
     }
-    let role = if args.admin { Role::Admin } else { Role::Reader };
+    let role = if args.admin { ClientRole::Admin } else { ClientRole::Reader };
     let target = Target::find(&args.node, &args.access, role, global, printer)?;
     let is_table = printer.format == Format::Text && !args.yaml;
     let (found, layout) = block_on(read(args, &target, is_table))?;
@@ -101,7 +102,8 @@ async fn read(
             vec![one.ok_or_else(|| {
                 let message = format!("{} has no `{id}` among its {}", target.title(), kind.name);
                 let list = target.command("get", &args.resource);
-                CommandError::failed(message).hint(format!("{list} lists them"))
+                CommandError::failed(CommandCode::ResourceUnknown, message)
+                    .hint(format!("{list} lists them"))
             })?]
         }
     };
@@ -136,7 +138,8 @@ async fn kind_of(args: &GetArgs, target: &Target) -> Result<Kind, CommandError> 
             let message =
                 format!("{} has no kind of resources `{}`", target.title(), args.resource);
             let list = target.command("get", "resourcedefinitions");
-            Err(CommandError::usage(message).hint(format!("{list} lists all kinds")))
+            Err(CommandError::usage_as(CommandCode::ResourceUnknown, message)
+                .hint(format!("{list} lists all kinds")))
         }
     }
 }

@@ -13,6 +13,7 @@ use talmox_plan::ownership::ClusterMark;
 use super::super::client::bundle_of;
 use super::access::Target;
 use crate::choose::Chosen;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal;
@@ -35,7 +36,11 @@ pub(super) async fn take(
             error @ (TakeError::Held(_) | TakeError::Unreadable { .. } | TakeError::Contended),
         )) => Err(refused(error)),
         Ok(Err(error)) => {
-            warn(&CommandError::failed("Proxmox does not lock it").because(error), printer);
+            warn(
+                &CommandError::failed(CommandCode::LockFailed, "Proxmox does not lock it")
+                    .because(error),
+                printer,
+            );
             Ok(RunLocks::default())
         }
         Err(error) => {
@@ -66,7 +71,9 @@ async fn try_take(
     match asked {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(proxmox::unreachable(error)),
-        Err(_) => return Err(CommandError::failed("Proxmox does not answer")),
+        Err(_) => {
+            return Err(CommandError::failed(CommandCode::LockFailed, "Proxmox does not answer"));
+        }
     }
     let holder = holder(&chosen.cluster().name, "node apply");
     Ok(take_locks(&pve, vec![key], &holder, printer).await)

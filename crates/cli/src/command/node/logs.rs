@@ -3,12 +3,13 @@
 use clap::Args;
 use talmox_talos_api::TalosError;
 use talmox_talos_api::client::{Bytes, LogSource};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::access::{AccessArgs, Target};
 use super::block_on;
 use crate::args::Global;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 
@@ -55,7 +56,7 @@ pub(super) struct DmesgArgs {
 }
 
 pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcome {
-    let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
+    let target = Target::find(&args.node, &args.access, ClientRole::Reader, global, printer)?;
     let service = args.service.clone();
     let source =
         if args.kubernetes { LogSource::Container(service) } else { LogSource::Service(service) };
@@ -68,7 +69,7 @@ pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcom
 }
 
 pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) -> Outcome {
-    let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
+    let target = Target::find(&args.node, &args.access, ClientRole::Reader, global, printer)?;
     block_on(async {
         let log = target.ask_again(async || target.client.dmesg(args.follow).await).await;
         print(log, args.follow, &target, printer, |_| None).await
@@ -84,7 +85,9 @@ async fn print(
     hint: impl Fn(&TalosError) -> Option<String>,
 ) -> Outcome {
     let failed = async |error: TalosError| match hint(&error) {
-        Some(hint) => CommandError::failed(target.name.clone()).because(error).hint(hint),
+        Some(hint) => CommandError::failed(CommandCode::NodeFailed, target.name.clone())
+            .because(error)
+            .hint(hint),
         None => target.explain(error).await,
     };
     let mut log = match log {

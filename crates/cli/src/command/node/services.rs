@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value as Json, json};
 use talmox_talos_api::client::{Health, Service};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::access::{AccessArgs, Target};
 use super::block_on;
@@ -25,7 +25,7 @@ pub(super) struct ServicesArgs {
 }
 
 pub(super) fn run(args: &ServicesArgs, global: &Global, printer: &Printer) -> Outcome {
-    let target = Target::find(&args.node, &args.access, Role::Reader, global, printer)?;
+    let target = Target::find(&args.node, &args.access, ClientRole::Reader, global, printer)?;
     let services = block_on(target.ask(async || target.client.services().await))?;
     let text = match printer.format {
         Format::Json => format!("{:#}\n", services.iter().map(to_json).collect::<Json>()),

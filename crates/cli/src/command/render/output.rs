@@ -10,6 +10,7 @@ use aws_lc_rs::digest;
 use serde_json::{Value as Json, json};
 use talmox_talos_config::secret::SecretText;
 
+use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::error::CommandError;
 
@@ -44,8 +45,11 @@ impl Output {
         let (cluster, before) = match disk::read_secret(&list)? {
             None => (None, BTreeMap::new()),
             Some(text) => parse_list(text.expose()).ok_or_else(|| {
-                CommandError::failed(format!("{} is not a list of talmox", list.display()))
-                    .hint("move it away; files of nodes that left are then yours to remove")
+                CommandError::failed(
+                    CommandCode::FileExists,
+                    format!("{} is not a list of talmox", list.display()),
+                )
+                .hint("move it away; files of nodes that left are then yours to remove")
             })?,
         };
         Ok(Self { folder: folder.to_owned(), cluster, before, files: BTreeMap::new() })
@@ -66,8 +70,11 @@ impl Output {
         let mut summary = Summary::default();
         self.remove_stale(&mut summary)?;
         let failed = |error| {
-            CommandError::failed(format!("cannot remove {}", self.folder.join(LIST).display()))
-                .because(error)
+            CommandError::failed(
+                CommandCode::FileUnwritable,
+                format!("cannot remove {}", self.folder.join(LIST).display()),
+            )
+            .because(error)
         };
         fs::remove_file(self.folder.join(LIST)).or_else(ignore_missing).map_err(failed)?;
         let mut folders: BTreeSet<&Path> = BTreeSet::new();
@@ -96,7 +103,7 @@ impl Output {
         if self.cluster.as_ref().is_some_and(|known| *known != own) {
             let folder = self.folder.display();
             let message = format!("{folder} holds the configs of another cluster");
-            return Err(CommandError::failed(message).hint(
+            return Err(CommandError::failed(CommandCode::FileExists, message).hint(
                 "choose another --output; if the cluster got new secrets, its running nodes do not \
                  know them",
             ));
@@ -125,8 +132,11 @@ impl Output {
             let current = disk::read_secret(&full)?;
             let is_other = current.is_some_and(|current| current.expose() != text.expose());
             if is_other && !self.before.contains_key(path) {
-                return Err(CommandError::failed(format!("{} exists already", full.display()))
-                    .hint("talmox did not write it; move it away or choose another --output"));
+                return Err(CommandError::failed(
+                    CommandCode::FileExists,
+                    format!("{} exists already", full.display()),
+                )
+                .hint("talmox did not write it; move it away or choose another --output"));
             }
         }
         Ok(())
@@ -179,8 +189,11 @@ impl Output {
                 None => {}
                 Some(text) if checksum(text.expose()) == *known => {
                     fs::remove_file(&full).or_else(ignore_missing).map_err(|error| {
-                        CommandError::failed(format!("cannot remove {}", full.display()))
-                            .because(error)
+                        CommandError::failed(
+                            CommandCode::FileUnwritable,
+                            format!("cannot remove {}", full.display()),
+                        )
+                        .because(error)
                     })?;
                     summary.removed.push(path.clone());
                 }

@@ -237,7 +237,8 @@ mod tests {
         };
         let name = |step: &str| step.to_owned();
         let (a, b) = (Some("vm/a/create"), Some("vm/b/create"));
-        let failed = StepEnd::Failed { message: String::new(), causes: vec![], hint: None };
+        let failed =
+            StepEnd::Failed { code: None, message: String::new(), causes: vec![], hint: None };
         let retry = Event::StepRetries {
             step: name("vm/b/create"),
             attempt: 2,

@@ -10,12 +10,13 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use talmox_talos_config::secret::SecretText;
-use talmox_talos_config::sops::{Document, SopsError};
+use talmox_talos_config::sops::{SopsDocument, SopsError};
 
 use super::{ClusterArg, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::disk::{self, PrivateFolder};
 use crate::environment;
 use crate::error::CommandError;
@@ -54,9 +55,12 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
                 return report(&file, true, printer);
             }
             Err(error) => {
-                printer.complain(&error.chain());
+                printer.complain(error.code, &error.chain());
                 if !ask_again(printer) {
-                    return Err(CommandError::failed("nothing was written"));
+                    return Err(CommandError::failed(
+                        CommandCode::EditInvalid,
+                        "nothing was written",
+                    ));
                 }
             }
         }
@@ -64,7 +68,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
 }
 
 /// The edited text as a document, if it may be one.
-fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandError> {
+fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, CommandError> {
     let mut document = file.document.clone();
     document.replace_plaintext(text.expose()).map_err(|error| refused(error, text))?;
     let edited = file.with(document);
@@ -72,7 +76,7 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandE
     let known = file.bundle();
     if matches!(&known, Ok(Some(before)) if after.as_ref() != Some(before)) {
         let message = "the Talos bundle was changed, which is the identity of the cluster";
-        return Err(CommandError::failed(message));
+        return Err(CommandError::failed(CommandCode::EditInvalid, message));
     }
     Ok(edited.document)
 }
@@ -80,11 +84,13 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<Document, CommandE
 /// Nothing of the text is shown, only where it is wrong.
 fn refused(error: SopsError, text: &SecretText) -> CommandError {
     let SopsError::Yaml(error) = error else {
-        return CommandError::failed("this cannot be kept").because(error);
+        return CommandError::failed(CommandCode::EditInvalid, "this cannot be kept")
+            .because(error);
     };
     let before = text.expose().bytes().take(error.span.start);
     let line = before.filter(|byte| *byte == b'\n').count() + 1;
-    CommandError::failed(format!("this is not YAML, line {line}")).because(error)
+    CommandError::failed(CommandCode::EditInvalid, format!("this is not YAML, line {line}"))
+        .because(error)
 }
 
 /// Without a person nobody can correct anything.
@@ -105,8 +111,10 @@ fn edited(
     signals: &Signals,
     printer: &Printer,
 ) -> Result<SecretText, CommandError> {
-    let failed =
-        |error: io::Error| CommandError::failed("cannot write a file to edit").because(error);
+    let failed = |error: io::Error| {
+        CommandError::failed(CommandCode::FileUnwritable, "cannot write a file to edit")
+            .because(error)
+    };
     signals.hold();
     let folder = private_folder(printer).map_err(failed)?;
     let path = folder.write("secrets.yaml", text.expose()).map_err(failed)?;
@@ -114,15 +122,22 @@ fn edited(
     let result = disk::read_secret(&path);
     drop(folder);
     if signals.was_told_to_end() {
-        return Err(CommandError::failed("interrupted; nothing was written"));
+        return Err(CommandError::failed(
+            CommandCode::Interrupted,
+            "interrupted; nothing was written",
+        ));
     }
     signals.release();
     if !status.success() {
         let message = format!("the editor failed ({status}); nothing was written");
-        return Err(CommandError::failed(message));
+        return Err(CommandError::failed(CommandCode::EditorFailed, message));
     }
-    result?
-        .ok_or_else(|| CommandError::failed("cannot read the edited file: the editor removed it"))
+    result?.ok_or_else(|| {
+        CommandError::failed(
+            CommandCode::EditorFailed,
+            "cannot read the edited file: the editor removed it",
+        )
+    })
 }
 
 /// Memory is better than a disk: what is deleted there is gone.
@@ -142,11 +157,16 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
     let variables = ["SOPS_EDITOR", "VISUAL", "EDITOR"];
     let named = variables.into_iter().find_map(|name| Some((name, environment::variable(name)?)));
     if let Some((name, command)) = named {
-        let words = words::split(&command)
-            .ok_or_else(|| CommandError::failed(format!("cannot understand ${name}")))?;
+        let words = words::split(&command).ok_or_else(|| {
+            CommandError::failed(CommandCode::EditorFailed, format!("cannot understand ${name}"))
+        })?;
         let status = Command::new(&words[0]).args(&words[1..]).arg(path).status();
         return status.map_err(|error| {
-            CommandError::failed(format!("cannot run `{}` of ${name}", words[0])).because(error)
+            CommandError::failed(
+                CommandCode::EditorFailed,
+                format!("cannot run `{}` of ${name}", words[0]),
+            )
+            .because(error)
         });
     }
     for editor in ["vim", "nano", "vi"] {
@@ -154,11 +174,13 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             outcome => {
                 let message = format!("cannot run `{editor}`");
-                return outcome.map_err(|error| CommandError::failed(message).because(error));
+                return outcome.map_err(|error| {
+                    CommandError::failed(CommandCode::EditorFailed, message).because(error)
+                });
             }
         }
     }
-    Err(CommandError::failed("there is no editor").hint("set $EDITOR"))
+    Err(CommandError::failed(CommandCode::EditorFailed, "there is no editor").hint("set $EDITOR"))
 }
 
 /// Ctrl-C in an editor is meant for the editor. Dying of it would leave the text behind, so would
@@ -181,7 +203,9 @@ impl Signals {
             }
             Ok(())
         };
-        register().map_err(|error| CommandError::failed("cannot watch signals").because(error))?;
+        register().map_err(|error| {
+            CommandError::failed(CommandCode::SystemFailed, "cannot watch signals").because(error)
+        })?;
         Ok(signals)
     }
 

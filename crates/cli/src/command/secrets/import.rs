@@ -12,6 +12,7 @@ use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{self, SecretsFile, read_input};
@@ -51,7 +52,7 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
         }
         Some(_) => {
             let message = format!("{} holds another bundle", file.path.display());
-            return Err(CommandError::failed(message)
+            return Err(CommandError::failed(CommandCode::SecretsExist, message)
                 .hint("it is never overwritten; move the file away if it is not wanted"));
         }
         None => file.set_bundle(&bundle),
@@ -88,7 +89,11 @@ fn read(
 ) -> Result<(Bundle, Vec<(String, Node)>), CommandError> {
     let root = if is_plain {
         let documents = talmox_yaml::read(input.expose()).map_err(|error| {
-            CommandError::failed(format!("cannot read {} as YAML", path.display())).because(error)
+            CommandError::failed(
+                CommandCode::FileUnreadable,
+                format!("cannot read {} as YAML", path.display()),
+            )
+            .because(error)
         })?;
         // A machine config may have further documents beside it.
         let own = documents.iter().position(|document| machine_section(document).is_some());

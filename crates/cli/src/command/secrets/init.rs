@@ -6,6 +6,7 @@ use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{self, SecretsFile, witness};
@@ -35,7 +36,7 @@ pub(super) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     if let Some(file) = &file {
         if file.bundle()?.is_some() {
             let message = format!("{} holds the secrets of the cluster", file.path.display());
-            return Err(CommandError::failed(message)
+            return Err(CommandError::failed(CommandCode::SecretsExist, message)
                 .hint("they are its identity and never made anew; `talmox secrets show`"));
         }
         if !args.recipients.recipients.is_empty() {

@@ -6,6 +6,7 @@ use super::{ClusterArg, RecipientArgs, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -29,15 +30,23 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
     let mut file = SecretsFile::open_existing(&chosen)?;
     let audience = audience::named(&file.path, &args.recipients.recipients, printer)?;
     let audience = audience.ok_or_else(|| {
-        CommandError::usage("nobody says for whom: there is no .sops.yaml with creation rules")
-            .hint("name the recipients with --recipient, your own among them")
+        CommandError::usage_as(
+            CommandCode::RecipientsInvalid,
+            "nobody says for whom: there is no .sops.yaml with creation rules",
+        )
+        .hint("name the recipients with --recipient, your own among them")
     })?;
     if !Keyring::find()?.opens_any(&audience.recipients) {
         let message = "none of your age keys could open the file afterwards";
-        return Err(CommandError::failed(message).hint("name your own recipient as well"));
+        return Err(CommandError::failed(CommandCode::SecretsUnencryptable, message)
+            .hint("name your own recipient as well"));
     }
     file.document.rekey(&audience.recipients, &mut environment::Kernel).map_err(|error| {
-        CommandError::failed(format!("cannot rekey {}", file.path.display())).because(error)
+        CommandError::failed(
+            CommandCode::SecretsUnencryptable,
+            format!("cannot rekey {}", file.path.display()),
+        )
+        .because(error)
     })?;
     file.save()?;
     let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use clap::Args;
 use talmox_talos_config::secret::SecretText;
-use talmox_talos_config::sops::Document;
+use talmox_talos_config::sops::SopsDocument;
 
 use super::{ClusterArg, report};
 use crate::args::Global;
 use crate::choose;
 use crate::command::Outcome;
+use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::prompt;
@@ -40,7 +41,10 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
         SecretText::new(input.expose().trim_end_matches(['\n', '\r']))
     };
     if value.is_empty() {
-        return Err(CommandError::failed("the value is empty; nothing was written"));
+        return Err(CommandError::failed(
+            CommandCode::SecretUnset,
+            "the value is empty; nothing was written",
+        ));
     }
     let _lock = secrets::lock(&chosen, printer)?;
     let mut file = match SecretsFile::open(&chosen)? {
@@ -68,7 +72,7 @@ fn refuse_path(path: &str) -> Result<(), CommandError> {
 }
 
 /// Setting a text must not sweep away a whole section.
-fn refuse_shape(document: &Document, path: &str) -> Result<(), CommandError> {
+fn refuse_shape(document: &SopsDocument, path: &str) -> Result<(), CommandError> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     for end in ends {
         let Some(node) = document.get(&path[..end]).filter(|node| !node.is_null()) else {
@@ -77,7 +81,8 @@ fn refuse_shape(document: &Document, path: &str) -> Result<(), CommandError> {
         let is_leaf = end == path.len();
         if is_leaf != node.as_scalar().is_some() || node.as_seq().is_some() {
             let message = format!("`{}` is {} already", &path[..end], node.describe());
-            return Err(CommandError::failed(message).hint("`talmox secrets edit` changes it"));
+            return Err(CommandError::failed(CommandCode::SecretsExist, message)
+                .hint("`talmox secrets edit` changes it"));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use talmox_plan::plan::CreateMapping;
 use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for CreateMapping {
     /// A mapping that exists gets the missing devices, and keeps the others.
@@ -27,7 +27,8 @@ impl RunStep for CreateMapping {
         let clashes = |new: &&MappedDevice| found.devices.iter().any(|old| old.node == new.node);
         if let Some(new) = missing.iter().find(clashes) {
             let text = format!("the PCI mapping {id} means another device on {} already", new.node);
-            return Err(StepError::failed(text).hint("choose another name for the mapping"));
+            return Err(StepError::failed(StepCode::MappingConflict, text)
+                .hint("choose another name for the mapping"));
         }
         let devices = found.devices.iter().cloned().chain(missing).collect();
         context.change(&mapping::update(id, &Mapped { devices, ..found }), &doing).await?;

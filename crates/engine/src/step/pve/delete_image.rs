@@ -3,7 +3,7 @@
 use talmox_plan::plan::DeleteImage;
 use talmox_pve::api::storage;
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::storage_file::find;
 
 impl RunStep for DeleteImage {
@@ -16,9 +16,10 @@ impl RunStep for DeleteImage {
         context.run_task(&storage::delete(host, volume), &doing).await?;
         match find(host, volume, context).await? {
             None => Ok(Done::Acted),
-            Some(_) => {
-                Err(StepError::retry(format!("{doing}: Proxmox says it did, and it is there")))
-            }
+            Some(_) => Err(StepError::retry(
+                StepCode::ChangeNotVisible,
+                format!("{doing}: Proxmox says it did, and it is there"),
+            )),
         }
     }
 }

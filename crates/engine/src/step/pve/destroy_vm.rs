@@ -5,7 +5,7 @@ use talmox_plan::planning::unprotect;
 use talmox_pve::PveError;
 use talmox_pve::api::qemu;
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
 use super::vm::{FoundVm, Sight, is_free, look, not_ours};
@@ -25,7 +25,8 @@ impl RunStep for DestroyVm {
             let doing = format!("destroy VM {} on {}", vm.vmid, vm.node);
             if found.config.is_protected() {
                 let text = format!("VM {} is protected", vm.vmid);
-                return Err(StepError::failed(text).hint(unprotect(&vm.node, vm.vmid)));
+                return Err(StepError::failed(StepCode::DeletionProtected, text)
+                    .hint(unprotect(&vm.node, vm.vmid)));
             }
             // A call whose answer was lost may have started a task.
             if context.has_begun() && earlier.follow(&doing, context).await? {
@@ -36,7 +37,7 @@ impl RunStep for DestroyVm {
                 Ok(_) if is_free(own, context).await? => return Ok(Done::Acted),
                 Ok(_) => {
                     let text = format!("{doing}: Proxmox says it did, and it is there");
-                    return Err(StepError::retry(text));
+                    return Err(StepError::retry(StepCode::ChangeNotVisible, text));
                 }
                 // A task of an earlier run may hold the lock until all disks are deleted.
                 Err(error) if error.is_locked() && earlier.follow(&doing, context).await? => {}

@@ -4,7 +4,7 @@ use talmox_plan::plan::DetachCidata;
 use talmox_pve::api::qemu;
 use talmox_pve::config::{PendingChange, VmChange, VmOptions};
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
 use super::vm::{FoundVm, ours};
 use crate::patience::{DETACH_PAUSE, DETACHES};
@@ -62,7 +62,9 @@ impl RunStep for DetachCidata {
             return Err(error::of(&doing, error));
         }
         if context.attempt < DETACHES {
-            return Err(StepError::retry(doing).after(DETACH_PAUSE).caused_by(error));
+            return Err(StepError::retry(StepCode::TaskFailed, doing)
+                .after(DETACH_PAUSE)
+                .caused_by(error));
         }
         context.note(format!("the guest holds on to {slot}: it goes when VM {} stops", vm.vmid));
         Ok(Done::Acted)

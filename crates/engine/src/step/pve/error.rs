@@ -3,7 +3,7 @@
 use talmox_pve::PveError;
 use talmox_pve::error::NotSent;
 
-use super::StepError;
+use crate::step::{StepCode, StepError};
 
 /// What can be done where no host answers.
 pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is down, or cut off: bring it up, or \
@@ -19,12 +19,13 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
         None if error.is_unanswered() => format!("{doing}: no host answers for Proxmox"),
         None => doing.to_owned(),
     };
+    let code = StepCode::of_proxmox(&error);
     let plain = if error.is_lock_timeout() {
-        StepError::locked(text)
+        StepError::locked(code, text)
     } else if may_pass(&error) {
-        StepError::retry(text)
+        StepError::retry(code, text)
     } else {
-        StepError::failed(text)
+        StepError::failed(code, text)
     };
     let plain = match hint(&error) {
         Some(hint) => plain.hint(hint),

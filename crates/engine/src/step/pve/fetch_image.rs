@@ -8,7 +8,7 @@ use talmox_pve::client::FileSource;
 use talmox_pve::id::Upid;
 use talmox_values::url::shown_url;
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::download_log::{DownloadLog, Progress};
 use super::image_check::{ImageVerdict, Wanted};
 use super::storage_file::send;
@@ -43,15 +43,16 @@ impl RunStep for FetchImage {
         fetch(step, &wanted, context).await?;
         match wanted.judge(step, context).await? {
             ImageVerdict::Good => Ok(Done::Acted),
-            ImageVerdict::Missing => {
-                Err(StepError::retry(format!("{} is not there after all", step.volume)))
-            }
+            ImageVerdict::Missing => Err(StepError::retry(
+                StepCode::ChangeNotVisible,
+                format!("{} is not there after all", step.volume),
+            )),
             ImageVerdict::Bad(why) => {
                 let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
                 let hint = format!("see whether {} gives a sound image", shown_url(&step.url));
                 let is_worth_it = context.attempt < FETCHES;
-                let error =
-                    if is_worth_it { StepError::retry(text) } else { StepError::failed(text) };
+                let kind = if is_worth_it { StepError::retry } else { StepError::failed };
+                let error = kind(StepCode::ImageWrong, text);
                 Err(error.hint(hint))
             }
         }
@@ -147,7 +148,10 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
     let doing = format!("fetch {} to {}", step.volume, step.host);
     Err(match failure {
         Some(error) => error::of(&doing, error),
-        None => StepError::failed(format!("{doing}: there is no way to do it")),
+        None => StepError::failed(
+            StepCode::DownloadFailed,
+            format!("{doing}: there is no way to do it"),
+        ),
     })
 }
 
@@ -162,7 +166,7 @@ async fn download(
     let order = Download {
         url: step.url.clone(),
         content: Content::Import,
-        name: name.map_err(|error| StepError::failed(&doing).caused_by(error))?,
+        name: name.map_err(|error| StepError::failed(StepCode::Bug, &doing).caused_by(error))?,
         checksum: step.checksum.clone(),
         compression: None,
         verify_certificates: true,
@@ -197,10 +201,10 @@ async fn stream(
         let file = opened.map_err(|error| StepError::web(&doing, error))?;
         let Some(length) = file.length.or(wanted.length) else {
             // Proxmox rejects uploads without a length.
-            return Err(StepError::failed(format!(
-                "{doing}: {} does not say its length",
-                shown_url(&step.url)
-            )));
+            return Err(StepError::failed(
+                StepCode::DownloadFailed,
+                format!("{doing}: {} does not say its length", shown_url(&step.url)),
+            ));
         };
         Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))
     });

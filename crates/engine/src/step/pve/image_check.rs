@@ -8,7 +8,7 @@ use talmox_pve::PveError;
 use talmox_pve::api::storage;
 use talmox_values::url::shown_url;
 
-use super::super::{StepContext, StepError};
+use super::super::{StepCode, StepContext, StepError};
 use super::error;
 use super::storage_file::find;
 use crate::web::WebError;
@@ -59,7 +59,10 @@ impl Wanted {
         let head = context.wait(web.beginning(url, QCOW2_SIZE.end)).await?;
         let head = head.map_err(|error| StepError::web(&doing, error))?;
         let Some(virtual_size) = qcow2_size(&head) else {
-            return Err(StepError::failed(format!("{shown} gives no qcow2 image")));
+            return Err(StepError::failed(
+                StepCode::ImageWrong,
+                format!("{shown} gives no qcow2 image"),
+            ));
         };
         Ok(Self { is_reachable: true, length, virtual_size: Some(virtual_size) })
     }

@@ -7,7 +7,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::config::VmConfig;
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
 use super::vm::says_taken;
 use crate::patience::LOOK_AT_PROXMOX;
@@ -24,20 +24,24 @@ impl RunStep for MakeTemplate {
         let config = context.ask(&qemu::config(&vm), &doing).await?;
         if !is_meant(self, &config) {
             let text = format!("VM {} is something else than the template", vm.vmid);
-            return Err(StepError::failed(text).hint("delete it, or choose another vmid"));
+            return Err(StepError::failed(StepCode::VmNotOwned, text)
+                .hint("delete it, or choose another vmid"));
         }
         if config.is_template() {
             await_listed(self, &vm, context, &doing).await?;
             return Ok(Done::Already);
         }
         if let Some(lock) = config.lock() {
-            return Err(StepError::retry(format!("{doing}: VM {} is locked ({lock})", vm.vmid)));
+            return Err(StepError::retry(
+                StepCode::ObjectLocked,
+                format!("{doing}: VM {} is locked ({lock})", vm.vmid),
+            ));
         }
         context.run_task(&qemu::make_template(&vm), &doing).await?;
         let config = context.ask(&qemu::config(&vm), &doing).await?;
         if !config.is_template() {
             let text = format!("{doing}: Proxmox says it did, and it is no template");
-            return Err(StepError::failed(text));
+            return Err(StepError::failed(StepCode::ChangeNotVisible, text));
         }
         await_listed(self, &vm, context, &doing).await?;
         Ok(Done::Acted)
@@ -94,8 +98,11 @@ async fn await_listed(
             return Ok(());
         }
         if context.deadline.has_passed() {
-            return Err(StepError::failed(format!("{doing}: Proxmox does not list it"))
-                .hint("see whether its host is well: pvestatd tells the others of its VMs"));
+            return Err(StepError::failed(
+                StepCode::ChangeNotVisible,
+                format!("{doing}: Proxmox does not list it"),
+            )
+            .hint("see whether its host is well: pvestatd tells the others of its VMs"));
         }
         context.pause_to_see(LOOK_AT_PROXMOX).await?;
     }

@@ -7,7 +7,7 @@ use talmox_pve::api::qemu::Vm;
 use talmox_pve::id::Upid;
 use talmox_pve::request::Request;
 
-use super::super::{Done, ErrorKind, StepContext, StepError};
+use super::super::{Done, ErrorKind, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
 use super::vm::{Sight, look, not_ours, says_taken};
@@ -49,7 +49,7 @@ impl Making<'_> {
                     context.seen.found(self.own.vm.vmid);
                     return Ok(Done::Already);
                 }
-                return Err(StepError::retry(&self.doing).caused_by(error));
+                return Err(StepError::retry(StepCode::ApiRejected, &self.doing).caused_by(error));
             }
             Err(error) if error.is_task_unstarted() => {
                 return Err(self.unstarted(error, context).await?);

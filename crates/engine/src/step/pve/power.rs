@@ -5,7 +5,7 @@ use talmox_pve::PveError;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::client::TaskDone;
 
-use super::super::{StepContext, StepError};
+use super::super::{StepCode, StepContext, StepError};
 use super::error;
 use super::vm::ours;
 use crate::patience::LOOK_AT_PROXMOX;
@@ -16,8 +16,11 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
     let found = ours(own, context).await?;
     let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
     if !is_running(&found.vm, context).await? {
-        return Err(StepError::failed(format!("VM {} does not run", found.vm.vmid))
-            .hint("running the same command again starts it"));
+        return Err(StepError::failed(
+            StepCode::VmNotRunning,
+            format!("VM {} does not run", found.vm.vmid),
+        )
+        .hint("running the same command again starts it"));
     }
     let reset = context.try_task(&qemu::reset(&found.vm)).await?;
     // The caller waits for the machine, as for any machine that boots.
@@ -52,7 +55,8 @@ pub(super) async fn await_ha(
     while is_running(vm, context).await? != wanted {
         if context.deadline.has_passed() {
             let text = format!("the HA manager did not {verb} VM {} in time", vm.vmid);
-            return Err(StepError::failed(text).hint("see `ha-manager status` on a host"));
+            return Err(StepError::failed(StepCode::Timeout, text)
+                .hint("see `ha-manager status` on a host"));
         }
         context.pause_to_see(LOOK_AT_PROXMOX).await?;
     }

@@ -6,7 +6,7 @@ use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
 use talmox_pve::property::GIB;
 
-use super::super::{Done, RunStep, StepContext, StepError};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
 use super::vm::{FoundVm, ours, see_again};
 
@@ -55,7 +55,10 @@ async fn resize_fresh(
 fn is_grown(step: &ResizeDisk, config: &VmConfig) -> Result<bool, StepError> {
     let ResizeDisk { own, slot, gib, .. } = step;
     let Some(drive) = config.drive(slot) else {
-        return Err(StepError::failed(format!("VM {} has no disk {slot}", own.vm.vmid)));
+        return Err(StepError::failed(
+            StepCode::DiskMissing,
+            format!("VM {} has no disk {slot}", own.vm.vmid),
+        ));
     };
     Ok(drive.size().is_some_and(|size| size >= u64::from(*gib) * GIB))
 }
@@ -70,9 +73,10 @@ async fn see_grown(
     let ResizeDisk { own, slot, gib, .. } = step;
     let grown = see_again(own, vm, context).await?.config.drive(slot).and_then(|it| it.size());
     match grown {
-        Some(size) if size < u64::from(*gib) * GIB => {
-            Err(StepError::failed(format!("{doing}: Proxmox says it did, and it has {size} bytes")))
-        }
+        Some(size) if size < u64::from(*gib) * GIB => Err(StepError::failed(
+            StepCode::ChangeNotVisible,
+            format!("{doing}: Proxmox says it did, and it has {size} bytes"),
+        )),
         _ => Ok(Done::Acted),
     }
 }

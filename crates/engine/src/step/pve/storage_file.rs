@@ -4,7 +4,7 @@ use talmox_pve::api::storage::{self, Checksum, Content, Upload, Volume};
 use talmox_pve::client::FileSource;
 use talmox_pve::id::{NodeName, VolumeId};
 
-use super::super::{StepContext, StepError};
+use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
 /// Sends a file to a storage, and waits until it is in its place. The file is opened when the storage has room for another
@@ -17,7 +17,7 @@ pub(super) async fn send(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let name = volume.file_name().parse();
-    let name = name.map_err(|error| StepError::failed(doing).caused_by(error))?;
+    let name = name.map_err(|error| StepError::failed(StepCode::Bug, doing).caused_by(error))?;
     let upload = Upload {
         node: host.clone(),
         storage: volume.storage().clone(),

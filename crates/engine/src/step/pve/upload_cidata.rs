@@ -4,7 +4,7 @@ use talmox_plan::plan::UploadCidata;
 use talmox_pve::client::FileSource;
 use talmox_talos_config::cidata::{Cidata, Image};
 
-use super::super::{Done, RunStep, StepContext, StepError, secret_text};
+use super::super::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
 use super::storage_file::{find, send};
 
 impl RunStep for UploadCidata {
@@ -14,7 +14,9 @@ impl RunStep for UploadCidata {
         let doing = format!("upload {volume} to {host}");
         let user_data = secret_text(user_data)?;
         let cidata = Cidata { user_data, instance_id, network };
-        let image = cidata.image().map_err(|error| StepError::failed(&doing).caused_by(error))?;
+        let image = cidata
+            .image()
+            .map_err(|error| StepError::failed(StepCode::Bug, &doing).caused_by(error))?;
         let size = image.as_bytes().len() as u64;
         let file = FileSource::new(std::io::Cursor::new(Bytes(image)), size)
             .with_progress(context.progress(Some(size)));
@@ -23,7 +25,10 @@ impl RunStep for UploadCidata {
         if found == Some(size) {
             return Ok(Done::Acted);
         }
-        Err(StepError::retry(format!("{doing}: {size} bytes went out, and {found:?} are there")))
+        Err(StepError::retry(
+            StepCode::ChangeNotVisible,
+            format!("{doing}: {size} bytes went out, and {found:?} are there"),
+        ))
     }
 }
 

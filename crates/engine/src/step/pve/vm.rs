@@ -7,7 +7,7 @@ use talmox_pve::api::cluster;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
 
-use super::super::{StepContext, StepError};
+use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
 /// What is found under the number of a VM.
@@ -66,7 +66,7 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, St
         }
         _ if error.is_permission() => Ok(Sight::Hidden),
         // On its way from one to the other at this very moment.
-        _ => Err(StepError::retry(doing).caused_by(error)),
+        _ => Err(StepError::retry(StepCode::ApiRejected, doing).caused_by(error)),
     }
 }
 
@@ -138,25 +138,29 @@ pub(super) fn not_ours(own: &OwnVm, sight: &Sight) -> StepError {
     let vmid = own.vm.vmid;
     let node = &own.identity.node;
     match sight {
-        Sight::Free => StepError::failed(format!("VM {vmid} of {node} is gone"))
+        Sight::Free => StepError::failed(StepCode::VmGone, format!("VM {vmid} of {node} is gone"))
             .hint("run the same command again: it plans anew"),
-        Sight::Ours(_) => StepError::failed(format!("VM {vmid} of {node} is there already")),
+        Sight::Ours(_) => {
+            StepError::failed(StepCode::VmExists, format!("VM {vmid} of {node} is there already"))
+        }
         Sight::Unfinished { vm, lock } => {
             let text = format!("VM {vmid} is half made: its {lock} broke off, and left it locked");
             // No token can remove the lock.
-            StepError::failed(text).hint(unfinished_vm_hint(vmid, vm.node.as_str()))
+            StepError::failed(StepCode::VmHalfMade, text)
+                .hint(unfinished_vm_hint(vmid, vm.node.as_str()))
         }
         Sight::Hidden => {
             let text = format!("the VM number {vmid} is taken by something that may not be seen");
-            StepError::failed(text).hint(
+            StepError::failed(StepCode::VmInvisible, text).hint(
                 "it belongs to somebody else, or was taken out of the pool; \
                  choose another vmid, or put it back",
             )
         }
-        Sight::Foreign { reason } => {
-            StepError::failed(format!("VM {vmid} is not the VM of {node}: {reason}"))
-                .hint("talmox does not touch it; choose another vmid")
-        }
+        Sight::Foreign { reason } => StepError::failed(
+            StepCode::VmNotOwned,
+            format!("VM {vmid} is not the VM of {node}: {reason}"),
+        )
+        .hint("talmox does not touch it; choose another vmid"),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{NO_NETWORK, has_no_network};
 use crate::addon::{AddonError, manifests};
 use crate::kube::{ApplyError, KubeError};
 use crate::patience::{LOOK, Patience};
-use crate::step::{Done, RunStep, StepContext, StepError};
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for ApplyAddon {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -37,11 +37,12 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
             ApplyError::Late(late) if has_no_network(&late.reason) => NO_NETWORK,
             _ => "running the same command again goes on from here",
         };
-        StepError::failed(&*doing).caused_by(error).hint(hint)
+        StepError::failed(StepCode::AddonFailed, &*doing).caused_by(error).hint(hint)
     };
     let unnoted = |error: KubeError| {
         let may_pass = error.may_pass();
-        let plain = if may_pass { StepError::retry(&*doing) } else { StepError::failed(&*doing) };
+        let kind = if may_pass { StepError::retry } else { StepError::failed };
+        let plain = kind(StepCode::KubernetesFailed, &doing);
         plain.caused_by(error).hint("running the same command again goes on from here")
     };
     // Applying the same again changes nothing, so it may be broken off and begun anew. It is noted
@@ -60,9 +61,9 @@ fn unreadable(doing: &str, error: AddonError) -> StepError {
         AddonError::Fetch { url, source } => {
             StepError::web(&format!("{doing}: fetch {url}"), source)
         }
-        error @ AddonError::Checksum { .. } => StepError::failed(doing)
+        error @ AddonError::Checksum { .. } => StepError::failed(StepCode::AddonFailed, doing)
             .caused_by(error)
             .hint("find out what changed before you change the checksum"),
-        error => StepError::failed(doing).caused_by(error),
+        error => StepError::failed(StepCode::AddonFailed, doing).caused_by(error),
     }
 }

@@ -13,7 +13,7 @@ use super::first_answer::{Found, first_answer};
 use super::settled::await_settled;
 use crate::patience::LOOK;
 use crate::settled::Reason;
-use crate::step::{Done, RunStep, StepContext, StepError, secret_text};
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
 
 /// What a node does right after it has taken its config.
 const RESTARTING: &str = "waiting for the node to restart its API with its config";
@@ -77,7 +77,7 @@ async fn refuse_other_release(
     let text = format!(
         "{name} runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
     );
-    Err(StepError::failed(text).hint(format!(
+    Err(StepError::failed(StepCode::WrongTalosVersion, text).hint(format!(
         "the template {template} holds another Talos: set `talos_version:` to the version that it holds, then run the same \
          command; or name a template that has {wanted}, which new VMs are cloned from"
     )))
@@ -103,9 +103,12 @@ async fn apply(
     match sent {
         Ok(_) => Ok(None),
         Err(error @ (TalosError::No { .. } | TalosError::Unreadable { .. })) => {
-            Err(StepError::failed(format!("{} does not take its config", step.node.name))
-                .caused_by(error)
-                .hint("`talmox render` shows the config without its secrets"))
+            Err(StepError::failed(
+                StepCode::TalosRejected,
+                format!("{} does not take its config", step.node.name),
+            )
+            .caused_by(error)
+            .hint("`talmox render` shows the config without its secrets"))
         }
         // It has a config already, or is about to; or it cannot be heard.
         Err(error) => Ok(Some(error)),

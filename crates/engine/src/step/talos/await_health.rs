@@ -6,13 +6,15 @@ use std::time::Duration;
 use talmox_plan::plan::{AwaitHealth, HealthGoal};
 use talmox_plan::planning::{WAY_OUT, two_clusters};
 use talmox_talos_api::Look;
-use talmox_talos_api::health::{Check, Health, NodeView, Seen, Settings, State, Subject, look};
+use talmox_talos_api::health::{
+    Check, ClusterHealth, HealthSettings, NodeView, Seen, State, Subject, look,
+};
 
 use super::{StepWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
 use crate::patience::NETWORK;
 use crate::settled::Reason;
-use crate::step::{Done, RunStep, StepContext, StepError};
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 /// What to do about a node that runs and is not in Kubernetes.
 const FORGOTTEN: &str = "a node that Kubernetes has forgotten (kubectl delete node, or new control planes) is there again when \
@@ -31,7 +33,7 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         HealthGoal::Ready | HealthGoal::Registered => Duration::ZERO,
     };
     let mut well = None;
-    let mut health = Health::new(context.run.clock, Settings { has_cni });
+    let mut health = ClusterHealth::new(context.run.clock, HealthSettings { has_cni });
     let kube = context.cluster()?.kube()?;
     let mut wait = StepWait::new(context, "the cluster does not get well")
         .about(step.nodes.iter().map(|node| &node.own));
@@ -53,7 +55,7 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
             continue;
         };
         if let Some(message) = two_clusters(nodes.iter().filter_map(voters)) {
-            return Err(StepError::failed(message).hint(WAY_OUT));
+            return Err(StepError::failed(StepCode::EtcdDivided, message).hint(WAY_OUT));
         }
         let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
         let all = health.reports().len();
@@ -72,8 +74,8 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         wait.not_yet(Reason { text: said, advice }).await?;
     }
     for report in health.reports() {
-        if let Some(untold) = &report.untold {
-            context.note(format!("not checked whether {} ({untold})", report.check.name()));
+        if let Some(unavailable) = &report.unavailable {
+            context.note(format!("not checked whether {} ({unavailable})", report.check.name()));
         }
     }
     if !has_cni {
@@ -130,7 +132,7 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
 /// Without a network for pods this is the end that is expected; people should know it is one.
 async fn note_unready(
     step: &AwaitHealth,
-    health: &Health,
+    health: &ClusterHealth,
     kube: &KubeClient,
     context: &StepContext,
 ) {

@@ -11,7 +11,7 @@ use super::etcd::EtcdData;
 use super::witness::{self, Objection};
 use super::{StepWait, locate, machine, or_wait};
 use crate::patience::WITNESS;
-use crate::step::{Done, RunStep, StepContext, StepError};
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for BootstrapEtcd {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -81,8 +81,11 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
             Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd is starting".to_owned(),
             Err(error) if error.may_pass() => error.reason(),
             Err(error) => {
-                return Err(StepError::failed(format!("bootstrap etcd on {}", step.node.name))
-                    .caused_by(error));
+                return Err(StepError::failed(
+                    StepCode::TalosRejected,
+                    format!("bootstrap etcd on {}", step.node.name),
+                )
+                .caused_by(error));
             }
         };
         wait.not_yet(reason).await?;
@@ -99,7 +102,11 @@ async fn objection(
         return Ok(None);
     };
     if deadline.has_passed() {
-        return Err(StepError::failed(format!("etcd is not bootstrapped: {reason}")).hint(hint));
+        return Err(StepError::failed(
+            StepCode::BootstrapUnsafe,
+            format!("etcd is not bootstrapped: {reason}"),
+        )
+        .hint(hint));
     }
     Ok(Some(reason))
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::ground::{Below, Ground};
 use super::{locate, machine};
 use crate::patience::{GLANCE, LOOK, Patience, STALL};
-use crate::step::{ErrorKind, StepContext, StepError, pve};
+use crate::step::{ErrorKind, StepCode, StepContext, StepError, pve};
 
 const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";
 
@@ -91,15 +91,18 @@ pub(super) async fn first_answer(
                 Some(Below::Down(what)) => what.clone(),
                 _ => ground.add_to(&silence.reason, silence.is_closed),
             };
-            return Err(StepError::failed(format!("{name} does not come up{often}: {reason}"))
-                .hint(match below {
-                    Some(Below::Down(_)) => {
-                        "bring it up, then run the same command to resume".to_owned()
-                    }
-                    Some(Below::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
-                    _ if silence.is_closed && is_older => not_reset(step),
-                    _ => silence.advice.to_owned(),
-                }));
+            return Err(StepError::failed(
+                StepCode::NodeNotAnswering,
+                format!("{name} does not come up{often}: {reason}"),
+            )
+            .hint(match below {
+                Some(Below::Down(_)) => {
+                    "bring it up, then run the same command to resume".to_owned()
+                }
+                Some(Below::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
+                _ if silence.is_closed && is_older => not_reset(step),
+                _ => silence.advice.to_owned(),
+            }));
         }
         patience = GLANCE;
         if below == Some(Below::Silent) {
@@ -115,7 +118,8 @@ pub(super) async fn first_answer(
             turn = Some(guard);
         }
         if runs_kubernetes(step, context).await? {
-            return Err(StepError::failed(format!("{name} does not answer: {}", silence.reason))
+            let text = format!("{name} does not answer: {}", silence.reason);
+            return Err(StepError::failed(StepCode::NodeNotAnswering, text)
                 .hint(format!(
                     "Kubernetes lists {name} as a node, so its VM is not reset: check that port 50000 is reachable from here. \
                      Then run the same command to resume"

@@ -8,7 +8,7 @@ use talmox_pve::api::qemu;
 use talmox_talos_api::{Client, Expected, Look, Machine};
 
 use crate::locate::unsaid;
-use crate::step::{StepContext, StepError};
+use crate::step::{StepCode, StepContext, StepError};
 
 /// Whether it is the machine that is meant. What it has not said yet does not speak against it.
 pub(super) fn known(
@@ -65,10 +65,13 @@ pub(super) fn told(machine: &Machine, expected: &Expected) -> Told {
 
 pub(super) fn stranger(node: &TalosNode, address: IpAddr, why: &str) -> StepError {
     let vmid = node.own.vm.vmid;
-    StepError::failed(format!("at {address} there is not the VM {vmid} of {}: {why}", node.name))
-        .hint(
-            "nothing was sent to it; find out which machine has the address, or give the node another",
-        )
+    StepError::failed(
+        StepCode::WrongMachine,
+        format!("at {address} there is not the VM {vmid} of {}: {why}", node.name),
+    )
+    .hint(
+        "nothing was sent to it; find out which machine has the address, or give the node another",
+    )
 }
 
 /// Whether a machine was booted with the drive that Proxmox wrote for the VM; if so, all that it is known by.

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use talmox_plan::plan::{OwnVm, StepId, TalosNode};
 use talmox_talos_api::Look;
 
-use super::{StepContext, StepError};
+use super::{StepCode, StepContext, StepError};
 use crate::access::AccessError;
 use crate::patience::LOOK;
 use crate::settled::Reason;
@@ -37,7 +37,7 @@ async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
 
 impl From<AccessError> for StepError {
     fn from(error: AccessError) -> Self {
-        Self::failed("use the secrets of the cluster").caused_by(error)
+        Self::failed(StepCode::SecretsUnusable, "use the secrets of the cluster").caused_by(error)
     }
 }
 
@@ -74,7 +74,8 @@ impl<'a> StepWait<'a> {
         let reason = self.ground.explain(&text, false, self.context).await;
         if self.context.deadline.has_passed() {
             let text = format!("{} in time: {reason}", self.what);
-            return Err(StepError::failed(text).hint(advice.unwrap_or_else(|| hint(&reason))));
+            return Err(StepError::failed(StepCode::Timeout, text)
+                .hint(advice.unwrap_or_else(|| hint(&reason))));
         }
         if reason != self.told {
             self.context.waits(&*reason);

@@ -20,7 +20,7 @@ use super::census::{Census, Suspect};
 use super::etcd::EtcdData;
 use super::locate;
 use super::machine::{self, Told};
-use crate::step::{StepContext, StepError};
+use crate::step::{StepCode, StepContext, StepError};
 
 /// Timeout for a VM that need not answer.
 const GLIMPSE: Duration = Duration::from_secs(5);
@@ -210,7 +210,11 @@ async fn read(
 /// Refuses if there is data.
 fn has_none(name: &str, data: &EtcdData) -> Result<(), StepError> {
     let refused = |what: &str, hint: &str| {
-        Err(StepError::failed(format!("etcd is not bootstrapped: {name} {what}")).hint(hint))
+        Err(StepError::failed(
+            StepCode::BootstrapUnsafe,
+            format!("etcd is not bootstrapped: {name} {what}"),
+        )
+        .hint(hint))
     };
     match data {
         EtcdData::Nothing(_) => Ok(()),
@@ -233,6 +237,7 @@ async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
         context.run.clock.timeout(glimpse(context.run.clock), Box::pin(kube.version())).await;
     match asked {
         Ok(Ok(_)) => Err(StepError::failed(
+            StepCode::BootstrapUnsafe,
             "etcd is not bootstrapped: the Kubernetes API of this cluster answers",
         )
         .hint(EXISTS)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use talmox_plan::plan::{Meanwhile, StepId, TalosNode, WriteClientFiles};
 use talmox_talos_api::address::PORT;
 use talmox_talos_api::{Address, Reach, node_address};
-use talmox_talos_config::client::{Role, kubeconfig, talosconfig};
+use talmox_talos_config::client::{ClientRole, kubeconfig, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
@@ -13,7 +13,7 @@ use talmox_talos_config::time::UnixTime;
 use super::{StepWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::patience::LOOK;
-use crate::step::{Done, RunStep, StepContext, StepError};
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 /// As long as talosctl makes them.
 const TTL: Duration = Duration::from_hours(365 * 24);
@@ -40,15 +40,17 @@ async fn write_client_files(
     let randomness = &mut SystemRandomness::new();
     let (server, tls_server_name) =
         kubernetes_server(around.as_ref().unwrap_or(&step.server), reach);
-    let request = kubeconfig::Request {
+    let request = kubeconfig::KubeconfigRequest {
         cluster: &step.cluster,
         server: &server,
         tls_server_name: tls_server_name.as_deref(),
         groups: &["system:masters".to_owned()],
         ttl: TTL,
     };
-    let kubeconfig = kubeconfig::generate(&access.bundle, &request, now, randomness)
-        .map_err(|error| StepError::failed("make a kubeconfig").caused_by(error))?;
+    let kubeconfig =
+        kubeconfig::generate(&access.bundle, &request, now, randomness).map_err(|error| {
+            StepError::failed(StepCode::ClientFilesFailed, "make a kubeconfig").caused_by(error)
+        })?;
     let kubeconfig = match around {
         Some(_) => SecretText::new(format!("{PROVISIONAL}{}", kubeconfig.expose())),
         None => kubeconfig,
@@ -56,19 +58,25 @@ async fn write_client_files(
     let endpoints = addresses(&step.endpoints, context).await?;
     let endpoints: Vec<String> = endpoints.iter().map(|host| endpoint(host, reach)).collect();
     let nodes = addresses(&step.nodes, context).await?;
-    let request = talosconfig::Request {
+    let request = talosconfig::TalosconfigRequest {
         context: &step.cluster,
         endpoints: &endpoints,
         nodes: &nodes,
-        roles: &[Role::Admin],
+        roles: &[ClientRole::Admin],
         ttl: TTL,
     };
-    let talosconfig = talosconfig::generate(&access.bundle, &request, now, randomness)
-        .map_err(|error| StepError::failed("make a talosconfig").caused_by(error))?;
+    let talosconfig =
+        talosconfig::generate(&access.bundle, &request, now, randomness).map_err(|error| {
+            StepError::failed(StepCode::ClientFilesFailed, "make a talosconfig").caused_by(error)
+        })?;
     let files = ClientFiles { cluster: step.cluster.clone(), kubeconfig, talosconfig };
     let write = async {
-        (access.write_files)(files)
-            .map_err(|why| StepError::failed(format!("write kubeconfig and talosconfig: {why}")))
+        (access.write_files)(files).map_err(|why| {
+            StepError::failed(
+                StepCode::ClientFilesFailed,
+                format!("write kubeconfig and talosconfig: {why}"),
+            )
+        })
     };
     context.act(write).await?;
     Ok(Done::Acted)

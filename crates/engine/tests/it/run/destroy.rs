@@ -1,7 +1,7 @@
 //! Stopping and destroying.
 
 use talmox_plan::plan::{Action, DestroyVm, OwnVm, Step, StopVm};
-use talmox_pve::api::ha::{self, Care};
+use talmox_pve::api::ha::{self, HaSettings};
 use talmox_pve::api::{cluster, qemu};
 use talmox_pve::config::{VmChange, VmOptions};
 
@@ -43,7 +43,7 @@ async fn the_marker_alone_is_not_enough() {
     admin.send(&qemu::set_config(&own.vm, &change)).await.unwrap();
     let ran = rig.run(&take_down(&own)).await;
     let (text, _) = ran.failure();
-    assert!(text.contains("it has our marker, but the UUID aaaaaaaa-"), "{text}");
+    assert!(text.contains("it has the marker of this node, but the UUID aaaaaaaa-"), "{text}");
     assert!(!rig.record().contains("DELETE"));
     rig.config(&own.vm).await;
 }
@@ -69,7 +69,7 @@ async fn a_machine_in_the_care_of_ha_is_waited_for() {
         let steps = bring_up(&own);
         rig.run(&steps[..3]).await.assert_done();
         let admin = rig.client(ADMIN);
-        let care = Care { state: Some("stopped".to_owned()), ..Care::default() };
+        let care = HaSettings { state: Some("stopped".to_owned()), ..HaSettings::default() };
         admin.send(&ha::add_resource(own.vm.vmid, &care)).await.unwrap();
         let context = rig.context(ADMIN);
         rig.run_with(&steps[3..], &context).await.assert_done();

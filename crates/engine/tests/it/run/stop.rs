@@ -8,7 +8,7 @@ use talmox_engine::execute::Cancel;
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
 use talmox_plan::plan::{Action, DestroyVm, OwnVm, Step, StepId, StopVm};
-use talmox_pve::api::ha::{self, Care};
+use talmox_pve::api::ha::{self, HaSettings};
 use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{cluster, qemu};
 
@@ -108,7 +108,7 @@ async fn what_the_ha_manager_was_asked_for_is_seen_to_its_end() {
     let own = own("one", 300);
     rig.run(&bring_up(&own)).await.assert_done();
     let admin = rig.client(ADMIN);
-    admin.send(&ha::add_resource(own.vm.vmid, &Care::default())).await.unwrap();
+    admin.send(&ha::add_resource(own.vm.vmid, &HaSettings::default())).await.unwrap();
     let ran = stopped_in("one/stop", &take_down(&own, &[]), rig.context(ADMIN)).await;
     assert_eq!(ran.results(), ["one/stop done", "one/destroy cancelled"]);
     assert!(!admin.send(&qemu::current(&own.vm)).await.unwrap().running);

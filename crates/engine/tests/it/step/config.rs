@@ -218,9 +218,13 @@ async fn another_machine_at_the_address_is_no_reason_for_a_reset() {
     let step = ApplyConfig { deadline: Duration::from_mins(1), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     let failure = told.failure();
-    let words = "cp-11 does not come up: something that is no Talos node: ";
+    let words = "cp-11 does not come up: a server that is not a Talos node: ";
     assert!(failure.starts_with(words), "{failure}");
-    assert!(told.hint().starts_with("another machine has the address"), "{}", told.hint());
+    assert!(
+        told.hint().starts_with("turn off the machine that uses the address"),
+        "{}",
+        told.hint()
+    );
     assert_eq!(told.notes, Vec::<String>::new());
 }
 
@@ -245,7 +249,7 @@ async fn a_config_whose_receipt_is_never_confirmed_is_told() {
     let step = ApplyConfig { deadline: Duration::from_mins(4), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     let why = "it is still without a config: ApplyConfiguration on 10.0.0.11:50000 was not answered in time, \
-               and may have been carried out";
+               and may have been executed";
     assert_eq!(told.failure(), format!("cp-11 does not come back with its config in time: {why}"));
     assert!(told.hint().contains("`mtu:`"), "{}", told.hint());
     assert_eq!(told.waits[0], "its config is being applied");

@@ -20,7 +20,7 @@ use talmox_pve::api::qemu::Vm;
 use talmox_pve::client as pve;
 use talmox_pve::id::VmId;
 use talmox_talos_api::{Address, Credentials, Expected, Limits, Reach, Settings};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
@@ -156,7 +156,7 @@ impl Rig {
         let now = UnixTime::from_seconds(Clock::real().unix().try_into().unwrap());
         let day = Duration::from_hours(24);
         let randomness = &mut SystemRandomness::new();
-        let credentials = Credentials::issue(bundle(), &[Role::Admin], day, now, randomness);
+        let credentials = Credentials::issue(bundle(), &[ClientRole::Admin], day, now, randomness);
         let files = Arc::clone(&self.files);
         ClusterAccess {
             bundle: Arc::new(bundle().clone()),

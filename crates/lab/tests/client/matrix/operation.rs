@@ -253,10 +253,10 @@ fn cluster() -> Vec<Operation> {
         ..mapping::Mapped::default()
     };
     let members = |number| pool::Members { guests: vec![vmid(number)], storages: vec![] };
-    let care = |state: &str| ha::Care {
+    let care = |state: &str| ha::HaSettings {
         state: Some(state.to_owned()),
         max_restart: Some(2),
-        ..ha::Care::default()
+        ..ha::HaSettings::default()
     };
     vec![
         operation("upload", Step::File(upload)).needs("local"),

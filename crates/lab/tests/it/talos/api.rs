@@ -2,7 +2,7 @@
 
 use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind, Service};
 use talmox_talos_api::{Code, TalosError};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::test_bed::{SCHEMATIC_ID, TestBed, until};
 
@@ -129,7 +129,7 @@ fn roles_allow_their_methods() {
     bed.start(11);
     bed.lab.wait(async {
         let admin = bed.bootstrap(11).await;
-        let reader = bed.client_as(11, &[Role::Reader]);
+        let reader = bed.client_as(11, &[ClientRole::Reader]);
         assert_eq!(reader.version().await.unwrap().tag, "v1.13.6");
         assert_eq!(reader.etcd_members().await.unwrap().len(), 1);
         let rejected = (Code::PermissionDenied, "not authorized".to_owned());
@@ -137,7 +137,7 @@ fn roles_allow_their_methods() {
         assert_eq!(code(reader.boot_id().await.unwrap_err()), rejected);
         let config = reader.get(ResourceKind::MACHINE_CONFIG, "v1alpha1").await.unwrap_err();
         assert_eq!(code(config), rejected);
-        let backup = bed.client_as(11, &[Role::EtcdBackup]);
+        let backup = bed.client_as(11, &[ClientRole::EtcdBackup]);
         let snapshot = backup.etcd_snapshot().await.unwrap().all().await.unwrap();
         talmox_talos_api::client::check_snapshot(&snapshot).unwrap();
         // The file consists of whole pages, without a checksum at its end.
@@ -146,8 +146,8 @@ fn roles_allow_their_methods() {
         assert_eq!((copied.len() % 4096, &copied[16..20]), (0, &snapshot[16..20]));
         assert_eq!(code(backup.services().await.unwrap_err()), rejected);
 
-        let made =
-            admin.client_configuration(&[Role::Reader], std::time::Duration::from_hours(24 * 365));
+        let made = admin
+            .client_configuration(&[ClientRole::Reader], std::time::Duration::from_hours(24 * 365));
         let made = made.await.unwrap();
         assert!(made.talosconfig.expose().starts_with("context: reader@home\n"));
     });

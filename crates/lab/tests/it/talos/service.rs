@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use talmox_talos_api::proto::machine::machine_service_client::MachineServiceClient;
 use talmox_talos_api::proto::machine::{ServiceStartRequest, ServiceStopRequest};
 use talmox_talos_api::{Client, Code, TalosError};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 
 use super::raw_client::Raw;
 use super::test_bed::{TestBed, until};
@@ -82,7 +82,7 @@ fn only_the_kubelet_can_be_restarted() {
             rejected(&client, "sshd").await,
             (Code::Unknown, "service \"sshd\" not defined".to_owned())
         );
-        let reader = bed.client_as(11, &[Role::Reader]);
+        let reader = bed.client_as(11, &[ClientRole::Reader]);
         assert_eq!(rejected(&reader, "kubelet").await.0, Code::PermissionDenied);
     });
     bed.lab.stop();

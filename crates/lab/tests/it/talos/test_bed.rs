@@ -14,9 +14,11 @@ use talmox_talos_api::{
     probe, wait,
 };
 use talmox_talos_config::Release;
-use talmox_talos_config::client::{Role, talosconfig};
+use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{Identity, Input, Options, Role as MachineRole, generate};
+use talmox_talos_config::generate::{
+    ClusterIdentity, Input, Options, Role as MachineRole, generate,
+};
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::pki::{KeyKind, PrivateKey};
 use talmox_talos_config::random::SystemRandomness;
@@ -204,38 +206,38 @@ impl TestBed {
     }
 
     pub(crate) fn client(&self, number: u8) -> Client {
-        self.client_as(number, &[Role::Admin])
+        self.client_as(number, &[ClientRole::Admin])
     }
 
-    pub(crate) fn client_as(&self, number: u8, roles: &[Role]) -> Client {
+    pub(crate) fn client_as(&self, number: u8, roles: &[ClientRole]) -> Client {
         let credentials = self.credentials(roles, now(), YEAR);
         Client::new(address(number), &credentials, &self.settings()).unwrap()
     }
 
-    fn credentials(&self, roles: &[Role], from: UnixTime, ttl: Duration) -> Credentials {
+    fn credentials(&self, roles: &[ClientRole], from: UnixTime, ttl: Duration) -> Credentials {
         Credentials::issue(&self.bundle, roles, ttl, from, &mut SystemRandomness::new()).unwrap()
     }
 
     /// Verdict of the probe with administrator credentials.
     pub(crate) async fn probe(&self, number: u8) -> Verdict {
-        self.probe_as(number, &self.credentials(&[Role::Admin], now(), YEAR)).await
+        self.probe_as(number, &self.credentials(&[ClientRole::Admin], now(), YEAR)).await
     }
 
     /// Verdict of the probe with a certificate that expired days ago.
     pub(crate) async fn probe_late(&self, number: u8) -> Verdict {
         let (day, week) = (Duration::from_hours(24), Duration::from_hours(24 * 7));
-        self.probe_as(number, &self.credentials(&[Role::Admin], now().minus(week), day)).await
+        self.probe_as(number, &self.credentials(&[ClientRole::Admin], now().minus(week), day)).await
     }
 
     /// Credentials that are valid for one day from now on.
     pub(crate) fn brief_credentials(&self) -> Credentials {
-        self.credentials(&[Role::Admin], now(), Duration::from_hours(24))
+        self.credentials(&[ClientRole::Admin], now(), Duration::from_hours(24))
     }
 
     /// Verdict of the probe with credentials of another cluster.
     pub(crate) async fn probe_from(&self, other: &Bundle, number: u8) -> Verdict {
         let (from, mut randomness) = (now(), SystemRandomness::new());
-        let admin = Credentials::issue(other, &[Role::Admin], YEAR, from, &mut randomness);
+        let admin = Credentials::issue(other, &[ClientRole::Admin], YEAR, from, &mut randomness);
         self.probe_as(number, &admin.unwrap()).await
     }
 
@@ -248,11 +250,11 @@ impl TestBed {
 
     /// talosconfig of an administrator.
     pub(crate) fn talosconfig(&self) -> SecretText {
-        let request = talosconfig::Request {
+        let request = talosconfig::TalosconfigRequest {
             context: "home",
             endpoints: &[],
             nodes: &[],
-            roles: &[Role::Admin],
+            roles: &[ClientRole::Admin],
             ttl: YEAR,
         };
         let mut randomness = SystemRandomness::new();
@@ -280,7 +282,7 @@ impl TestBed {
     /// Config of a node. The first node is the Kubernetes endpoint.
     pub(crate) fn config(&self, number: u8, is_control_plane: bool) -> SecretText {
         let options = Options::default();
-        let identity = Identity::from(&self.bundle);
+        let identity = ClusterIdentity::from(&self.bundle);
         let contract = self.version.parse::<Contract>().unwrap().for_nodes();
         let input = Input {
             contract,

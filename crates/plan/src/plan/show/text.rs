@@ -55,8 +55,8 @@ fn alike(plan: &Plan) -> Vec<Vec<&Finding>> {
     let mut groups: Vec<Vec<&Finding>> = vec![];
     for finding in &plan.findings {
         let is_same = |other: &Finding| {
-            (other.severity, &other.message, &other.hint)
-                == (finding.severity, &finding.message, &finding.hint)
+            (other.severity, other.code, &other.message, &other.hint)
+                == (finding.severity, finding.code, &finding.message, &finding.hint)
         };
         match groups.iter_mut().find(|group| is_same(group[0])) {
             Some(group) => group.push(finding),
@@ -122,14 +122,14 @@ fn indented(text: &str) -> String {
 }
 
 fn told(alike: &[&Finding]) -> String {
-    let Finding { severity, message, hint, .. } = alike[0];
+    let Finding { severity, code, message, hint, .. } = alike[0];
     let subjects: Vec<&str> = alike.iter().map(|finding| finding.subject.as_str()).collect();
     let subject = subjects.join(", ");
     let severity = match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
-    let mut out = format!("{severity}: {subject}: {message}\n");
+    let mut out = format!("{severity}[{code}]: {subject}: {message}\n");
     for (index, line) in hint.iter().flat_map(|hint| hint.lines()).enumerate() {
         let head = if index == 0 { "  hint: " } else { "        " };
         out.push_str(&format!("{head}{line}\n"));

@@ -2,7 +2,7 @@
 
 use crate::desired::{Contact, DesiredNode};
 use crate::observed::{EtcdSeen, Observed, PortSeen, TalosSeen, VipSeen};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::node_drift;
 use crate::planning::placed::RENAMED;
@@ -42,9 +42,9 @@ pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> 
     let hint = if is_ours && !builder.places.removed.is_empty() {
         RENAMED
     } else {
-        "give the node another `ip:`, or turn off what has the address"
+        "give the node another `ip:`, or turn off the machine that has the address"
     };
-    Some(Finding::error(&node.name, message).hint(hint))
+    Some(Finding::error(FindingCode::AddressInUse, &node.name, message).hint(hint))
 }
 
 /// The virtual address must answer as this cluster, and only after the bootstrap.
@@ -56,24 +56,28 @@ pub(in crate::planning) fn virtual_address(
     else {
         return None;
     };
-    let error = |message: String, hint: &str| Finding::error("network.vip", message).hint(hint);
+    let error = |code: FindingCode, message: String, hint: &str| {
+        Finding::error(code, "network.vip", message).hint(hint)
+    };
     match seen {
         PortSeen::ThisCluster if is_bootstrapped => Some(error(
+            FindingCode::ControlPlaneUnknown,
             format!(
-                "the Kubernetes API of this cluster answers at {address}, and no node tells of its etcd"
+                "the Kubernetes API of this cluster answers at {address}, and no node reports etcd data"
             ),
-            "a control plane that the inventory does not know has the address: find it first",
+            "find the control plane that has the address: the inventory does not contain it",
         )),
         PortSeen::ThisCluster => None,
         PortSeen::Other(who) if !has_etcd(builder.observed) => Some(error(
+            FindingCode::VipInUse,
             format!("{address} is in use: {who} answers at port 6443"),
-            "choose another `vip:`, or turn off what has the address",
+            "choose another `vip:`, or turn off the machine that has the address",
         )),
         PortSeen::Other(who) => {
             let message =
                 format!("{address} does not lead to this cluster: {who} answers at port 6443");
-            let hint = "two machines have the address: turn off the one that is not of the cluster";
-            Some(Finding::warning("network.vip", message).hint(hint))
+            let hint = "turn off the machine that is not part of the cluster: two machines have the address";
+            Some(Finding::warning(FindingCode::VipInUse, "network.vip", message).hint(hint))
         }
     }
 }

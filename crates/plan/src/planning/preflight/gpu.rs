@@ -5,7 +5,7 @@ use talmox_pve_types::property::PciSource;
 
 use crate::desired::{GpuSource, GpuSpec};
 use crate::observed::{PassedOn, Pve};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::gpu;
 use crate::planning::placed::Placed;
@@ -30,10 +30,12 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
             .iter()
             .find(|(other, taken)| other.own.vm.node == *host && is_same_device(taken, address));
         if let Some((other, _)) = earlier {
-            let message =
-                format!("the PCI device {address} of {host} is for {} as well", other.node.name);
-            let hint = "one VM at a time can have a device: give the node another";
-            findings.push(Finding::error(name, message).hint(hint));
+            let message = format!(
+                "the PCI device {address} of {host} is also assigned to {}",
+                other.node.name
+            );
+            let hint = "give the node another device: only one VM at a time can have it";
+            findings.push(Finding::error(FindingCode::DeviceInUse, name, message).hint(hint));
         }
         for (vmid, holder) in holders(builder, host) {
             let devices = holder.devices.iter();
@@ -49,13 +51,14 @@ fn taken_by(name: &str, address: &str, vmid: VmId, holder: &PassedOn) -> Finding
     let called = holder.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let host = &holder.host;
     if holder.is_running {
-        let message = format!("VM {vmid}{called} runs with the PCI device {address} of {host}");
-        let hint = "take it from that VM, or give the node another";
-        Finding::error(name, message).hint(hint)
+        let message =
+            format!("VM {vmid}{called} is running with the PCI device {address} of {host}");
+        let hint = "remove it from that VM, or give the node another device";
+        Finding::error(FindingCode::DeviceInUse, name, message).hint(hint)
     } else {
-        let message = format!("VM {vmid}{called} has the PCI device {address} of {host} too");
-        let hint = "it is off: only one of the two can run at a time";
-        Finding::warning(name, message).hint(hint)
+        let message = format!("VM {vmid}{called} also has the PCI device {address} of {host}");
+        let hint = "keep that VM stopped: only one of the two can run at a time";
+        Finding::warning(FindingCode::DeviceInUse, name, message).hint(hint)
     }
 }
 

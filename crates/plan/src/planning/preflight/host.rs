@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve_types::api::cluster::HostSeen;
+use talmox_pve_types::api::cluster::HostResource;
 use talmox_pve_types::api::node::Bridge;
 use talmox_pve_types::id::NodeName;
 
 use super::right;
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::missing_template::MissingTemplate;
 use crate::planning::placed::Placed;
@@ -26,13 +26,13 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
             let vm = &placed.node.vm;
             if seen.max_cpu.is_some_and(|cores| cores < u64::from(vm.cores)) {
                 let message = format!("{host} has fewer than {} cores", vm.cores);
-                let finding = Finding::error(&placed.node.name, message);
-                findings.push(finding.hint("give the node fewer, or another host"));
+                let finding = Finding::error(FindingCode::HostTooSmall, &placed.node.name, message);
+                findings.push(finding.hint("give the node fewer cores, or another host"));
             }
             if seen.max_memory.is_some_and(|memory| memory < vm.memory_mib * MIB) {
                 let message = format!("{host} has less than {} MiB of memory", vm.memory_mib);
-                let finding = Finding::error(&placed.node.name, message);
-                findings.push(finding.hint("give the node less, or another host"));
+                let finding = Finding::error(FindingCode::HostTooSmall, &placed.node.name, message);
+                findings.push(finding.hint("give the node less memory, or another host"));
             }
         }
         if let (Some(all), Some(used)) = (seen.max_memory, seen.memory) {
@@ -40,9 +40,11 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
             let free = all.saturating_sub(used) / MIB;
             if wanted > free {
                 let message =
-                    format!("new VMs get {wanted} MiB of memory, and {free} MiB are free");
-                let hint = "VMs may fail to start, or be killed: give them less, or spread them";
-                findings.push(Finding::warning(host.as_str(), message).hint(hint));
+                    format!("new VMs need {wanted} MiB of memory, and {free} MiB are free");
+                let hint = "give the VMs less memory, or spread them over hosts: they may fail to start, or be killed";
+                findings.push(
+                    Finding::warning(FindingCode::HostMemoryLow, host.as_str(), message).hint(hint),
+                );
             }
         }
         bridges(builder, host, &nodes, findings);
@@ -66,18 +68,24 @@ fn find<'a>(
     builder: &Builder<'a>,
     host: &NodeName,
     findings: &mut Vec<Finding>,
-) -> Option<&'a HostSeen> {
+) -> Option<&'a HostResource> {
     let pve = &builder.observed.pve;
     let Some(seen) = pve.host(host) else {
         let names = pve.resources.hosts.iter().map(|host| host.node.to_string());
         let names: Vec<String> = names.collect();
-        let message = format!("there is no such host; there are: {}", names.join(", "));
-        findings.push(Finding::error(host.as_str(), message).hint("correct `node:` or `host:`"));
+        let message = format!("Proxmox has no such host; it has: {}", names.join(", "));
+        findings.push(
+            Finding::error(FindingCode::HostMissing, host.as_str(), message)
+                .hint("correct `node:` or `host:`"),
+        );
         return None;
     };
     if seen.status != "online" {
-        let message = format!("the host is {}, and VMs are to be made on it", seen.status);
-        findings.push(Finding::error(host.as_str(), message).hint("bring it up, or use another"));
+        let message = format!("the host is {}, and new VMs must be created on it", seen.status);
+        findings.push(
+            Finding::error(FindingCode::HostOffline, host.as_str(), message)
+                .hint("bring it up, or use another host"),
+        );
         return None;
     }
     Some(seen)
@@ -102,16 +110,21 @@ fn bridges(
         if !found.active && found.kind != "vnet" {
             let message = format!("the bridge {bridge} is down");
             let hint = "bring it up on the host: ifreload -a";
-            findings.push(Finding::warning(host.as_str(), message).hint(hint));
+            findings
+                .push(Finding::warning(FindingCode::BridgeDown, host.as_str(), message).hint(hint));
         }
         if !found.vlan_aware && found.kind == "bridge" && !vlans.is_empty() {
             let vlans: Vec<String> = vlans.iter().map(ToString::to_string).collect();
             let vlans = vlans.join(", ");
-            let message =
-                format!("the bridge {bridge} is not VLAN aware, and is to carry the VLAN {vlans}");
+            let message = format!(
+                "the bridge {bridge} is not VLAN aware, and nodes use the VLAN {vlans} on it"
+            );
             let hint = "make it VLAN aware (bridge-vlan-aware yes), unless it has a network port of its own \
                         from which Proxmox can branch the VLAN off";
-            findings.push(Finding::warning(host.as_str(), message).hint(hint));
+            findings.push(
+                Finding::warning(FindingCode::BridgeNotVlanAware, host.as_str(), message)
+                    .hint(hint),
+            );
         }
     }
 }
@@ -132,19 +145,20 @@ fn no_bridge(
     let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
     let others = match names.as_slice() {
         [] => String::new(),
-        names => format!("; there are: {}", names.join(", ")),
+        names => format!("; it has: {}", names.join(", ")),
     };
     if !may_be_vnet(bridge) {
-        let message = format!("there is no bridge {bridge}{others}");
-        let hint = "correct `bridge:`, or make it on the host";
-        return Some(Finding::error(host.as_str(), message).hint(hint));
+        let message = format!("the host has no bridge {bridge}{others}");
+        let hint = "correct `bridge:`, or create the bridge on the host";
+        return Some(Finding::error(FindingCode::BridgeMissing, host.as_str(), message).hint(hint));
     }
     // A right in the wrong zone hides a vnet.
-    let message = format!("the token sees no bridge and no SDN vnet {bridge}{others}");
+    let message =
+        format!("bridge or SDN vnet {bridge} not found, or the token may not use it{others}");
     let hint = format!(
         "correct `bridge:`; or, if {bridge} is a vnet, add {host} to the nodes of its zone, and give the token the right in that \
          zone, {}",
         right::lines(builder, &Grants::one(zones.grant_path(), PveRole::Net))
     );
-    Some(Finding::error(host.as_str(), message).hint(hint))
+    Some(Finding::error(FindingCode::BridgeMissing, host.as_str(), message).hint(hint))
 }

@@ -14,7 +14,7 @@ use super::builder::Builder;
 use super::missing_template::{MissingTemplate, missing_templates};
 use super::placed::{Placed, VmPresence};
 use crate::desired::{Contact, GpuSource};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 
 pub(super) use address::{in_use as address_in_use, virtual_address};
 pub(super) use right::lock_finding;
@@ -74,12 +74,12 @@ fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let needs_image = new.any(|one| one.node.image.is_some());
     if number < OLDEST || needs_image {
         let message = format!("Proxmox VE {version} is too old: 8.4 is needed");
-        let hint = "upgrade it; from 8.0 on, nodes can be clones of a template that is made by hand (`machine: {boot: template, template: NAME}`)";
-        findings.push(Finding::error("proxmox", message).hint(hint));
+        let hint = "upgrade it; from 8.0 on, nodes can be cloned from a template that was created by hand (`machine: {boot: template, template: NAME}`)";
+        findings.push(Finding::error(FindingCode::ProxmoxVersion, "proxmox", message).hint(hint));
     } else if is_cloning {
-        let message = format!("Proxmox VE {version} is old: nothing but clones can be made there");
-        let hint = "nobody has tried this version; `talmox template create` and all other ways of first boot need 8.4";
-        findings.push(Finding::warning("proxmox", message).hint(hint));
+        let message = format!("Proxmox VE {version} is old: it can only clone templates");
+        let hint = "upgrade to 8.4: this version is not tested, and `talmox template create` and all other boot ways need 8.4";
+        findings.push(Finding::warning(FindingCode::ProxmoxVersion, "proxmox", message).hint(hint));
     }
 }
 
@@ -89,9 +89,9 @@ fn template_version(
     findings: &mut Vec<Finding>,
 ) {
     if let (Some((version, _)), false) = (old_version(builder), missing.is_empty()) {
-        let message = format!("Proxmox VE {version} is too old: 8.4 is needed to make templates");
-        let hint = "upgrade it, or make the template by hand";
-        findings.push(Finding::error("proxmox", message).hint(hint));
+        let message = format!("Proxmox VE {version} is too old: creating templates needs 8.4");
+        let hint = "upgrade it, or create the template by hand";
+        findings.push(Finding::error(FindingCode::ProxmoxVersion, "proxmox", message).hint(hint));
     }
 }
 
@@ -104,8 +104,12 @@ fn way_in(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let has_shared = desired.vip.is_some() && desired.is_vip_by_talos;
     if !has_shared && is_hidden {
         findings.push(
-            Finding::error(&desired.cluster, "no way to its Kubernetes API is known")
-                .hint("add `network: {vip: …}`, or the lease of a control plane as `dhcp: …`"),
+            Finding::error(
+                FindingCode::EndpointUnknown,
+                &desired.cluster,
+                "its Kubernetes API has no known address",
+            )
+            .hint("add `network: {vip: …}`, or the lease of a control plane as `dhcp: …`"),
         );
     }
 }
@@ -114,27 +118,42 @@ fn node(placed: &Placed<'_>, findings: &mut Vec<Finding>) {
     let node = placed.node;
     if node.boot != Boot::Dhcp && !node.has_gateway {
         findings.push(
-            Finding::error(&node.name, "its gateway is not known")
-                .hint("add `network: {gateway: …}`"),
+            Finding::error(
+                FindingCode::GatewayMissing,
+                &node.name,
+                "it has a static address and no gateway",
+            )
+            .hint("add `network: {gateway: …}`"),
         );
     }
     if node.contact == Contact::AskAgent && !node.vm.has_agent {
         findings.push(
-            Finding::error(&node.name, "nothing will tell which address DHCP gives it")
-                .hint("add `dhcp: …`, or the extension siderolabs/qemu-guest-agent"),
+            Finding::error(
+                FindingCode::AddressUnknown,
+                &node.name,
+                "its address is unknown: it comes from DHCP, and no guest agent reports it",
+            )
+            .hint("add `dhcp: …`, or the extension siderolabs/qemu-guest-agent"),
         );
     }
     let Some(gpu) = &node.vm.gpu else { return };
     let is_q35 = node.vm.options.get("machine") == Some("q35");
     if gpu.pcie && !is_q35 {
         findings.push(
-            Finding::error(&node.name, "a PCIe device needs the machine type q35")
-                .hint("set `machine_type: q35`, or `gpu: {pcie: false}`"),
+            Finding::error(
+                FindingCode::MachineType,
+                &node.name,
+                "a PCIe device needs the machine type q35",
+            )
+            .hint("set `machine_type: q35`, or `gpu: {pcie: false}`"),
         );
     }
     if let (GpuSource::Address(address), true) = (&gpu.source, gpu.x_vga) {
         let message =
-            format!("{address} becomes its only screen: its console in Proxmox stays dark");
-        findings.push(Finding::warning(&node.name, message).hint("the serial console works"));
+            format!("{address} becomes its only display: its console in Proxmox stays dark");
+        findings.push(
+            Finding::warning(FindingCode::ConsoleDark, &node.name, message)
+                .hint("use the serial console"),
+        );
     }
 }

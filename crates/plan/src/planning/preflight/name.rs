@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::placed::VmPresence;
 
@@ -18,10 +18,13 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
             is_other && guest.name.as_deref() == Some(node.name.as_str())
         });
         for double in doubles {
-            let message =
-                format!("VM {} on {} has the same name, and is not ours", double.vmid, double.node);
-            let hint = "people mix them up, talmox does not: rename one of the two";
-            findings.push(Finding::warning(&node.name, message).hint(hint));
+            let message = format!(
+                "VM {} on {} has the same name, and is not managed by talmox",
+                double.vmid, double.node
+            );
+            let hint = "rename one of the two: talmox tells them apart, but people may not";
+            findings
+                .push(Finding::warning(FindingCode::VmNameInUse, &node.name, message).hint(hint));
         }
     }
     pools(builder, findings);
@@ -38,6 +41,9 @@ fn pools(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let hint = format!("as root on a host: pveum pool add {pool}");
-        findings.push(Finding::error(pool.as_str(), "there is no such pool").hint(hint));
+        findings.push(
+            Finding::error(FindingCode::PoolMissing, pool.as_str(), "Proxmox has no such pool")
+                .hint(hint),
+        );
     }
 }

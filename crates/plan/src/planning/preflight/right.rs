@@ -9,7 +9,7 @@ use talmox_pve_types::property::{Drive, HostPci, Net, PciSource};
 
 use crate::desired::{Contact, Login};
 use crate::observed::Pve;
-use crate::plan::{Action, Finding};
+use crate::plan::{Action, Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::rights::{BridgeZones, Grants, PveRole, lock_pool, sdn_zone};
 
@@ -40,9 +40,12 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
             grants.add(&path, *role);
         }
         let rights: Vec<&str> = rights.into_iter().collect();
-        let message = format!("we lack {}", rights.join(", "));
+        let message = format!("the token lacks {}", rights.join(", "));
         let subject = sdn_zone::shown(&path);
-        findings.push(Finding::error(&subject, message).hint(lines(builder, &grants)));
+        findings.push(
+            Finding::error(FindingCode::RightMissing, &subject, message)
+                .hint(lines(builder, &grants)),
+        );
     }
 }
 
@@ -76,16 +79,16 @@ pub(in crate::planning) fn lock_finding(
         return None;
     }
     let message = format!(
-        "the token lacks {}: runs from other machines or folders are not kept away from this cluster",
+        "the token lacks {}: runs from other machines or folders are not locked out of this cluster",
         missing.join(", ")
     );
     let finding = if bootstraps {
         let message =
-            format!("{message}, and two that bootstrap etcd at once make two clusters of it");
-        Finding::error(&path, message)
+            format!("{message}, and two runs that bootstrap etcd at once create two clusters");
+        Finding::error(FindingCode::LockRightMissing, &path, message)
     } else {
-        let message = format!("{message}; make sure that nobody else runs `up` or `destroy`");
-        Finding::warning(&path, message)
+        let message = format!("{message}; make sure that no other machine runs `up` or `destroy`");
+        Finding::warning(FindingCode::LockRightMissing, &path, message)
     };
     let lines = Grants::one(&path, PveRole::Lock).lines(login).join("\n");
     Some(finding.hint(format!("as root on a host; the commands can be repeated:\n{lines}")))

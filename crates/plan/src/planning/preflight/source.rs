@@ -6,7 +6,7 @@ use talmox_values::url::shown_url;
 
 use crate::desired::ImageSource;
 use crate::observed::{Offer, SourceSeen, has_extension};
-use crate::plan::Finding;
+use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::needed_image::needed_images;
 
@@ -54,27 +54,34 @@ fn factory(
             findings.push(unreachable_from_here(address, why));
         }
         Some(SourceSeen::Unreachable(why) | SourceSeen::Fails(why)) => {
-            let message = format!("the Image Factory cannot be asked: {why}");
-            let hint = "is `image.factory` right, and is there a way to it from here?";
-            findings.push(Finding::error(address, message).hint(hint));
+            let message = format!("the Image Factory cannot be queried: {why}");
+            let hint = "check `image.factory`, and that this machine can reach it";
+            findings
+                .push(Finding::error(FindingCode::SourceUnreachable, address, message).hint(hint));
         }
         Some(SourceSeen::Offers(Offer::NoSuchVersion { similar })) => {
             let message = format!("the Image Factory has no Talos {talos}");
             let hint = match similar.as_slice() {
-                [] => "correct `talos_version`; the page /versions of the factory lists all"
-                    .to_owned(),
+                [] => {
+                    "correct `talos_version`; the page /versions of the factory lists all versions"
+                        .to_owned()
+                }
                 similar => {
                     let few: Vec<&str> = similar.iter().rev().take(5).map(String::as_str).collect();
-                    format!("correct `talos_version`; there are: {}", few.join(", "))
+                    format!("correct `talos_version`; available: {}", few.join(", "))
                 }
             };
-            findings.push(Finding::error(address, message).hint(hint));
+            findings.push(
+                Finding::error(FindingCode::FactoryVersionMissing, address, message).hint(hint),
+            );
         }
         Some(SourceSeen::Offers(Offer::Extensions(known))) => {
             let unknown = wanted.extensions.iter().filter(|name| !has_extension(known, name));
             findings.extend(unknown.map(|name| {
-                let message = format!("there is no extension {name} for Talos {talos}");
-                Finding::error(address, message).hint(hint_for(name, known))
+                let message =
+                    format!("the Image Factory has no extension {name} for Talos {talos}");
+                Finding::error(FindingCode::ExtensionMissing, address, message)
+                    .hint(hint_for(name, known))
             }));
         }
     }
@@ -82,9 +89,10 @@ fn factory(
 
 /// A warning only: hosts may reach a server that this machine does not.
 fn unreachable_from_here(address: &str, why: &str) -> Finding {
-    let message = format!("it cannot be reached from here: {why}");
-    let hint = "the hosts are left to fetch images from it, and nothing can be checked before";
-    Finding::warning(address, message).hint(hint)
+    let message = format!("this machine cannot reach it: {why}");
+    let hint =
+        "check that the hosts can reach it: they download the images, and nothing was verified";
+    Finding::warning(FindingCode::SourceUnreachable, address, message).hint(hint)
 }
 
 /// The known names that are most similar.
@@ -98,7 +106,7 @@ fn hint_for(name: &str, known: &BTreeSet<String>) -> String {
     let similar: Vec<&str> = known.iter().filter(is_similar).take(5).map(String::as_str).collect();
     match similar.as_slice() {
         [] => "correct `image.extensions`".to_owned(),
-        similar => format!("correct `image.extensions`; there are: {}", similar.join(", ")),
+        similar => format!("correct `image.extensions`; similar: {}", similar.join(", ")),
     }
 }
 
@@ -109,8 +117,11 @@ fn file(builder: &Builder<'_>, url: &str, findings: &mut Vec<Finding>) {
         None | Some(SourceSeen::Answers | SourceSeen::Offers(_)) => {}
         Some(SourceSeen::Unreachable(why)) => findings.push(unreachable_from_here(url, why)),
         Some(SourceSeen::Fails(why)) => {
-            let message = format!("the image cannot be had: {why}");
-            findings.push(Finding::error(url, message).hint("correct `image: {url: …}`"));
+            let message = format!("the image cannot be downloaded: {why}");
+            findings.push(
+                Finding::error(FindingCode::ImageUnavailable, url, message)
+                    .hint("correct `image: {url: …}`"),
+            );
         }
     }
 }

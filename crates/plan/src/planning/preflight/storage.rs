@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve_types::api::cluster::StorageSeen;
+use talmox_pve_types::api::cluster::StorageResource;
 use talmox_pve_types::id::{NodeName, StorageId};
 
-use crate::plan::{Action, Finding};
+use crate::plan::{Action, Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::missing_template::MissingTemplate;
 use crate::planning::placed::Placed;
@@ -76,7 +76,7 @@ fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut V
             uses.entry((&fetch.host, fetch.volume.storage())).or_default().images += IMAGE;
         }
     }
-    let mut shared: BTreeMap<&StorageId, (&StorageSeen, Use)> = BTreeMap::new();
+    let mut shared: BTreeMap<&StorageId, (&StorageResource, Use)> = BTreeMap::new();
     for ((host, storage), wanted) in uses {
         // Problems of the host are other findings.
         if !builder.observed.pve.is_online(host) {
@@ -105,7 +105,7 @@ fn find<'a>(
     storage: &StorageId,
     wanted: &Use,
     findings: &mut Vec<Finding>,
-) -> Option<&'a StorageSeen> {
+) -> Option<&'a StorageResource> {
     let pve = &builder.observed.pve;
     let subject = format!("{host}/{storage}");
     if let Some(seen) = pve.storage(host, storage) {
@@ -113,13 +113,18 @@ fn find<'a>(
             return Some(seen);
         }
         let message = format!("the storage is {}", seen.status);
-        findings.push(Finding::error(&subject, message).hint("pvesm status on the host says why"));
+        findings.push(
+            Finding::error(FindingCode::StorageUnavailable, &subject, message)
+                .hint("run pvesm status on the host to see why"),
+        );
         return None;
     }
     if let Some(reason) = pve.unlisted.get(host) {
         let message = format!("the storages of {host} cannot be listed: {reason}");
-        let hint = "whether they are there, and have room, is not known";
-        findings.push(Finding::warning(host.as_str(), message).hint(hint));
+        let hint = "check by hand that they exist and have enough space";
+        findings.push(
+            Finding::warning(FindingCode::StorageUnreadable, host.as_str(), message).hint(hint),
+        );
         return None;
     }
     // A token without rights on the storage cannot see it: that is another finding.
@@ -138,16 +143,16 @@ fn find<'a>(
         let known = pve.resources.storages.iter().filter(|one| one.node == *host);
         let known: Vec<&str> = known.map(|one| one.storage.as_str()).collect();
         let message = match known.as_slice() {
-            [] => "there is no such storage".to_owned(),
-            known => format!("there is no such storage; there are: {}", known.join(", ")),
+            [] => "the host has no such storage".to_owned(),
+            known => format!("the host has no such storage; it has: {}", known.join(", ")),
         };
         let hint = "correct `datastore:` or `image_datastore:`; pvesm status on the host lists all";
-        findings.push(Finding::error(&subject, message).hint(hint));
+        findings.push(Finding::error(FindingCode::StorageMissing, &subject, message).hint(hint));
     }
     None
 }
 
-fn content(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<Finding>) {
+fn content(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut Vec<Finding>) {
     let known = |content: &&'static str| seen.content.iter().any(|known| known == content);
     let missing: Vec<&str> =
         wanted.content.iter().filter(|content| !known(content)).copied().collect();
@@ -155,12 +160,12 @@ fn content(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<F
         return;
     }
     let all: Vec<&str> = seen.content.iter().map(String::as_str).chain(missing.clone()).collect();
-    let message = format!("the storage does not take the content type {}", missing.join(", "));
+    let message = format!("the storage does not allow the content type {}", missing.join(", "));
     let hint = format!("on a host: pvesm set {} --content {}", seen.storage, all.join(","));
-    findings.push(Finding::error(subject, message).hint(hint));
+    findings.push(Finding::error(FindingCode::StorageContent, subject, message).hint(hint));
 }
 
-fn room(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<Finding>) {
+fn room(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut Vec<Finding>) {
     let (Some(total), Some(used)) = (seen.total, seen.used) else { return };
     let free = total.saturating_sub(used);
     if wanted.disks + wanted.images <= free {
@@ -176,12 +181,13 @@ fn room(subject: &str, seen: &StorageSeen, wanted: &Use, findings: &mut Vec<Find
     };
     let message = format!("{what}, and {} GiB are free", free / GIB);
     findings.push(if seen.kind.as_deref() == Some(THICK) && wanted.disks > free {
-        let hint = "this kind of storage takes all the room at once: choose smaller disks";
-        Finding::error(subject, message).hint(hint)
+        let hint = "choose smaller disks: this storage type allocates the whole size at once";
+        Finding::error(FindingCode::StorageFull, subject, message).hint(hint)
     } else if wanted.images > free {
-        Finding::warning(subject, message).hint("delete images that nobody needs any more")
+        Finding::warning(FindingCode::StorageFull, subject, message)
+            .hint("delete images that are no longer used")
     } else {
-        let hint = "a thin storage takes them, and may run full later: choose smaller disks";
-        Finding::warning(subject, message).hint(hint)
+        let hint = "choose smaller disks: a thin storage accepts them, and may run full later";
+        Finding::warning(FindingCode::StorageFull, subject, message).hint(hint)
     });
 }

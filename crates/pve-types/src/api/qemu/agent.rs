@@ -7,16 +7,16 @@ use crate::id::MacAddress;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Whether the guest agent answers; a rejection says why not.
+/// Checks whether the guest agent answers; a rejection contains the reason.
 pub fn agent_ping(vm: &Vm) -> Request<()> {
     vm.post(&[&"agent", &"ping"])
 }
 
-/// A NIC as the guest sees it.
+/// Network interface inside of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInterface {
     pub name: String,
-    /// `None` for what has no address of this kind, such as a tunnel.
+    /// MAC address; `None` for an interface without one, such as a tunnel.
     pub mac: Option<MacAddress>,
     pub addresses: Vec<AgentAddress>,
 }
@@ -27,7 +27,7 @@ pub struct AgentAddress {
     pub prefix: Option<u8>,
 }
 
-/// What the agent sends is wrapped once more.
+/// Interfaces of a guest. Proxmox wraps the answer of the agent in another object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInterfaces(pub Vec<AgentInterface>);
 
@@ -50,7 +50,7 @@ impl Decode for AgentInterfaces {
     }
 }
 
-/// The addresses of a guest, told by its agent.
+/// Reads the interfaces of a guest from its agent.
 pub fn agent_interfaces(vm: &Vm) -> Request<AgentInterfaces> {
     vm.get(&[&"agent", &"network-get-interfaces"])
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_may_lack_nearly_everything() {
+    fn interfaces_without_addresses_are_decoded() {
         let data = json!({"result": [
             {"name": "lo"},
             {"name": "eth0", "hardware-address": "bc:24:11:00:00:01", "ip-addresses": [

@@ -4,12 +4,12 @@ use super::Vm;
 use crate::request::Request;
 use crate::wire::{Decode, Unreadable};
 
-/// Writes the cloud-init drive anew, from the config as it is.
+/// Rewrites the cloud-init drive from the current config.
 pub fn regenerate_cloudinit(vm: &Vm) -> Request<()> {
     vm.put(&[&"cloudinit"])
 }
 
-/// What a cloud-init drive calls the machine: a hash of all that the drive says.
+/// Instance ID of a cloud-init drive: a hash of the content of the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceId(pub String);
 
@@ -23,7 +23,7 @@ impl Decode for InstanceId {
     }
 }
 
-/// What the drive of a VM would call it if it were written now, from the config as it is. Every start writes it.
+/// Reads the instance ID that the drive gets if it is written now, from the current config. Every start writes it.
 pub fn instance_id(vm: &Vm) -> Request<InstanceId> {
     vm.get(&[&"cloudinit", &"dump"]).with("type", "meta")
 }
@@ -36,7 +36,7 @@ mod tests {
     use crate::id::VmId;
 
     #[test]
-    fn the_drive_is_asked_for_its_name_of_the_machine() {
+    fn the_instance_id_is_read_from_the_cloudinit_dump() {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
         assert_eq!(
             instance_id(&vm).target(),

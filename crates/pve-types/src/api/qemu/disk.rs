@@ -2,8 +2,8 @@ use super::Vm;
 use crate::id::{Digest, DiskSlot, StorageId, Upid};
 use crate::request::Request;
 
-/// Grows a disk to a size; equal is fine, less is an error. Never by an amount: that could not be
-/// tried twice. Nothing is copied, so it need not wait for those who burden the storage.
+/// Grows a disk to a size; the same size is accepted, a smaller one rejected. Growing by an amount could not be
+/// retried safely. Nothing is copied, so no storage permit is needed.
 pub fn resize(vm: &Vm, slot: &DiskSlot, gib: u32, digest: Option<&Digest>) -> Request<Upid> {
     vm.put(&[&"resize"])
         .with("disk", slot)
@@ -17,20 +17,20 @@ pub fn unlink(vm: &Vm, slots: &[DiskSlot], force: bool) -> Request<()> {
     vm.put(&[&"unlink"]).with("idlist", slots.join(",")).with_flag("force", force)
 }
 
-/// Where a disk is to go.
+/// Target of moving a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveDisk {
     pub slot: DiskSlot,
     pub from: StorageId,
     pub to: StorageId,
-    /// Whether the old volume goes; else it stays as `unusedN`.
+    /// Whether the old volume is deleted; otherwise it stays as `unusedN`.
     pub delete: bool,
     pub digest: Option<Digest>,
 }
 
 pub fn move_disk(vm: &Vm, disk: &MoveDisk) -> Request<Upid> {
     vm.post(&[&"move_disk"])
-        .burdening([&disk.from, &disk.to])
+        .using_storages([&disk.from, &disk.to])
         .with("disk", &disk.slot)
         .with("storage", &disk.to)
         .with_flag("delete", disk.delete)
@@ -43,7 +43,7 @@ mod tests {
     use crate::id::VmId;
 
     #[test]
-    fn disks_grow_move_and_go() {
+    fn resize_move_and_unlink_build_the_right_requests() {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
         let slot: DiskSlot = "scsi0".parse().unwrap();
         let (from, to): (StorageId, StorageId) =

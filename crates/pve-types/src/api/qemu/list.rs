@@ -6,7 +6,7 @@ use crate::property::Tags;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A VM in the list of a node.
+/// VM in the list of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmEntry {
     pub vmid: VmId,
@@ -31,23 +31,23 @@ impl Decode for VmEntry {
     }
 }
 
-/// The VMs on a node at this moment.
+/// Lists the VMs on a node.
 pub fn list(node: &NodeName) -> Request<Vec<VmEntry>> {
     Request::get(&[&"nodes", node, &"qemu"]).on(node)
 }
 
-/// How a VM is at this moment.
+/// Current status of a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmStatus {
     pub running: bool,
-    /// More precisely: `running`, `paused`, `prelaunch`…
+    /// Status of QEMU: `running`, `paused`, `prelaunch`…
     pub qmp_status: Option<String>,
     pub name: Option<String>,
     pub lock: Option<String>,
     pub template: bool,
-    /// Whether HA cares for it: then start and stop only ask HA to.
+    /// Whether HA manages the VM: then start and stop are requests to HA.
     pub ha_managed: bool,
-    /// In seconds.
+    /// Uptime in seconds.
     pub uptime: Option<u64>,
     pub cpu: Option<f64>,
     pub memory: Option<u64>,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_is_read_leniently() {
+    fn status_is_decoded_leniently() {
         let status = VmStatus::decode(&json!({
             "status": "running", "qmpstatus": "paused", "ha": {"managed": 1}, "uptime": "12", "cpu": 0,
         }))

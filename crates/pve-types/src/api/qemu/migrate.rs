@@ -5,23 +5,23 @@ use crate::id::{NodeName, StorageId, Upid, VolumeId};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Whether and how a VM can move to another node.
+/// Conditions for the migration of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrateCheck {
     pub running: bool,
-    /// Only told for a stopped VM.
+    /// Possible target nodes; only reported for a stopped VM.
     pub allowed_nodes: Vec<NodeName>,
     pub local_disks: Vec<LocalDisk>,
-    /// What ties it to its host, such as `hostpci0`.
+    /// Resources that tie the VM to its host, such as `hostpci0`.
     pub local_resources: Vec<String>,
     pub mapped_resources: Vec<String>,
 }
 
-/// A disk that would have to be copied.
+/// Disk that the migration must copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalDisk {
     pub volume: VolumeId,
-    /// In bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
     pub cdrom: bool,
 }
@@ -57,15 +57,15 @@ pub fn check_migrate(vm: &Vm, target: Option<&NodeName>) -> Request<MigrateCheck
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrate {
     pub target: NodeName,
-    /// While it runs.
+    /// Whether the VM is migrated while it runs.
     pub online: bool,
-    /// Disks that are not shared are copied, to this storage.
+    /// Storage that disks which are not shared are copied to.
     pub local_disks_to: Option<StorageId>,
 }
 
 pub fn migrate(vm: &Vm, migrate: &Migrate) -> Request<Upid> {
     vm.post(&[&"migrate"])
-        .burdening(&migrate.local_disks_to)
+        .using_storages(&migrate.local_disks_to)
         .with("target", &migrate.target)
         .with_flag("online", migrate.online)
         .with_flag("with-local-disks", migrate.local_disks_to.is_some())
@@ -80,7 +80,7 @@ mod tests {
     use crate::id::VmId;
 
     #[test]
-    fn moves_are_checked_and_made() {
+    fn migration_requests_and_checks_are_built() {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
         let target: NodeName = "pve2".parse().unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! VMs.
+//! Calls about VMs.
 //!
-//! Nearly every change runs as a task. Calls go to the node that has the VM, which is looked up
-//! before, as VMs move.
+//! Nearly every change runs as a task. A call goes to the node of the VM, which is looked up before, because VMs
+//! move.
 
 mod agent;
 mod cloudinit;
@@ -26,7 +26,7 @@ pub use migrate::{LocalDisk, Migrate, MigrateCheck, check_migrate, migrate};
 pub use power::{reboot, reset, resume, shutdown, start, stop, suspend};
 pub use snapshot::{Snapshot, create_snapshot, delete_snapshot, rollback, snapshots};
 
-/// A VM on its host.
+/// VM and its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vm {
     pub node: NodeName,
@@ -56,11 +56,11 @@ impl Vm {
     }
 }
 
-/// Makes a VM. While the task runs it has neither name nor description, only a lock.
+/// Creates a VM. While the task runs, the VM has a lock, but no name and no description.
 pub fn create(vm: &Vm, pool: Option<&PoolId>, options: &VmOptions) -> Request<Upid> {
     let mut request = Request::post(&[&"nodes", &vm.node, &"qemu"])
         .on(&vm.node)
-        .burdening(&options.storages())
+        .using_storages(&options.storages())
         .with("vmid", vm.vmid)
         .with_some("pool", pool);
     for (key, value) in options.iter() {
@@ -69,12 +69,12 @@ pub fn create(vm: &Vm, pool: Option<&PoolId>, options: &VmOptions) -> Request<Up
     request
 }
 
-/// The config as it will be once pending changes are applied.
+/// Reads the config that applies after pending changes.
 pub fn config(vm: &Vm) -> Request<VmConfig> {
     vm.get(&[&"config"])
 }
 
-/// The config that a running VM runs with.
+/// Reads the config that a running VM uses.
 pub fn current_config(vm: &Vm) -> Request<VmConfig> {
     vm.get(&[&"config"]).with("current", 1)
 }
@@ -83,9 +83,9 @@ pub fn pending(vm: &Vm) -> Request<Vec<PendingOption>> {
     vm.get(&[&"pending"])
 }
 
-/// Changes the config before it answers; must take less than 30 seconds, so better without disks.
+/// Changes the config synchronously; it must take less than 30 seconds, so it is not suited for disks.
 ///
-/// A refusal may leave a part of the change pending.
+/// A rejection may leave a part of the change pending.
 pub fn set_config(vm: &Vm, change: &VmChange) -> Request<()> {
     with_change(vm.put(&[&"config"]), change)
 }
@@ -96,7 +96,7 @@ pub fn start_config(vm: &Vm, change: &VmChange) -> Request<Upid> {
 }
 
 fn with_change<T>(mut request: Request<T>, change: &VmChange) -> Request<T> {
-    request = request.burdening(&change.set.storages());
+    request = request.using_storages(&change.set.storages());
     for (key, value) in change.set.iter() {
         request = request.with(key, value);
     }
@@ -108,26 +108,26 @@ fn with_change<T>(mut request: Request<T>, change: &VmChange) -> Request<T> {
         .with_some("digest", change.digest.as_ref())
 }
 
-/// Parameters of a clone.
+/// Settings of a clone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneVm {
     pub newid: VmId,
     pub name: String,
-    /// Never empty: an empty one is replaced by the template's, marker and all.
+    /// Description, never empty: Proxmox replaces an empty one by that of the template, including the marker.
     pub description: String,
     pub pool: Option<PoolId>,
-    /// With disks of its own, on this storage if given; else linked to those of the template.
+    /// Whether the clone gets full copies of the disks, on this storage if given; otherwise linked clones.
     pub full: bool,
     pub storage: Option<StorageId>,
-    /// Another node, if all disks are shared.
+    /// Another node for the clone, if all disks are shared.
     pub target: Option<NodeName>,
 }
 
-/// Clones a VM; goes to the node that has the source.
+/// Clones a VM; the call goes to the node of the source.
 pub fn clone(source: &Vm, clone: &CloneVm) -> Request<Upid> {
     source
         .post(&[&"clone"])
-        .burdening(&clone.storage)
+        .using_storages(&clone.storage)
         .with("newid", clone.newid)
         .with("name", &clone.name)
         .with("description", &clone.description)
@@ -137,14 +137,14 @@ pub fn clone(source: &Vm, clone: &CloneVm) -> Request<Upid> {
         .with_some("target", clone.target.as_ref())
 }
 
-/// Turns a stopped VM into a template, for good.
+/// Converts a stopped VM to a template, which cannot be undone.
 pub fn make_template(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"template"])
 }
 
-/// Destroys a stopped VM with its volumes. With `purge` it is also taken out of jobs and HA.
+/// Destroys a stopped VM with its volumes. With `purge` it is also removed from jobs and HA.
 ///
-/// Volumes that merely carry its number are never touched: somebody may have kept them.
+/// Unreferenced volumes with its vmid are kept: they may have been kept on purpose.
 pub fn delete(vm: &Vm, purge: bool) -> Request<Upid> {
     Request::delete(&vm.path(&[])).on(&vm.node).with_flag("purge", purge)
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_create_burdens_the_storages_of_its_disks() {
+    fn a_create_uses_the_storages_of_its_disks() {
         let storage: StorageId = "local-lvm".parse().unwrap();
         let options =
             VmOptions::new().cores(4).drive(&"scsi0".parse().unwrap(), &Drive::new(&storage, 40));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_may_be_conditional() {
+    fn a_change_with_a_digest_is_conditional() {
         let change = VmChange {
             set: VmOptions::new().tags(&Tags::of(["talmox", "home"])),
             delete: vec!["scsi1".to_owned(), "ide2".to_owned()],
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_templates_and_the_end() {
+    fn clone_template_and_delete_build_the_right_requests() {
         let wanted = CloneVm {
             newid: VmId::new(301).unwrap(),
             name: "cp".to_owned(),

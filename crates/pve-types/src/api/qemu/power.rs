@@ -8,13 +8,13 @@ pub fn start(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"status", &"start"])
 }
 
-/// Pulls the plug. Fine if it is off already. A shutdown that is under way is ended if
-/// `overrule_shutdown`.
+/// Stops a VM immediately; succeeds if it is stopped already. With `overrule_shutdown`, a running shutdown is
+/// aborted.
 pub fn stop(vm: &Vm, overrule_shutdown: bool) -> Request<Upid> {
     vm.post(&[&"status", &"stop"]).with_flag("overrule-shutdown", overrule_shutdown)
 }
 
-/// Asks the guest to shut down and waits; then fails, or with `force_stop` pulls the plug.
+/// Shuts the guest down and waits; at the timeout the task fails, or with `force_stop` stops the VM.
 pub fn shutdown(vm: &Vm, timeout: Duration, force_stop: bool) -> Request<Upid> {
     vm.post(&[&"status", &"shutdown"])
         .with("timeout", timeout.as_secs())
@@ -26,12 +26,12 @@ pub fn reboot(vm: &Vm, timeout: Duration) -> Request<Upid> {
     vm.post(&[&"status", &"reboot"]).with("timeout", timeout.as_secs())
 }
 
-/// Presses the reset button, which applies no pending changes.
+/// Resets the VM, which does not apply pending changes.
 pub fn reset(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"status", &"reset"])
 }
 
-/// Pauses, or with `to_disk` writes the memory out and stops.
+/// Pauses the VM, or with `to_disk` saves its memory to disk and stops it.
 pub fn suspend(vm: &Vm, to_disk: bool) -> Request<Upid> {
     vm.post(&[&"status", &"suspend"]).with_flag("todisk", to_disk)
 }
@@ -46,7 +46,7 @@ mod tests {
     use crate::id::VmId;
 
     #[test]
-    fn power_is_a_matter_of_the_status_folder() {
+    fn power_requests_use_the_status_path() {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
         let seconds = Duration::from_secs(90);
         let all = [

@@ -5,15 +5,15 @@ use crate::id::{ConfigId, Upid};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// A snapshot. The list ends with one called `current`, which is the VM as it is.
+/// Snapshot of a VM. The last entry of a list is named `current` and is the VM itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub name: String,
     pub description: Option<String>,
     pub parent: Option<String>,
-    /// In seconds since 1970.
+    /// Time of the snapshot, in seconds since 1970.
     pub taken: Option<u64>,
-    /// Whether the memory is in it.
+    /// Whether the snapshot includes the memory.
     pub with_memory: bool,
 }
 
@@ -50,7 +50,7 @@ pub fn delete_snapshot(vm: &Vm, name: &ConfigId) -> Request<Upid> {
     Request::delete(&vm.path(&[&"snapshot", name])).on(&vm.node)
 }
 
-/// Puts a VM back to what it was; with `start` it runs afterwards in any case.
+/// Rolls a VM back to a snapshot; with `start` it is started afterwards.
 pub fn rollback(vm: &Vm, name: &ConfigId, start: bool) -> Request<Upid> {
     vm.post(&[&"snapshot", name, &"rollback"]).with_flag("start", start)
 }
@@ -63,7 +63,7 @@ mod tests {
     use crate::id::VmId;
 
     #[test]
-    fn snapshots_come_and_go() {
+    fn snapshot_requests_are_built() {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap());
         let name: ConfigId = "before".parse().unwrap();
         assert_eq!(

@@ -30,7 +30,7 @@ pub struct Metadata {
         ::prost::alloc::string::String,
     >,
 }
-/// The same thing twice. The second form is always there.
+/// Spec in two encodings. The YAML form is always set.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Spec {

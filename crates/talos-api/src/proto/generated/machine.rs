@@ -29,7 +29,7 @@ pub mod lifecycle_service_install_progress {
     pub enum Response {
         #[prost(string, tag = "1")]
         Message(::prost::alloc::string::String),
-        /// Ends the stream. Not zero means failed, though the call itself went well.
+        /// Last message. A non-zero code is a failure, although the call itself succeeded.
         #[prost(int32, tag = "2")]
         ExitCode(i32),
     }
@@ -133,7 +133,7 @@ pub struct ImageServicePullResponse {
 pub mod image_service_pull_response {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Response {
-        /// Ends the stream: the image is there under this name.
+        /// Last message: the image was pulled and has this name.
         #[prost(string, tag = "1")]
         Name(::prost::alloc::string::String),
         #[prost(message, tag = "2")]
@@ -1840,7 +1840,7 @@ pub struct HostnameResponse {
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<Hostname>,
 }
-/// In KiB, as the kernel counts.
+/// In KiB, as the kernel reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemInfo {
     #[prost(uint64, tag = "1")]

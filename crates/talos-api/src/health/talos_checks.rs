@@ -1,24 +1,24 @@
-//! The checks that Talos itself can answer.
+//! Health checks that the Talos API can answer.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_values::HttpUrl;
 
-use super::view::{NodeView, Seen, Untold};
+use super::view::{NodeView, Seen, Unavailable};
 use super::{Check, State};
 use crate::client::{Health, Member};
 
 const MIB: u64 = 1 << 20;
 
-/// What the kernel keeps for itself is not counted.
+/// Minimum memory, without the part that the kernel reserves.
 const MEMORY_OF_CONTROL_PLANES: u64 = (1848 - 150) * MIB;
 const MEMORY_OF_WORKERS: u64 = (1024 - 150) * MIB;
 
-/// A disk of 6 GiB, without the partitions of the system and what lies between them.
+/// Minimum size of EPHEMERAL: a disk of 6 GiB, without the system partitions and the gaps between them.
 const DISK: u64 = (6 * 1024 - (100 + 1 + 2000) - 100 - 1 - 10) * MIB;
 
-/// Nothing if the check is not ours.
+/// State of a check; `None` if Kubernetes must answer it.
 pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
     let control_planes: Vec<&NodeView> =
         nodes.iter().filter(|node| node.is_control_plane).collect();
@@ -37,23 +37,23 @@ pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
     })
 }
 
-/// Who will not tell what the check wants to know, and why: `w-1, w-2: we may not ask for it`.
+/// Nodes that do not report the data of a check, and why: `w-1, w-2: …`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Silent {
     pub(super) text: String,
-    /// Nobody is left to be judged.
+    /// Whether no node remains to be checked.
     pub(super) are_all: bool,
 }
 
 pub(super) fn silent(check: Check, nodes: &[NodeView]) -> Option<Silent> {
-    let mut silent: BTreeMap<Untold, Vec<&str>> = BTreeMap::new();
+    let mut silent: BTreeMap<Unavailable, Vec<&str>> = BTreeMap::new();
     for node in nodes {
-        let untold = match check {
-            Check::Disks => node.ephemeral.untold(),
-            Check::NoDiagnostics => node.diagnostics.untold(),
+        let unavailable = match check {
+            Check::Disks => node.ephemeral.unavailable(),
+            Check::NoDiagnostics => node.diagnostics.unavailable(),
             _ => None,
         };
-        if let Some(why) = untold {
+        if let Some(why) = unavailable {
             silent.entry(why).or_default().push(&node.name);
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn silent(check: Check, nodes: &[NodeView]) -> Option<Silent> {
     (count > 0).then(|| Silent { text: texts.join("; "), are_all: count == nodes.len() })
 }
 
-/// Passes if no node has anything against it; otherwise says what all of them have.
+/// Passes if no node has a problem; otherwise lists the problems of all nodes.
 fn each(nodes: &[&NodeView], problem: impl Fn(&NodeView) -> Option<String>) -> State {
     let problems: Vec<String> = nodes
         .iter()
@@ -75,27 +75,29 @@ fn each(nodes: &[&NodeView], problem: impl Fn(&NodeView) -> Option<String>) -> S
 fn known<T>(seen: &Seen<T>, problem: impl FnOnce(&T) -> Option<String>) -> Option<String> {
     match seen {
         Seen::Is(value) => problem(value),
-        // It is named, and the others are judged.
-        Seen::Untold(_) => None,
+        // Such a node is listed separately, and the others are checked.
+        Seen::Unavailable(_) => None,
         Seen::Unknown(why) => Some(why.clone()),
     }
 }
 
-/// Runs, and is known to be well.
+/// Problem of a service that does not run, or is not healthy.
 fn service(node: &NodeView, id: &str) -> Option<String> {
     known(&node.services, |services| {
         let Some(service) = services.iter().find(|service| service.id == id) else {
-            return Some(format!("there is no service {id} yet"));
+            return Some(format!("the service {id} does not exist yet"));
         };
         let fine = service.is_running() && service.health == Health::Good;
         (!fine).then(|| match service.health {
-            Health::Unknown if service.is_running() => format!("{id} has not been looked at yet"),
+            Health::Unknown if service.is_running() => {
+                format!("the health of {id} has not been checked yet")
+            }
             _ => service.describe(),
         })
     })
 }
 
-/// All control planes name the same members.
+/// Checks that all control planes report the same members.
 fn consistent(nodes: &[&NodeView]) -> State {
     let key = |member: &Member| (member.id, member.hostname.clone(), member.is_learner);
     let sorted = |members: &[Member]| {
@@ -115,13 +117,17 @@ fn consistent(nodes: &[&NodeView]) -> State {
             };
             let found = sorted(members);
             (found != *expected).then(|| {
-                format!("it knows {}, and {name} knows {}", names(&found), names(expected))
+                format!(
+                    "its member list is {}, but {name} reports {}",
+                    names(&found),
+                    names(expected)
+                )
             })
         })
     })
 }
 
-/// Every member lives at the address of a control plane.
+/// Checks that every member is at the address of a control plane.
 fn on_control_planes(nodes: &[&NodeView]) -> State {
     let ours: Vec<IpAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
     each(nodes, |node| {
@@ -130,13 +136,13 @@ fn on_control_planes(nodes: &[&NodeView]) -> State {
             let strange = urls.filter(|url| !ip_of(url).is_some_and(|ip| ours.contains(&ip)));
             let strange: Vec<&str> = strange.map(String::as_str).collect();
             (!strange.is_empty()).then(|| {
-                format!("etcd has members that are no control planes: {}", strange.join(", "))
+                format!("etcd has members that are not control planes: {}", strange.join(", "))
             })
         })
     })
 }
 
-/// The address in `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
+/// Address in `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
 fn ip_of(url: &str) -> Option<IpAddr> {
     HttpUrl::parse(url).ok()?.ip()
 }
@@ -145,14 +151,14 @@ fn memory(node: &NodeView) -> Option<String> {
     let least = if node.is_control_plane { MEMORY_OF_CONTROL_PLANES } else { MEMORY_OF_WORKERS };
     known(&node.memory, |memory| {
         (*memory < least)
-            .then(|| format!("{} MiB of memory, and {} are needed", memory / MIB, least / MIB))
+            .then(|| format!("it has {} MiB of memory, but needs {}", memory / MIB, least / MIB))
     })
 }
 
 fn disk(node: &NodeView) -> Option<String> {
     known(&node.ephemeral, |size| {
         (*size < DISK)
-            .then(|| format!("EPHEMERAL has {} MiB, and {} are needed", size / MIB, DISK / MIB))
+            .then(|| format!("EPHEMERAL has {} MiB, but needs {}", size / MIB, DISK / MIB))
     })
 }
 
@@ -161,7 +167,7 @@ fn diagnostics(node: &NodeView) -> Option<String> {
 }
 
 fn booted(node: &NodeView) -> Option<String> {
-    known(&node.stage, |stage| (stage != "running").then(|| format!("it is {stage}")))
+    known(&node.stage, |stage| (stage != "running").then(|| format!("its stage is {stage}")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the validator says, one rule at a time.
+//! Validation, one rule at a time.
 
 use talmox_talos_config::patch::{Patch, apply_to};
 use talmox_talos_config::validate::{Mode, Stage, validate, validate_strictly};
@@ -21,7 +21,7 @@ fn error(text: &str, mode: Mode, release: Release) -> Option<String> {
     verdict.error
 }
 
-/// The worker with one more key in its `machine`.
+/// The worker with an additional key in its `machine`.
 fn with_machine(keys: &str) -> String {
     WORKER.replace("    token: a\n", &format!("    token: a\n    {keys}\n"))
 }
@@ -46,7 +46,7 @@ fn a_worker_needs_an_install_disk_on_metal_only() {
 }
 
 #[test]
-fn what_does_not_decode_is_not_judged() {
+fn configs_that_do_not_decode_are_not_validated() {
     for (text, reason) in [
         ("[]", "expected a YAML document at line 1"),
         ("", "config not found"),
@@ -70,7 +70,7 @@ fn what_does_not_decode_is_not_judged() {
 }
 
 #[test]
-fn kinds_and_keys_grow_by_release() {
+fn kinds_and_keys_depend_on_the_release() {
     let vrf = "apiVersion: v1alpha1\nkind: VRFConfig\nname: a\ntable: '5'\n";
     assert_eq!(validate(vrf, Mode::Cloud, Release::V1_12).stage, Stage::Decode);
     assert_eq!(error(vrf, Mode::Cloud, Release::V1_13), None);
@@ -80,7 +80,7 @@ fn kinds_and_keys_grow_by_release() {
 }
 
 #[test]
-fn workers_keep_away_from_what_is_not_theirs() {
+fn workers_must_not_have_control_plane_settings() {
     for keys in [
         "network: {interfaces: [{interface: eth0, vip: {ip: 10.0.0.1}}]}",
         "features: {kubernetesTalosAPIAccess: {enabled: true}}",
@@ -102,7 +102,7 @@ fn workers_keep_away_from_what_is_not_theirs() {
 }
 
 #[test]
-fn documents_have_rules_of_their_own() {
+fn documents_are_validated_by_kind() {
     for (kind, keys) in [
         ("LinkConfig", "up: true"),
         ("LinkConfig", "name: a\naddresses: [{address: 0.0.0.0/0}]"),
@@ -137,7 +137,7 @@ fn documents_have_rules_of_their_own() {
 }
 
 #[test]
-fn old_and_new_form_exclude_each_other() {
+fn old_and_new_forms_are_mutually_exclusive() {
     let host = "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n";
     let old = with_machine("network: {hostname: b}");
     let both = error(&format!("{old}{host}"), Mode::Cloud, Release::default());
@@ -146,7 +146,7 @@ fn old_and_new_form_exclude_each_other() {
 }
 
 #[test]
-fn strictness_turns_warnings_into_errors() {
+fn strict_validation_turns_warnings_into_errors() {
     let text = WORKER.replace("type: worker", "type: join");
     let verdict = validate(&text, Mode::Cloud, Release::default());
     assert!(verdict.is_valid());
@@ -209,7 +209,7 @@ sysctls:
 }
 
 #[test]
-fn keys_of_1_14_have_their_rules() {
+fn keys_of_1_14_are_validated() {
     for (kind, keys, wanted) in [
         ("VolumeConfig", "name: ETCD", None),
         (

@@ -1,4 +1,4 @@
-//! A cluster's keys, and a server with one of the two faces of a node.
+//! Keys of a cluster, and a server that acts as a configured node or one in maintenance mode.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig};
 use talmox_clock::Clock;
 use talmox_talos_api::server::Services;
 use talmox_talos_api::{Address, Credentials, Limits, Reach, Settings, node_address};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::pki::{
     AltName, Authority, AuthorityRequest, Certificate, KeyKind, LeafRequest, Name, PrivateKey,
     Usage, new_authority,
@@ -31,7 +31,7 @@ pub(crate) fn now() -> UnixTime {
     UnixTime::from_seconds(Clock::real().unix().try_into().unwrap())
 }
 
-/// A cluster, by its secrets.
+/// Cluster with its secrets bundle.
 pub(crate) struct Cluster(pub(crate) Bundle);
 
 impl Cluster {
@@ -46,16 +46,16 @@ impl Cluster {
     }
 
     pub(crate) fn credentials_made(&self, at: UnixTime, ttl: Duration) -> Credentials {
-        let roles = [Role::Admin];
+        let roles = [ClientRole::Admin];
         Credentials::issue(&self.0, &roles, ttl, at, &mut SystemRandomness::new()).unwrap()
     }
 
-    /// The certificate that a node shows, valid from `from` for a day.
+    /// Certificate of a node, valid from `from` for a day.
     pub(crate) fn node(&self, host: &str, from: UnixTime) -> (Certificate, PrivateKey) {
         leaf(&self.0.certs.os.authority().unwrap(), host, from)
     }
 
-    /// A node that wants certificates of this cluster.
+    /// Node that requires certificates of this cluster.
     pub(crate) fn face(&self, host: &str) -> ServerConfig {
         self.face_with(self.node(host, now().minus(DAY / 2)), Arc::new(DefaultTimeProvider))
     }
@@ -79,7 +79,7 @@ impl Cluster {
     }
 }
 
-/// A node without a config: anybody may come in, and it has made its own authority.
+/// Node without a config: it accepts any client, and has a self-signed certificate.
 pub(crate) fn maintenance_face(host: &str) -> ServerConfig {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
@@ -117,7 +117,7 @@ fn with_certificate(
     config
 }
 
-/// A server on loopback that can hang up on everybody.
+/// Server on loopback that can close all connections.
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     cuts: watch::Sender<u32>,
@@ -148,17 +148,17 @@ impl Server {
         Self { at, cuts, face }
     }
 
-    /// Hangs up on everybody, in the middle of whatever it is.
+    /// Closes all connections immediately.
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|count| *count += 1);
     }
 
-    /// Shows another face from the next connection on.
+    /// Uses another TLS configuration from the next connection on.
     pub(crate) fn wear(&self, face: ServerConfig) {
         *self.face.lock().unwrap() = TlsAcceptor::from(Arc::new(face));
     }
 
-    /// Settings by which [`HOST`] leads here.
+    /// Settings by which [`HOST`] is this server.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new(Clock::real());
         settings.reach = Reach::new([(format!("{HOST}:50000"), self.at.to_string())]);

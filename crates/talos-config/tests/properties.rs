@@ -1,4 +1,4 @@
-//! Laws that hold for whatever people write.
+//! Properties of all configs and patches.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ kind: HostnameConfig
 auto: stable
 ";
 
-/// Keys that mean something somewhere, and one that does nowhere.
+/// Keys of several documents, and one unknown key.
 const KEYS: &[&str] = &[
     "machine",
     "cluster",
@@ -133,7 +133,7 @@ const SCALARS: &[&str] = &[
     "&a b",
 ];
 
-/// Flow YAML of whatever nesting.
+/// Flow YAML of any nesting.
 fn yaml() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(SCALARS).prop_map(str::to_owned);
     leaf.prop_recursive(5, 40, 5, |inner| {
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn patching_never_panics(patch in documents(), release in releases()) {
         if let Some(output) = patched(CONFIG, &[&patch], release) {
-            // A deletion that found nothing leaves an empty document behind, which is no config.
+            // A deletion without a target leaves an empty document, which is not a config.
             if !output.contains("---\n{}\n") {
                 prop_assert!(Config::parse(&output, release).is_ok(), "{output}");
             }
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_reads_the_same(text in documents(), release in releases()) {
+    fn written_configs_parse_to_the_same(text in documents(), release in releases()) {
         if let Ok(config) = Config::parse(&text, release) {
             let written = config.encode();
             let again = Config::parse(&written, release).map(|config| config.encode());
@@ -197,7 +197,7 @@ proptest! {
 }
 
 #[test]
-fn patching_with_nothing_changes_nothing() {
+fn an_empty_patch_changes_nothing() {
     for release in [Release::V1_12, Release::V1_13] {
         let canonical = Config::parse(CONFIG, release).unwrap().encode();
         assert_eq!(canonical, CONFIG);
@@ -232,7 +232,7 @@ fn scalars_keep_their_meaning() {
 }
 
 #[test]
-fn json_patches_are_for_single_documents() {
+fn json_patches_of_several_documents_are_rejected() {
     let patch = r#"[{"op": "add", "path": "/machine/certSANs/-", "value": "x"}]"#;
     let release = Release::default();
     let patch = Patch::parse(patch, release).unwrap();

@@ -1,4 +1,4 @@
-//! What holds for any property string.
+//! Properties of all property strings.
 
 use proptest::prelude::*;
 use talmox_pve_types::config::{VmConfig, VmOptions, drift};
@@ -38,7 +38,7 @@ const KEYS: &[&str] = &[
     "cipassword",
 ];
 
-/// Bits that property strings are made of, in any order.
+/// Fragments of property strings, in any order.
 fn text() -> impl Strategy<Value = String> {
     let bit = prop::sample::select(vec![
         "local-lvm:40",
@@ -157,7 +157,7 @@ fn addresses() -> impl Strategy<Value = IpConfig> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_it_was(
+    fn property_strings_round_trip(
         drive in drives(),
         net in nets(),
         device in devices(),
@@ -176,20 +176,20 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_a_reader_panic(text in text()) {
+    fn property_string_parsing_never_panics(text in text()) {
         let _read = (Drive::parse(&text), Net::parse(&text), HostPci::parse(&text), IpConfig::parse(&text));
         let _read = (Smbios::parse(&text), BootOrder::parse(&text), Agent::parse(&text), parse_size(&text));
     }
 
     #[test]
-    fn nothing_drifts_from_itself(key in prop::sample::select(KEYS), text in text()) {
+    fn a_config_has_no_drift_from_itself(key in prop::sample::select(KEYS), text in text()) {
         let wanted = VmOptions::new().set(key, &text);
         let found = VmConfig::new([(key.to_owned(), text)]);
         prop_assert_eq!(drift(&wanted, &found), []);
     }
 
     #[test]
-    fn what_differs_in_what_matters_has_drifted(one in nets(), two in nets()) {
+    fn relevant_differences_are_drift(one in nets(), two in nets()) {
         let drifted = drift(
             &VmOptions::new().net(0, &one),
             &VmConfig::new([("net0".to_owned(), two.to_string())]),

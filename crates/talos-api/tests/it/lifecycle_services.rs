@@ -1,4 +1,4 @@
-//! The services of Talos 1.13 and later, and what nodes hand out.
+//! Services of Talos 1.13 and later, and files that nodes provide.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use talmox_talos_api::proto::machine::machine_service_server::{
 use talmox_talos_api::proto::machine::*;
 use talmox_talos_api::server::{Answered, Asked, Services, Status};
 use talmox_talos_api::{Client, Code, Credentials, TalosError, upgrade};
-use talmox_talos_config::client::Role;
+use talmox_talos_config::client::ClientRole;
 use tonic::codegen::{BoxStream, tokio_stream};
 
+use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::pieces;
-use crate::world::{Cluster, HOST, Server, host};
 
 #[derive(Clone, Copy)]
 struct Newer;
@@ -168,14 +168,14 @@ impl MachineService for Newer {
         Ok(Answered::new(ResetResponse { messages: vec![reset] }))
     }
 
-    /// An answer without a message is none.
+    /// An answer without a message is invalid.
     async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
         Ok(Answered::new(RebootResponse::default()))
     }
 }
 
 #[tokio::test]
-async fn an_installer_says_how_it_ended() {
+async fn the_exit_code_of_an_installer_is_read() {
     let (_server, client) = newer().await;
     let mut pull = client.pull("factory/installer:v1.13.6").await.unwrap();
     let layer = PullStep::Layer { id: "sha256:1".to_owned(), offset: 5, total: 10 };
@@ -197,7 +197,7 @@ async fn an_installer_says_how_it_ended() {
 }
 
 #[tokio::test]
-async fn an_installer_must_say_that_it_went_well() {
+async fn an_installer_without_an_exit_code_is_an_error() {
     let (_server, client) = newer().await;
     let mut told = vec![];
     upgrade::install(&client, "good", |text| told.push(text.to_owned())).await.unwrap();
@@ -205,11 +205,11 @@ async fn an_installer_must_say_that_it_went_well() {
     let error = upgrade::install(&client, "bad", |_| {}).await.unwrap_err();
     assert_eq!(error.to_string(), "the installer failed with exit code 1: bad");
     let error = upgrade::install(&client, "silent", |_| {}).await.unwrap_err();
-    assert_eq!(error.to_string(), "the installer did not say how it ended: silent");
+    assert_eq!(error.to_string(), "the installer ended without an exit code: silent");
 }
 
 #[tokio::test]
-async fn a_node_hands_out_files_and_logs() {
+async fn files_and_logs_are_read_from_a_node() {
     let (_server, client) = newer().await;
     let kubeconfig = client.kubeconfig().await.unwrap();
     assert_eq!(kubeconfig.expose(), "kind: Yes\r\n");
@@ -219,7 +219,8 @@ async fn a_node_hands_out_files_and_logs() {
     let source = LogSource::Container("kube-system/coredns".to_owned());
     let logs = client.logs(&source, None, false).await.unwrap();
     assert_eq!(logs.all().await.unwrap(), b"k8s.io kube-system/coredns -1\n");
-    let made = client.client_configuration(&[Role::Reader], Duration::from_hours(1)).await.unwrap();
+    let made =
+        client.client_configuration(&[ClientRole::Reader], Duration::from_hours(1)).await.unwrap();
     assert!(made.talosconfig.expose().contains("os:reader"));
     assert!(Credentials::from_talosconfig(&made.talosconfig, None).is_err());
     let error = client.reboot(client::RebootMode::Default).await.unwrap_err();
@@ -227,7 +228,7 @@ async fn a_node_hands_out_files_and_logs() {
 }
 
 #[tokio::test]
-async fn a_reset_names_what_it_wipes() {
+async fn a_reset_names_the_partitions_that_it_wipes() {
     let (_server, client) = newer().await;
     let reset = |labels: &[&str]| client::Reset {
         graceful: true,
@@ -237,11 +238,11 @@ async fn a_reset_names_what_it_wipes() {
     let actor = client.reset(&reset(&["STATE", "EPHEMERAL"])).await.unwrap();
     assert_eq!(actor.0, "STATE+EPHEMERAL");
     let error = client.reset(&reset(&[])).await.unwrap_err();
-    assert_eq!(error.reason(), "no partition is named");
+    assert_eq!(error.reason(), "the reset names no partition");
 }
 
 #[tokio::test]
-async fn a_node_can_judge_the_cluster() {
+async fn a_node_can_check_the_cluster() {
     let (_server, client) = newer().await;
     let planes = ["10.0.0.11".to_owned(), "10.0.0.12".to_owned()];
     let mut health = client.health_check(&planes, &[], Duration::from_mins(1)).await.unwrap();

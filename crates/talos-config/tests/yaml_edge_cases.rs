@@ -1,4 +1,4 @@
-//! Corners of YAML and JSON where Talos's libraries have their own mind, one at a time.
+//! Edge cases of YAML and JSON in which Talos's libraries differ from the standards.
 
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::validate::{Mode, Stage, validate};
@@ -6,7 +6,7 @@ use talmox_talos_config::{Config, Release};
 
 const RELEASES: [Release; 2] = [Release::V1_12, Release::V1_13];
 
-/// What a text becomes, in both releases alike.
+/// Encoded form of a text, the same in both releases.
 fn encoded(text: &str) -> Option<String> {
     let [old, new] = RELEASES.map(|release| Config::parse(text, release).ok());
     let [old, new] = [old, new].map(|config| config.map(|config| config.encode()));
@@ -14,7 +14,7 @@ fn encoded(text: &str) -> Option<String> {
     new
 }
 
-/// What stands at the end of `machine` when it is written.
+/// End of the written `machine` section.
 fn machine(keys: &str) -> Option<String> {
     let written = encoded(&format!("machine: {keys}\n"))?;
     let (_, machine) = written.split_once("certSANs: []\n").expect("always written");
@@ -42,7 +42,7 @@ fn patched(config: &str, change: &str) -> Option<String> {
 }
 
 #[test]
-fn tags_decide_before_types_do() {
+fn tags_are_applied_before_types() {
     for (value, text, any) in [
         ("!!int '12'", Some("\"12\""), Some("12")),
         ("!!float '1.5'", Some("\"1.5\""), Some("1.5")),
@@ -89,13 +89,13 @@ fn merge_keys_work_where_no_key_is_unknown() {
 }
 
 #[test]
-fn odd_keys_are_skipped_or_refused() {
+fn unusual_keys_are_skipped_or_rejected() {
     assert_eq!(machine("{sysctls: {~: x}}").as_deref(), Some(""));
     for refused in ["{sysctls: {~: [x]}}", "{sysctls: {~: {x: y}}}", "{sysctls: {[x]: y}}"] {
         assert_eq!(machine(refused), None, "{refused}");
     }
     assert_eq!(generic("{[x]: y}"), None);
-    // Talos does not look for unknown keys where an alias stands.
+    // Talos does not search for unknown keys in aliases.
     let aliased = machine("{install: &a {wipe: true}, kubelet: *a}");
     assert_eq!(aliased.as_deref(), Some("    kubelet: {}\n    install:\n        wipe: true\n"));
     assert_eq!(machine("{install: {wipe: true}, kubelet: {wipe: true}}"), None);
@@ -108,7 +108,7 @@ fn only_yaml_1_1_may_be_declared() {
 }
 
 #[test]
-fn blocks_that_begin_with_a_break_differ_by_release() {
+fn blocks_that_begin_with_a_line_break_differ_by_release() {
     let text = "machine: {sysctls: {a: \"\\n b\"}}\n";
     let [old, new] = RELEASES.map(|release| Config::parse(text, release).unwrap().encode());
     assert!(old.contains("a: |4-\n\n             b\n"), "{old}");
@@ -142,7 +142,7 @@ fn configs_become_json_by_the_rules_of_yaml_1_1() {
 }
 
 #[test]
-fn json_patches_know_null_in_json_only() {
+fn json_patches_treat_null_as_missing_in_json_only() {
     let config = "machine: {type: worker, install: {disk: ~}}\n";
     for path in ["/machine/nothing", "/machine/install/disk"] {
         let json = format!("[{{\"op\": \"test\", \"path\": \"{path}\", \"value\": null}}]");

@@ -1,4 +1,4 @@
-//! Calls that do something to a node: what is sent, and what is made of the answers.
+//! Calls that change a node: requests, and results for the answers.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ use talmox_talos_api::{Client, Code, quorum};
 use talmox_talos_config::secret::SecretText;
 use tonic::codegen::BoxStream;
 
+use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::pieces;
-use crate::world::{Cluster, HOST, Server, host};
 
-/// Writes down what it was asked.
+/// Node that records the requests.
 #[derive(Default)]
 struct Worker {
     asked: Mutex<Vec<String>>,
@@ -239,7 +239,7 @@ impl MachineService for Worker {
 }
 
 #[tokio::test]
-async fn a_machine_is_told_what_to_do() {
+async fn machine_operations_send_the_right_requests() {
     let (worker, _server, client) = worker().await;
     assert_eq!(client.shutdown(true).await.unwrap().0, "down");
     let error = client.rollback().await.unwrap_err();
@@ -260,13 +260,13 @@ async fn a_machine_is_told_what_to_do() {
 }
 
 #[tokio::test]
-async fn calls_that_pull_may_take_longer_than_others() {
+async fn calls_that_pull_have_a_longer_timeout() {
     let (cluster, worker) = (Cluster::new(), Arc::new(Worker::default()));
     let services =
         Services::builder().with(MachineServiceServer::from_arc(Arc::clone(&worker))).build();
     let server = Server::start(cluster.face(HOST), services).await;
     let mut settings = server.settings();
-    // In truth no answer is given less than five seconds.
+    // No timeout is shorter than five seconds of real time.
     settings.limits.answer = Duration::from_secs(1);
     let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();
     client.legacy_pull("slow", true).await.unwrap();
@@ -274,7 +274,7 @@ async fn calls_that_pull_may_take_longer_than_others() {
 }
 
 #[tokio::test]
-async fn a_machine_shows_its_disks_and_what_its_kernel_said() {
+async fn disks_and_the_kernel_log_are_read() {
     let (worker, _server, client) = worker().await;
     let disks = client.disks().await.unwrap();
     let disks: Vec<_> =
@@ -286,7 +286,7 @@ async fn a_machine_shows_its_disks_and_what_its_kernel_said() {
 }
 
 #[tokio::test]
-async fn etcd_is_looked_after() {
+async fn etcd_maintenance_calls_send_the_right_requests() {
     let (worker, _server, client) = worker().await;
     let alarms = [(1, Alarm::NoSpace), (2, Alarm::Corrupt), (4, Alarm::Other)];
     assert_eq!(client.etcd_alarms().await.unwrap(), alarms);
@@ -302,22 +302,22 @@ async fn etcd_is_looked_after() {
 }
 
 #[tokio::test]
-async fn etcd_is_read_before_a_control_plane_goes() {
+async fn etcd_problems_are_reported_before_a_control_plane_goes_down() {
     let (_worker, _server, client) = worker().await;
     let views = quorum::look(&[("cp-1".to_owned(), client)]).await;
     assert_eq!(
         quorum::objections(&views),
         [
-            "cp-1: etcd's alarm is on: its space is used up",
+            "cp-1: etcd has an active alarm: the database is full (NOSPACE)",
             "the member cp-2 is still a learner",
-            "the member cp-2 is on none of the control planes",
-            "etcd has two members: without either of them it stands still",
+            "the member cp-2 does not belong to any control plane",
+            "etcd has two members and loses its quorum without one of them",
         ]
     );
 }
 
 #[tokio::test]
-async fn etcd_is_saved_with_and_without_its_quorum() {
+async fn etcd_is_backed_up_with_and_without_quorum() {
     let (worker, _server, client) = worker().await;
     let mut snapshot = client.etcd_snapshot().await.unwrap();
     let mut check = SnapshotCheck::default();

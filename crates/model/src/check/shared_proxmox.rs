@@ -1,4 +1,4 @@
-//! Clusters that share a Proxmox must not take each other's names, addresses and vmids.
+//! Checks that clusters on the same Proxmox use different names, addresses and vmids.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::OneOrMany;
 use crate::source::{Sources, Span};
 
-pub(crate) fn fleet(
+pub(crate) fn check_clusters(
     clusters: &[Cluster],
     neighbours: &[Cluster],
     sources: &Sources,
@@ -27,33 +27,33 @@ pub(crate) fn fleet(
     }
 }
 
-/// Clusters are told apart by name: on Proxmox, in kubeconfigs, on the command line.
+/// Reports two clusters with the same name: Proxmox tags, kubeconfigs and commands identify a cluster by its name.
 fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
-    if cluster.name != other.name || cluster.is_torn || other.is_torn {
+    if cluster.name != other.name || cluster.is_unreadable || other.is_unreadable {
         return;
     }
     let place = |cluster: &Cluster| cluster.file.cluster_name.span().or(cluster.place);
     out.push(
         Diagnostic::error(
             Code::SharedClash,
-            format!("two clusters of the inventory are called `{}`", cluster.name),
+            format!("two clusters of the inventory are named `{}`", cluster.name),
         )
         .at(place(cluster))
-        .related(place(other), "the other one")
-        .hint("give each its own `cluster_name`"),
+        .related(place(other), "the other cluster")
+        .hint("give each cluster its own `cluster_name`"),
     );
 }
 
-/// What two clusters have in common that makes them share a Proxmox.
+/// Evidence that two clusters use the same Proxmox.
 #[derive(Clone, Debug)]
 enum Common {
-    /// An endpoint: it is one Proxmox.
+    /// The same endpoint: they use the same Proxmox.
     Endpoint,
-    /// The name of a host, where one of them names no endpoint: it may be one Proxmox.
+    /// The same host name, where one of them has no endpoint: they may use the same Proxmox.
     Host(String),
 }
 
-/// Another cluster that shares a Proxmox, or may.
+/// Another cluster that uses, or may use, the same Proxmox.
 struct Neighbour<'a> {
     other: &'a Cluster,
     common: Common,
@@ -61,20 +61,22 @@ struct Neighbour<'a> {
 }
 
 impl Neighbour<'_> {
-    /// What a clash with something at `span` of the other cluster is about.
+    /// Hint for a clash with the object at `span` of the other cluster.
     fn hint(&self, span: Span) -> String {
         let place = self.sources.locate(span);
         match &self.common {
-            Common::Endpoint => format!("both live on one Proxmox; see {place}"),
+            Common::Endpoint => {
+                format!("change one of the two: both clusters use the same Proxmox; see {place}")
+            }
             Common::Host(host) => format!(
-                "both name the Proxmox host `{host}`; if these are two hosts, give each cluster its `proxmox.endpoint`; see {place}"
+                "change one of the two: both clusters use a Proxmox host named `{host}`. If these are two hosts, give each cluster its `proxmox.endpoint`; see {place}"
             ),
         }
     }
 }
 
-/// Two clusters share a Proxmox if they have an endpoint in common; where one of them names none,
-/// they may if they live on a host of the same name.
+/// Evidence that two clusters use the same Proxmox: a common endpoint, or a common host name where one of them has no
+/// endpoint.
 fn common_proxmox(a: &Cluster, b: &Cluster) -> Option<Common> {
     let endpoints = |cluster: &Cluster| -> Vec<(String, u16)> {
         let endpoint = cluster.file.proxmox.endpoint.get();
@@ -106,13 +108,13 @@ fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
             (_, node) => format!("{identity} of `{}`", node.unwrap_or_default()),
         };
         let whose = match whose {
-            Some(node) => format!("`{node}`'s"),
+            Some(node) => format!("used by `{node}`"),
             None => "the VIP".to_owned(),
         };
         out.push(
             Diagnostic::error(
                 Code::SharedClash,
-                format!("{ours} is {whose} of the cluster `{}` too", other.name),
+                format!("{ours} is also {whose} of the cluster `{}`", other.name),
             )
             .at(span)
             .related(*their_span, "used there")
@@ -121,14 +123,14 @@ fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     }
 }
 
-/// What the nodes have, and the VIP, which is no node's.
+/// Identities of the nodes, and the VIP, which has no node.
 fn all_identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, Option<&str>)> {
     let of_nodes = identities(cluster).map(|(identity, span, node)| (identity, span, Some(node)));
     let vip = cluster.file.network.vip.spanned();
     of_nodes.chain(vip.map(|vip| (Identity::Address(vip.value), vip.span, None)))
 }
 
-/// Two clusters that take new vmids from one range will take the same ones.
+/// Reports overlapping ranges: both clusters would take the same vmids for new VMs.
 fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     let other = neighbour.other;
     let range = |cluster: &Cluster| cluster.file.proxmox.vmid_range.spanned().cloned();
@@ -142,7 +144,7 @@ fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings)
             Diagnostic::warning(
                 Code::SharedClash,
                 format!(
-                    "the vmids {} overlap those of the cluster `{}` ({})",
+                    "the vmid range {} overlaps the range of the cluster `{}` ({})",
                     ours.value, other.name, theirs.value
                 ),
             )
@@ -153,7 +155,7 @@ fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings)
     }
 }
 
-/// One device cannot be in machines of two clusters.
+/// Reports a PCI device that two clusters pass through.
 fn devices(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     let other = neighbour.other;
     let mut theirs: HashMap<_, Vec<Device<'_>>> = HashMap::new();
@@ -166,7 +168,7 @@ fn devices(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
             continue;
         };
         let message = format!(
-            "`{}` wants the device {} of {}, which is `{}`'s of the cluster `{}`",
+            "`{}` passes through the device {} of {}, which `{}` of the cluster `{}` uses",
             ours.node.value, ours.pci.value, ours.host, theirs.node.value, other.name
         );
         out.push(

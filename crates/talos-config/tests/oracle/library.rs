@@ -1,18 +1,18 @@
-//! The library under test, asked the way the oracle is asked. Nothing else of this test knows its API.
+//! The library under test, with the interface of the oracle. No other file of this test uses its API.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use talmox_talos_config::Release;
 use talmox_talos_config::contract::Contract;
-use talmox_talos_config::generate::{self, Identity, Input, KeyPair, Options, Role};
+use talmox_talos_config::generate::{self, ClusterIdentity, Input, KeyPair, Options, Role};
 use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::validate::{self, Mode, Stage};
 use talmox_yaml::Node;
 
 use crate::options::GenCase;
 
-/// The options that ours has; the names are those of the oracle.
+/// Options that the library has; the names are those of the oracle.
 pub(crate) const OPTIONS: &[&str] = &[
     "additional_sans",
     "allow_scheduling_on_control_planes",
@@ -35,7 +35,7 @@ pub(crate) const OPTIONS: &[&str] = &[
     "user_disks",
 ];
 
-/// The control plane's and the worker's config.
+/// Configs of the control plane and the worker.
 pub(crate) fn generate(case: &GenCase) -> Result<[String; 2], String> {
     let input = Input {
         contract: case.contract.parse::<Contract>().map_err(|error| error.to_string())?,
@@ -52,7 +52,7 @@ pub(crate) fn generate(case: &GenCase) -> Result<[String; 2], String> {
     Ok([config(Role::ControlPlane)?, config(Role::Worker)?])
 }
 
-/// The canonical text of the patched config.
+/// Canonical text of the patched config.
 pub(crate) fn patch(machinery: &str, config: &str, patches: &[String]) -> Result<String, String> {
     let release = release(machinery);
     let patches: Result<Vec<Patch>, _> =
@@ -61,7 +61,7 @@ pub(crate) fn patch(machinery: &str, config: &str, patches: &[String]) -> Result
     patched.map_err(|error| error.to_string())
 }
 
-/// The warnings, or a refusal that begins with its stage.
+/// Warnings, or a rejection that begins with its stage.
 pub(crate) fn validate(machinery: &str, config: &str, mode: &str) -> Result<Vec<String>, String> {
     let mode = match mode {
         "metal" => Mode::Metal,
@@ -77,10 +77,10 @@ pub(crate) fn validate(machinery: &str, config: &str, mode: &str) -> Result<Vec<
 }
 
 fn release(machinery: &str) -> Release {
-    Release::of(machinery).expect("the oracle is of a release that ours knows")
+    Release::of(machinery).expect("the oracle has a release that the library supports")
 }
 
-fn identity(bundle: &str) -> Identity {
+fn identity(bundle: &str) -> ClusterIdentity {
     let bundle = node(bundle);
     let text = |path: &[&str]| {
         let value = path.iter().try_fold(&bundle, |node, key| node.as_map()?.get(key));
@@ -90,7 +90,7 @@ fn identity(bundle: &str) -> Identity {
         crt: text(&["certs", name, "crt"]),
         key: text(&["certs", name, "key"]),
     };
-    Identity {
+    ClusterIdentity {
         cluster_id: text(&["cluster", "id"]),
         cluster_secret: text(&["cluster", "secret"]),
         bootstrap_token: text(&["secrets", "bootstraptoken"]),
@@ -134,7 +134,7 @@ fn options(case: &GenCase) -> Options {
             "registry_mirrors" => options.registry_mirrors = map(value, texts),
             "sysctls" => options.sysctls = map(value, text),
             "user_disks" => options.user_disks = Some(node(&value.to_string())),
-            other => panic!("{other} is in OPTIONS and not here"),
+            other => panic!("{other} is in OPTIONS, but has no value here"),
         }
     }
     options

@@ -1,6 +1,6 @@
-//! Which values of a config may be seen.
+//! Values of a config that may be shown, and those that are hidden.
 
-use talmox_talos_config::leaf::{Leaf, is_telling, leaves};
+use talmox_talos_config::leaf::{Leaf, is_secret_name, leaves};
 use talmox_talos_config::{Config, Release};
 
 const CONFIG: &str = "\
@@ -78,7 +78,7 @@ peers: [{publicKey: seen-4, presharedKey: hidden-31}]
 ";
 
 #[test]
-fn what_gives_access_is_never_shown_and_the_rest_is() {
+fn secrets_are_hidden_and_other_values_are_shown() {
     let config = Config::parse(CONFIG, Release::V1_14).unwrap();
     let all = leaves(&config);
     let shown: Vec<String> =
@@ -123,7 +123,7 @@ fn what_gives_access_is_never_shown_and_the_rest_is() {
 }
 
 #[test]
-fn names_of_secrets_are_known_by_their_words() {
+fn names_of_secrets_are_recognized_by_their_words() {
     for name in [
         "pass",
         "foo-pass",
@@ -140,7 +140,7 @@ fn names_of_secrets_are_known_by_their_words() {
         "envFrom",
         "httpHeaders",
     ] {
-        assert!(is_telling(name), "{name}");
+        assert!(is_secret_name(name), "{name}");
     }
     for name in [
         "bypass",
@@ -157,6 +157,6 @@ fn names_of_secrets_are_known_by_their_words() {
         "metadata.generation",
         "spec.replicas",
     ] {
-        assert!(!is_telling(name), "{name}");
+        assert!(!is_secret_name(name), "{name}");
     }
 }

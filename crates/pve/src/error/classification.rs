@@ -1,5 +1,4 @@
-//! What an error is about, read from its status and its words: Proxmox says nearly everything with
-//! status 500.
+//! Classification of errors by status and text: Proxmox answers nearly every error with status 500.
 
 use std::io;
 
@@ -7,23 +6,23 @@ use rustls::CertificateError;
 
 use super::{Lost, NotSent, PveError};
 
-/// Why the certificate of a server is not trusted.
+/// Reason why the certificate of a server is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// It is not the one that was pinned.
+    /// The certificate is not the pinned one.
     Fingerprint,
-    /// Nobody knows the authority that made it.
+    /// The CA that issued the certificate is unknown.
     Authority,
-    /// It is over, or not valid yet.
+    /// The certificate has expired, or is not valid yet.
     Time,
-    /// It is for another name.
+    /// The certificate is for another name.
     Name,
-    /// There is none: the server does not speak TLS as it should.
+    /// The server does not speak TLS.
     NoTls,
 }
 
 impl PveError {
-    /// Why no request was sent to a server that is there.
+    /// Reason why the certificate of the server is not trusted, if that is the failure.
     pub fn distrust(&self) -> Option<Distrust> {
         let source = match self {
             Self::NotSent { source: NotSent::Login(error), .. } => return error.distrust(),
@@ -49,7 +48,7 @@ impl PveError {
         })
     }
 
-    /// The port of the server that could not be asked.
+    /// Port of the server that could not be reached.
     pub fn port(&self) -> Option<u16> {
         let Self::NotSent { source, .. } = self else { return None };
         match source {
@@ -62,18 +61,18 @@ impl PveError {
         }
     }
 
-    /// Something holds a lock that it will let go of: worth another try later.
+    /// Whether a lock is held that will be released: a retry later may succeed.
     pub fn is_locked(&self) -> bool {
         self.is_lock_timeout() || self.says(&["VM is locked ("])
     }
 
-    /// Others that are at work hold a lock for longer than was waited. Unlike the mark of a locked VM, nobody
-    /// can leave it behind.
+    /// Whether other work held a lock for longer than Proxmox waits. Unlike the lock mark of a VM, such a lock cannot
+    /// be left behind.
     pub fn is_lock_timeout(&self) -> bool {
         self.says(&["can't lock file", "got lock request timeout"])
     }
 
-    /// One node is out of reach or slow; the rest of the cluster need not be.
+    /// Whether one node is unreachable or slow, while the rest of the cluster may answer.
     pub fn is_node_scoped(&self) -> bool {
         match self {
             Self::NotSent { source: NotSent::Node { .. }, .. } => true,
@@ -87,7 +86,7 @@ impl PveError {
         }
     }
 
-    /// The node that is out of reach or slow, where it is one: what was asked of it names it.
+    /// Node that is unreachable or slow, taken from the path of the request.
     pub fn silent_node(&self) -> Option<&str> {
         if !self.is_node_scoped() {
             return None;
@@ -104,7 +103,7 @@ impl PveError {
         }
     }
 
-    /// Nobody answered at all: the host that was asked is down, or the way to it is broken.
+    /// Whether no server answered at all: the host is down, or the network path to it is broken.
     pub fn is_unanswered(&self) -> bool {
         match self {
             Self::NotSent { source, .. } => match source {
@@ -113,7 +112,7 @@ impl PveError {
                 | NotSent::Silent { .. }
                 | NotSent::Closed => true,
                 NotSent::Login(error) => error.is_unanswered(),
-                // What was said and not believed is an answer.
+                // An answer with an untrusted certificate is an answer.
                 NotSent::Tls { source, .. } => source.kind() != io::ErrorKind::InvalidData,
                 NotSent::NotPinned { .. } | NotSent::Node { .. } => false,
             },
@@ -126,14 +125,14 @@ impl PveError {
         }
     }
 
-    /// The VM is not there, or not on this node. A caller with few rights is told "permission"
-    /// instead.
+    /// Whether the VM does not exist, or not on this node. Proxmox reports missing permission instead to a caller
+    /// with few privileges.
     pub fn is_vm_missing(&self) -> bool {
         let is_file = self.says(&["Configuration file '"]) && self.says(&["' does not exist"]);
         is_file || self.says(&["unable to find configuration file for VM"])
     }
 
-    /// What was asked for, or something that it needs, is not there.
+    /// Whether the requested object, or one that it needs, does not exist.
     pub fn is_not_found(&self) -> bool {
         !self.is_permission()
             && self.says(&["does not exist", "unable to find configuration file", "no such task"])
@@ -143,13 +142,13 @@ impl PveError {
         self.says(&["already exists", "already used", "refusing to override existing file"])
     }
 
-    /// The caller is known and may not do this.
+    /// Whether the caller is authenticated but lacks a privilege.
     pub fn is_permission(&self) -> bool {
         self.status() == Some(403)
             || self.says(&["Permission check failed", "only root can", "Only root "])
     }
 
-    /// The caller is not known, or no longer.
+    /// Whether the caller is not authenticated, or no longer.
     pub fn is_auth(&self) -> bool {
         match self {
             Self::NotSent { source: NotSent::Login(error), .. } => error.is_auth(),
@@ -157,28 +156,29 @@ impl PveError {
         }
     }
 
-    /// Somebody else changed the config in between.
+    /// Whether the config was changed by another client since it was read.
     pub fn is_digest_mismatch(&self) -> bool {
         self.says(&["file change by other user", "file changed by other user"])
     }
 
-    /// Something on the host took longer than it is given: a busy disk, a slow start.
+    /// Whether an operation on the host timed out: a busy disk, a slow start.
     pub fn is_timeout(&self) -> bool {
         self.says(&["got timeout"])
     }
 
-    /// The host could not start the process of a task. No task runs; but a create has already reserved the VM
-    /// number, and leaves it locked, so the caller must look before another attempt.
+    /// Whether the host could not start the process of a task. No task runs, but a create has already reserved the
+    /// vmid and leaves it locked, so the caller must check before a retry.
     pub fn is_task_unstarted(&self) -> bool {
         self.says(&["start worker failed"])
     }
 
-    /// The datacenter's tag policy (`user-tag-access`, `registered-tags`) does not let the caller set these tags.
+    /// Whether the tag policy of the datacenter (`user-tag-access`, `registered-tags`) forbids these tags to the
+    /// caller.
     pub fn is_tag_policy(&self) -> bool {
         self.is_permission() && self.says(&["for modifying tag"])
     }
 
-    /// There is no room left.
+    /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         self.says(&[
             "No space left on device",
@@ -189,13 +189,12 @@ impl PveError {
         ])
     }
 
-    /// Whether the same request may simply be sent again: it was not sent, or was turned away by a
-    /// lock.
+    /// Whether the same request can be sent again: it was not sent, or a lock rejected it.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::NotSent { .. }) || self.is_locked()
     }
 
-    /// The status of a rejection.
+    /// HTTP status of a rejection.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Rejected(rejection) => Some(rejection.status),
@@ -203,7 +202,7 @@ impl PveError {
         }
     }
 
-    /// Whether the server's own words contain one of these.
+    /// Whether the text of the server contains one of these words.
     fn says(&self, words: &[&str]) -> bool {
         let contains = |text: &str| words.iter().any(|words| text.contains(words));
         match self {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_known_in_answers_and_tasks() {
+    fn locks_are_recognized_in_answers_and_tasks() {
         for text in [
             "can't lock file '/var/lock/qemu-server/lock-101.conf' - got timeout",
             "cfs-lock 'storage-ceph' error: got lock request timeout",
@@ -249,11 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_between_nodes_is_told_apart_from_the_node() {
+    fn proxy_errors_are_distinguished_from_errors_of_the_node() {
         let unreachable = answer(595, "No route to host");
         assert!(matches!(unreachable, PveError::NotSent { .. }));
         assert!(unreachable.is_node_scoped() && unreachable.is_retryable());
-        assert_eq!(unreachable.silent_node(), None, "no node was asked");
+        assert_eq!(unreachable.silent_node(), None, "the operation names no node");
         let of_node = interpret("GET /nodes/pve2/qemu/300/config", 595, "No route to host", b"");
         assert_eq!(of_node.unwrap_err().silent_node(), Some("pve2"));
         for status in [596, 597, 599] {
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_told_apart_from_nobody_trusted() {
+    fn unanswered_is_distinguished_from_untrusted() {
         let tls = |kind: io::ErrorKind| {
             let source = io::Error::new(kind, "handshake");
             PveError::not_sent("GET /x", NotSent::Tls { host: "pve1".into(), port: 8006, source })
@@ -274,12 +273,12 @@ mod tests {
         assert!(tls(io::ErrorKind::UnexpectedEof).is_unanswered());
         assert!(!tls(io::ErrorKind::InvalidData).is_unanswered());
         assert!(PveError::lost("GET /x", Lost::Silent).is_unanswered());
-        assert!(!answer(595, "No route to host").is_unanswered(), "somebody answered");
+        assert!(!answer(595, "No route to host").is_unanswered(), "a proxy answered");
         assert!(!answer(500, "no").is_unanswered());
     }
 
     #[test]
-    fn words_say_what_it_is_about() {
+    fn error_texts_are_classified() {
         let gone =
             answer(500, "Configuration file 'nodes/pve1/qemu-server/401.conf' does not exist");
         assert!(gone.is_not_found() && gone.is_vm_missing());
@@ -309,7 +308,10 @@ mod tests {
         let policy = "Permission check failed (/, Sys.Modify for modifying tag 'dev')";
         assert!(answer(403, policy).is_tag_policy() && !late.is_tag_policy());
         let unstarted = answer(500, "got no worker upid - start worker failed");
-        assert!(unstarted.is_task_unstarted() && !unstarted.is_retryable(), "look first");
+        assert!(
+            unstarted.is_task_unstarted() && !unstarted.is_retryable(),
+            "the caller must check first"
+        );
         assert!(task("start failed: command '/usr/bin/kvm' failed: got timeout").is_timeout());
         assert!(task("unable to rename temporary file: No space left on device").is_full());
         assert!(answer(500, "checksum mismatch (file change by other user?)").is_digest_mismatch());
