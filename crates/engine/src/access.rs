@@ -1,4 +1,4 @@
-//! How the cluster itself is spoken to: Talos on its nodes, and Kubernetes.
+//! Access to the cluster: Talos on its nodes, and Kubernetes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,12 +14,11 @@ use talmox_values::HttpUrl;
 
 use crate::kube::{KubeClient, KubeSetupError};
 
-/// What a kubeconfig begins with that leads around the shared address, because that did not answer.
-/// Such a one is replaced by the next run.
+/// First line of a kubeconfig that leads to one control plane, because the shared address did not answer. The next run replaces it.
 pub const PROVISIONAL: &str =
     "# Leads to one control plane: the shared address did not answer. `talmox up` replaces it.\n";
 
-/// kubeconfig and talosconfig, for whoever writes files.
+/// Contents of kubeconfig and talosconfig.
 #[derive(Clone, Debug)]
 pub struct ClientFiles {
     pub cluster: String,
@@ -27,10 +26,10 @@ pub struct ClientFiles {
     pub talosconfig: SecretText,
 }
 
-/// Writes the files; says why not, if it cannot.
+/// Writes the files, or returns why it cannot.
 pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Sync>;
 
-/// Where the Kubernetes API is found from here, and the name in its certificate if that is another.
+/// The address of the Kubernetes API from this machine, and the name in its certificate if that is another.
 pub fn kubernetes_server(url: &str, reach: &Reach) -> (String, Option<String>) {
     let unchanged = (url.to_owned(), None);
     let Some(url) = HttpUrl::parse(url).ok().filter(|url| url.https) else { return unchanged };
@@ -42,37 +41,37 @@ pub fn kubernetes_server(url: &str, reach: &Reach) -> (String, Option<String>) {
     (format!("https://{target}"), Some(address.host))
 }
 
-/// Secrets, settings and ways in.
+/// Secrets, settings and addresses of a cluster.
 #[derive(Clone)]
 pub struct ClusterAccess {
     pub bundle: Arc<Bundle>,
     pub credentials: Credentials,
-    /// Of both APIs.
+    /// Settings of both APIs.
     pub settings: Settings,
-    /// Every way to the Kubernetes API: the shared address first, then the control planes.
+    /// Addresses of the Kubernetes API: the shared address first, then the control planes.
     pub api: Vec<Address>,
-    /// Where the cluster was when its client files were written, whatever the inventory says now.
+    /// Addresses of the cluster in its client files, which may differ from the inventory.
     pub earlier: Vec<IpAddr>,
     pub write_files: WriteFiles,
 }
 
-/// Why the secrets cannot be used.
+/// Why the secrets bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    #[error("speak to Talos")]
+    #[error("no client of the Talos API can be made")]
     Talos(#[from] SetupError),
-    #[error("speak to Kubernetes")]
+    #[error("no client of the Kubernetes API can be made")]
     Kube(#[from] KubeSetupError),
 }
 
 impl ClusterAccess {
-    /// What is at the address of a node.
+    /// What answers at the address of a node.
     pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
         let address = node_address(node.to_string());
         Ok(Box::pin(probe(&address, &self.credentials, None, &self.settings)).await?)
     }
 
-    /// A client of a configured node, by its own address.
+    /// A client of a configured node, at its own address.
     pub(crate) fn client(&self, node: IpAddr) -> Result<Client, AccessError> {
         let address = node_address(node.to_string());
         Ok(Client::new(address, &self.credentials, &self.settings)?)
@@ -82,7 +81,7 @@ impl ClusterAccess {
         self.kube_at(&self.api)
     }
 
-    /// By these ways in, and no others.
+    /// A client of the Kubernetes API at these addresses only.
     pub(crate) fn kube_at(&self, endpoints: &[Address]) -> Result<KubeClient, AccessError> {
         let randomness = &mut SystemRandomness::new();
         Ok(KubeClient::new(&self.bundle, endpoints, &self.settings, randomness)?)

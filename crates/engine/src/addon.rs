@@ -14,7 +14,7 @@ pub(crate) enum AddonError {
     Fetch { url: String, source: WebError },
     #[error("the SHA-256 of {url} is {found}, not {wanted}")]
     Checksum { url: String, found: String, wanted: String },
-    #[error("{url} is no text")]
+    #[error("{url} is not a text file")]
     NoText { url: String },
     #[error("the plan was read from a file, which does not hold the content of {file}")]
     NotInPlan { file: String },

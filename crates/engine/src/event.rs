@@ -1,43 +1,42 @@
-//! What happens while a plan is carried out: the only thing that reporters see.
+//! Events of a run, from which reports and run logs are made.
 //!
-//! Take all listeners away and nothing changes. Events carry texts that may be shown to anybody:
-//! no secret gets here, because none is in the texts of steps and errors.
+//! Listeners do not affect the run. Events contain no secrets, because the texts of steps and errors contain none.
 
 use serde::{Deserialize, Serialize};
 use talmox_clock::Clock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// One thing that happened.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     RunStarted {
         cluster: String,
-        /// Every step there is, so that a view can show what is still to come.
+        /// All steps of the plan, so that a view can show those that are left.
         steps: Vec<StepInfo>,
     },
     StepStarted {
         step: String,
     },
-    /// What a step waits for now.
+    /// A step waits for a condition.
     StepWaits {
         step: String,
         reason: String,
     },
-    /// How many bytes have gone over, of how many if that is known.
+    /// Progress of a transfer; the total is none if it is not known.
     StepProgress {
         step: String,
         bytes: u64,
         total: Option<u64>,
     },
-    /// Something that a person should know, though the step goes on.
+    /// A note about a step that continues.
     StepNote {
         step: String,
         text: String,
     },
     StepRetries {
         step: String,
-        /// The attempt that comes next, counted from 1.
+        /// Number of the next attempt, counted from 1.
         attempt: u32,
         seconds: f64,
         reason: String,
@@ -47,7 +46,7 @@ pub enum Event {
         end: StepEnd,
         seconds: f64,
     },
-    /// Somebody wants to stop: nothing new is begun, and what has begun ends as soon as it can.
+    /// The run was cancelled: no step is started, and running steps end as soon as they can.
     RunStopping,
     RunEnded {
         end: RunEnd,
@@ -55,7 +54,7 @@ pub enum Event {
     },
 }
 
-/// A step as it is announced.
+/// A step in the list of all steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepInfo {
     pub step: String,
@@ -63,30 +62,30 @@ pub struct StepInfo {
     pub after: Vec<String>,
 }
 
-/// How a step ended.
+/// End of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum StepEnd {
     Done,
-    /// There was nothing to do, and nothing to wait for.
+    /// The step had nothing to do and nothing to wait for.
     Already,
     Failed {
         /// The code of the error; logs of earlier releases have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
         message: String,
-        /// What it came from, the nearest first.
+        /// The causes, the nearest first.
         causes: Vec<String>,
         hint: Option<String>,
     },
-    /// A step that it needs failed or was blocked.
+    /// A step that it depends on failed or was skipped.
     Blocked {
         by: String,
     },
     Cancelled,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
@@ -95,7 +94,7 @@ pub enum RunEnd {
     Cancelled,
 }
 
-/// An event and when it happened.
+/// An event with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stamped {
     /// In seconds since 1970.
@@ -103,7 +102,7 @@ pub struct Stamped {
     pub what: Event,
 }
 
-/// Where events go. Clones lead to the same listener.
+/// Sender of events. Clones have the same listener.
 #[derive(Clone, Debug)]
 pub struct Events {
     clock: Clock,
@@ -111,13 +110,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// The sending and the listening end.
+    /// Sender and receiver.
     pub fn channel(clock: Clock) -> (Self, UnboundedReceiver<Stamped>) {
         let (listener, receiver) = unbounded_channel();
         (Self { clock, listener: Some(listener) }, receiver)
     }
 
-    /// Nobody listens.
+    /// A sender without a listener.
     pub fn unheard(clock: Clock) -> Self {
         Self { clock, listener: None }
     }
@@ -125,7 +124,7 @@ impl Events {
     pub fn send(&self, what: Event) {
         let Some(listener) = &self.listener else { return };
         let time = self.clock.since_epoch().as_secs_f64();
-        // Who stopped listening has heard enough.
+        // A listener may end before the run.
         listener.send(Stamped { time, what }).ok();
     }
 }

@@ -20,19 +20,19 @@ struct Posted {
     id: String,
 }
 
-/// Makes a schematic known to the factory, which only then builds images of it, and gives its id.
-/// Posting it again changes nothing.
+/// Registers a schematic with the factory, which builds images only of registered ones, and returns its id. Registering it again changes
+/// nothing.
 pub async fn post_schematic(web: &Web, factory: &str, schematic: &str) -> Result<String, WebError> {
     let url = at(factory, "schematics");
     let answer = web.post(&url, "application/yaml", schematic).await?;
     read::<Posted>(url, &answer).map(|posted| posted.id)
 }
 
-/// Whether the factory knows a schematic.
+/// Whether the factory has a schematic.
 pub async fn has_schematic(web: &Web, factory: &str, id: &str) -> Result<bool, WebError> {
     match web.get(&at(factory, &format!("schematics/{id}"))).await {
         Ok(_) => Ok(true),
-        // An older factory that cannot be asked is told.
+        // An older factory cannot list schematics, so the schematic is registered again.
         Err(WebError::Status { status: 404 | 405, .. }) => Ok(false),
         Err(error) => Err(error),
     }
@@ -52,7 +52,7 @@ pub async fn versions(web: &Web, factory: &str) -> Result<Vec<String>, WebError>
     read(url, &answer)
 }
 
-/// Asks what there is for a Talos version.
+/// What the factory offers for a Talos version.
 pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebError> {
     let refusal = match extensions(web, factory, talos).await {
         Ok(known) => {

@@ -8,7 +8,6 @@
 
 pub mod access;
 mod addon;
-mod cancel;
 pub mod cluster_lock;
 pub mod event;
 pub mod execute;
@@ -16,11 +15,11 @@ pub mod factory;
 pub mod kube;
 mod locate;
 pub mod lock;
+mod node_network;
 pub mod observe;
 mod other_system;
-pub mod patience;
 pub mod run_log;
-mod settled;
 pub mod status;
 pub mod step;
+mod timeouts;
 pub mod web;

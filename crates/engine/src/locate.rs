@@ -1,5 +1,4 @@
-//! Where a node is: at the address it was given, or at the one its guest agent tells. And whether what is there has told who
-//! it is.
+//! The address of a node, from the inventory or from its guest agent, and which parts of its identity a machine has not reported.
 
 use std::net::IpAddr;
 
@@ -8,7 +7,7 @@ use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Expected, Look, Machine};
 
-/// What cannot be told now may be told later: the agent comes up with the system.
+/// The address of a node. An address that is unknown now may be known later: the guest agent starts with the system.
 pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAddr> {
     if let Contact::At(address) = contact {
         return Look::Done(address);
@@ -19,7 +18,7 @@ pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAd
     }
 }
 
-/// Where the guest agent says that a node is: at this address if it has that, else at the one that it has.
+/// The address that the guest agent reports: this one if the node has it, else the first one that it has.
 pub(crate) async fn confirm(address: IpAddr, vm: &Vm, pve: &Client) -> Look<IpAddr> {
     match cards(vm, pve).await {
         Look::Done(cards) => {
@@ -30,7 +29,7 @@ pub(crate) async fn confirm(address: IpAddr, vm: &Vm, pve: &Client) -> Look<IpAd
     }
 }
 
-/// The network cards that a guest agent tells of.
+/// The network cards that a guest agent reports.
 async fn cards(vm: &Vm, pve: &Client) -> Look<Vec<AgentInterface>> {
     match pve.send(&agent_interfaces(vm)).await {
         Ok(interfaces) => Look::Done(interfaces.0),
@@ -44,12 +43,13 @@ async fn cards(vm: &Vm, pve: &Client) -> Look<Vec<AgentInterface>> {
 fn first(cards: &[AgentInterface]) -> Look<IpAddr> {
     match cards.iter().find_map(address_of) {
         Some(address) => Look::Done(address),
-        None => Look::NotYet("its guest agent tells no address yet".to_owned()),
+        None => Look::NotYet("its guest agent reports no address yet".to_owned()),
     }
 }
 
-/// What a machine has not told of itself, as one does not that is just coming up: this does not speak against it.
-pub(crate) fn unsaid(machine: &Machine, expected: &Expected) -> Option<&'static str> {
+/// The part of its identity that a machine has not reported yet. A machine that is starting may lack any of them, so this does not
+/// show that it is another machine.
+pub(crate) fn missing_identity(machine: &Machine, expected: &Expected) -> Option<&'static str> {
     if expected.uuid.is_some() && machine.uuid.is_none() {
         Some("SMBIOS UUID")
     } else if expected.instance_id.is_some() && machine.instance_id.is_none() {
@@ -61,8 +61,7 @@ pub(crate) fn unsaid(machine: &Machine, expected: &Expected) -> Option<&'static 
     }
 }
 
-/// The IPv4 address of a network card. Bridges and tunnels of Kubernetes have other names; shared
-/// addresses have no network around them.
+/// The IPv4 address of a network card. Bridges and tunnels of Kubernetes have other names; shared addresses have a prefix of 32.
 fn address_of(interface: &AgentInterface) -> Option<IpAddr> {
     let is_card = ["eth", "en"].iter().any(|start| interface.name.starts_with(start));
     let mut addresses = interface.addresses.iter().filter(|_| is_card);
@@ -79,7 +78,7 @@ mod tests {
     use talmox_pve::api::qemu::AgentAddress;
 
     #[test]
-    fn a_card_is_told_from_what_kubernetes_adds() {
+    fn a_network_card_is_distinguished_from_interfaces_of_kubernetes() {
         let interface = |name: &str, addresses: &[(&str, u8)]| AgentInterface {
             name: name.to_owned(),
             mac: None,

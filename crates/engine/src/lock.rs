@@ -1,13 +1,13 @@
-//! The lock that keeps two runs of one inventory on one machine apart.
+//! Lock file that keeps two runs of one inventory on one machine apart.
 //!
-//! The operating system lets go of it when the process ends, however it ends. Across machines there
-//! is no such lock.
+//! The operating system releases it when the process ends, however it ends. Runs on other machines are kept apart by the cluster
+//! lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The lock, as long as it is kept.
+/// The lock, held until this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -22,11 +22,10 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it. `me` is what others are told, such as the command and
-    /// when it was started.
+    /// Takes the lock, or returns its holder. `me` is the text for other processes, such as the command and its start time.
     pub fn take(path: &Path, me: &str) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
-        // Never truncated before it is ours: it says who holds it.
+        // Not truncated before the lock is held: the file names the holder.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -49,14 +48,14 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// Whether somebody has it now. A lock that nobody ever took is free.
+    /// Whether the lock is held now. A lock without a file is free.
     pub fn is_held(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 }
 
-/// What the holder wrote about itself, which it may be doing just now.
+/// The text of the holder, which may be incomplete while it is written.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.take(1000).read_to_string(&mut text);

@@ -1,4 +1,4 @@
-//! Whether a machine that does not run Talos is up: one can log in to it, or its guest agent answers.
+//! Whether a machine that does not run Talos is up: its SSH port is open, or its guest agent answers.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,12 +9,11 @@ use talmox_pve::api::qemu::{Vm, agent_ping};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Address, Look, Reach};
 
-/// Where one logs in.
 const SSH: u16 = 22;
-/// For a connection. Sockets do not scale.
+/// Timeout of a connection, in real time: it limits a socket.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// One look. Where there is a guest agent, that must answer: it is set up last.
+/// One look. If the VM has a guest agent, the agent must answer: it is set up last.
 pub(crate) async fn look(
     vm: &Vm,
     contact: Contact,
@@ -23,7 +22,7 @@ pub(crate) async fn look(
     reach: &Reach,
 ) -> Look<()> {
     match contact {
-        Contact::At(address) if !has_agent => door(address, reach).await,
+        Contact::At(address) if !has_agent => ssh_port(address, reach).await,
         _ => agent(vm, pve).await,
     }
 }
@@ -38,8 +37,8 @@ async fn agent(vm: &Vm, pve: &Client) -> Look<()> {
     }
 }
 
-/// Whether one can log in.
-pub(crate) async fn door(address: IpAddr, reach: &Reach) -> Look<()> {
+/// Whether the SSH port accepts connections.
+pub(crate) async fn ssh_port(address: IpAddr, reach: &Reach) -> Look<()> {
     let address = Address { host: address.to_string(), port: SSH };
     match reach.connect(&address, CONNECT).await.map_err(io::Error::from) {
         Ok(_) => Look::Done(()),

@@ -1,4 +1,4 @@
-//! The log of runs: one file for each, one event a line, readable while the run goes on.
+//! Run logs: one file for each run, one event on each line, readable while the run continues.
 //!
 //! No plan is made from a log: the observed state shows where a run stopped. Logs are evidence that the cluster was created, before a
 //! new secrets bundle is generated and before etcd is bootstrapped.
@@ -15,22 +15,22 @@ use crate::event::{Event, RunEnd, Stamped, StepEnd};
 
 pub use call::{ApiCall, CallLog, Calls, read_calls};
 
-/// Goes up when lines change in a way that an older reader cannot read.
+/// Version of the format. It increases when an older release cannot read the lines.
 const FORMAT: u32 = 1;
 const EXTENSION: &str = "jsonl";
-/// The step that makes a cluster of the first control plane.
+/// Id of the step that bootstraps etcd.
 const BOOTSTRAP: &str = "etcd/bootstrap";
 
 /// The first line of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub format: u32,
-    /// What was called, without secrets: `up`, `destroy`…
+    /// The command without secrets: `up`, `destroy`…
     pub command: String,
     pub cluster: String,
     /// In seconds since 1970.
     pub started: f64,
-    /// Whether it worked in a lab, which says nothing about the real cluster. Logs of older releases do not note it.
+    /// Whether the run was in a lab, and so does not concern the real cluster. Logs of older releases do not contain it.
     #[serde(default)]
     pub is_lab: bool,
 }
@@ -42,24 +42,24 @@ pub struct RunLog {
     path: PathBuf,
 }
 
-/// What a log says of its run.
+/// Summary of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// What the file is called, without its extension.
+    /// Name of the file, without its extension.
     pub id: String,
     pub header: Header,
-    /// None for a run that was killed, or goes on.
+    /// None for a run that was killed or is still running.
     pub end: Option<RunEnd>,
     pub seconds: f64,
     pub done: usize,
     pub already: usize,
     pub failed: usize,
-    /// Blocked, cancelled, or never begun.
+    /// Skipped, cancelled, or not started.
     pub left: usize,
 }
 
 impl RunLog {
-    /// Begins a log in `folder`, which is made if need be. Only the owner can read it.
+    /// Creates a log in `folder`, which is created if necessary. Only the owner can read it.
     pub fn begin(
         folder: &Path,
         command: &str,
@@ -105,12 +105,12 @@ impl RunLog {
         self.line(event)
     }
 
-    /// The same log, for the API calls of the run. Both append whole lines, so neither tears one of the other.
+    /// The same log, for the API calls of the run. Both append whole lines, so their lines do not mix.
     pub fn calls(&self) -> io::Result<CallLog> {
         CallLog::begin(self.file.try_clone()?)
     }
 
-    /// A whole line in one write, so that a reader never sees half of one for long.
+    /// Writes a whole line at once, so that a reader sees no partial lines.
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -118,7 +118,7 @@ impl RunLog {
     }
 }
 
-/// Past runs and those that go on, newest first. Files that are no logs are left out.
+/// Past and running runs, newest first. Other files are omitted.
 pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -126,7 +126,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
         Err(error) => return Err(error),
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    // A pipe among them would block for ever.
+    // Opening a pipe would block forever.
     let is_log = |path: &PathBuf| {
         path.extension().is_some_and(|extension| extension == EXTENSION) && path.is_file()
     };
@@ -135,7 +135,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
     Ok(paths.iter().rev().filter_map(|path| summary(path)).collect())
 }
 
-/// Whether an earlier run bootstrapped etcd, and no later one ended the cluster: then it had data, whatever is left of it.
+/// Whether an earlier run bootstrapped etcd, and no later one destroyed the cluster: then the cluster had data.
 pub fn has_bootstrapped(folder: &Path) -> bool {
     let Ok(runs) = list(folder) else { return false };
     for run in runs.into_iter().filter(|run| !run.header.is_lab) {
@@ -167,11 +167,11 @@ pub fn read(path: &Path) -> io::Result<(Header, Vec<Stamped>)> {
     let mut events = vec![];
     for line in lines {
         let line = line?;
-        // There may be thousands of calls between two events.
+        // There may be thousands of API calls between two events.
         if call::is_call(&line) {
             continue;
         }
-        // A run that was killed may have left half a line, and another release other events.
+        // A killed run may have left a partial line, and another release may have written other events.
         if let Ok(event) = serde_json::from_str(&line) {
             events.push(event);
         }
@@ -182,7 +182,7 @@ pub fn read(path: &Path) -> io::Result<(Header, Vec<Stamped>)> {
 fn summary(path: &Path) -> Option<RunSummary> {
     let (header, events) = read(path).ok()?;
     let id = path.file_stem()?.to_str()?.to_owned();
-    // By the clock of the events: a lab's is faster than the one that named the file.
+    // From the times of the events: the clock of a lab is faster than the one that named the file.
     let time = |event: Option<&Stamped>| event.map_or(header.started, |event| event.time);
     let seconds = (time(events.last()) - time(events.first())).max(0.0);
     let mut summary =

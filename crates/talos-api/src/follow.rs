@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use talmox_clock::{Wait, WaitError};
+
 use crate::client::{Actor, Client, Event, Payload, Settings, Since};
 use crate::credentials::Credentials;
 use crate::error::TalosError;
@@ -15,7 +17,7 @@ use crate::probe::{Maintenance, Verdict, probe};
 use crate::proto::machine::machine_status_event::MachineStage;
 use crate::proto::machine::{MachineStatusEvent, phase_event, sequence_event};
 use crate::tls::SetupError;
-use crate::wait::{self, Look, Wait, WaitError};
+use crate::wait::{self, Look, LookError};
 
 /// Time without events after which the machine is queried directly.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -27,7 +29,7 @@ pub enum FollowError {
     #[error("{sequence} failed: {error}")]
     Failed { sequence: String, error: String },
     #[error(transparent)]
-    Wait(#[from] WaitError),
+    Look(#[from] LookError),
     /// Another machine answers at the address.
     #[error("another machine answers in maintenance mode at this address: {why}")]
     OtherMachine { why: String },
@@ -37,7 +39,13 @@ pub enum FollowError {
 
 impl From<TalosError> for FollowError {
     fn from(error: TalosError) -> Self {
-        Self::Wait(error.into())
+        Self::Look(error.into())
+    }
+}
+
+impl From<WaitError> for FollowError {
+    fn from(error: WaitError) -> Self {
+        Self::Look(error.into())
     }
 }
 
@@ -47,7 +55,6 @@ pub struct Follow {
     client: Client,
     /// Boot ID before the operation.
     boot_id: String,
-    wait: Wait,
 }
 
 /// Reason why listening to events ended.
@@ -63,26 +70,22 @@ enum ListenEnd {
 
 impl Follow {
     /// Reads the boot ID. Call it before the reboot, upgrade or reset.
-    pub async fn prepare(client: &Client, wait: Wait) -> Result<Self, TalosError> {
-        Ok(Self { client: client.clone(), boot_id: client.boot_id().await?, wait })
+    pub async fn prepare(client: &Client) -> Result<Self, TalosError> {
+        Ok(Self { client: client.clone(), boot_id: client.boot_id().await? })
     }
 
-    /// Waits until the machine runs and is ready, in another boot. `tell` gets the progress.
-    pub async fn to_running(
-        &self,
-        actor: &Actor,
-        mut tell: impl FnMut(&str),
-    ) -> Result<(), FollowError> {
+    /// Waits until the machine runs and is ready, in another boot. `wait` reports the progress.
+    pub async fn to_running(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
         let client = &self.client;
         loop {
-            self.leave(actor, &mut tell).await?;
+            self.leave(actor, wait).await?;
             let boot_id = async || client.boot_id().await.map(Look::Done);
-            if self.wait.until(boot_id, &mut tell).await? != self.boot_id {
+            if wait::until(wait, boot_id).await? != self.boot_id {
                 break;
             }
             // Only the connection was lost, and the same boot continues.
         }
-        self.come_up(&mut tell).await
+        self.come_up(wait).await
     }
 
     /// Waits until the machine is in maintenance mode, the end of a reset of `STATE`.
@@ -91,9 +94,9 @@ impl Follow {
         actor: &Actor,
         (credentials, settings): (&Credentials, &Settings),
         expected: &Expected,
-        mut tell: impl FnMut(&str),
+        wait: &mut Wait<'_>,
     ) -> Result<Box<Maintenance>, FollowError> {
-        self.leave(actor, &mut tell).await?;
+        self.leave(actor, wait).await?;
         let look = async || {
             Ok(match probe(self.client.node(), credentials, None, settings).await {
                 Ok(Verdict::Maintenance(found)) => Look::Done(Ok(found)),
@@ -101,7 +104,7 @@ impl Follow {
                 Err(error) => Look::Done(Err(error)),
             })
         };
-        let found = self.wait.until(look, &mut tell).await??;
+        let found = wait::until(wait, look).await??;
         match found.machine.mismatch(expected) {
             None => Ok(found),
             Some(why) => Err(FollowError::OtherMachine { why }),
@@ -109,22 +112,18 @@ impl Follow {
     }
 
     /// Waits until the machine closes the connection. Whether it is off, only Proxmox knows.
-    pub async fn to_silence(
-        &self,
-        actor: &Actor,
-        mut tell: impl FnMut(&str),
-    ) -> Result<(), FollowError> {
-        self.leave(actor, &mut tell).await
+    pub async fn to_silence(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
+        self.leave(actor, wait).await
     }
 
     /// Listens until the machine does not answer any more, or is in another boot already.
-    async fn leave(&self, actor: &Actor, tell: &mut impl FnMut(&str)) -> Result<(), FollowError> {
+    async fn leave(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
         // Each new stream repeats all events that the machine stores.
         let mut known = BTreeSet::new();
         loop {
             let mut failed = None;
             let heard = self
-                .listen(Some(actor), |event| {
+                .listen(Some(actor), wait, |event, wait| {
                     if !known.insert(event.id.clone()) {
                         return ControlFlow::Continue(());
                     }
@@ -133,7 +132,7 @@ impl Follow {
                         return ControlFlow::Break(());
                     }
                     if let Some(text) = describe(&event.payload) {
-                        tell(&text);
+                        wait.announce(text);
                     }
                     ControlFlow::Continue(())
                 })
@@ -147,24 +146,21 @@ impl Follow {
                 Err(error) if error.may_pass() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
-            if self.wait.deadline.has_passed() {
-                let reason = match heard {
-                    ListenEnd::Lost(why) => why,
-                    _ => "the machine has not restarted".to_owned(),
-                };
-                return Err(WaitError::Late { reason }.into());
-            }
-            self.pause().await;
+            let reason = match heard {
+                ListenEnd::Lost(why) => why,
+                _ => "the machine has not restarted".to_owned(),
+            };
+            wait.not_yet(reason).await?;
         }
     }
 
     /// Listens until the machine is ready.
-    async fn come_up(&self, tell: &mut impl FnMut(&str)) -> Result<(), FollowError> {
+    async fn come_up(&self, wait: &mut Wait<'_>) -> Result<(), FollowError> {
         loop {
             let heard = self
-                .listen(None, |event| {
+                .listen(None, wait, |event, wait| {
                     if let Some(text) = describe(&event.payload) {
-                        tell(&text);
+                        wait.announce(text);
                     }
                     match &event.payload {
                         Payload::Machine(status) if is_ready(status) => ControlFlow::Break(()),
@@ -182,10 +178,7 @@ impl Follow {
                 Err(error) if error.may_pass() => error.reason(),
                 Err(error) => return Err(error.into()),
             };
-            if self.wait.deadline.has_passed() {
-                return Err(WaitError::Late { reason }.into());
-            }
-            self.pause().await;
+            wait.not_yet(reason).await?;
         }
     }
 
@@ -193,7 +186,8 @@ impl Follow {
     async fn listen(
         &self,
         actor: Option<&Actor>,
-        mut hear: impl FnMut(&Event) -> ControlFlow<()>,
+        wait: &mut Wait<'_>,
+        mut hear: impl FnMut(&Event, &mut Wait<'_>) -> ControlFlow<()>,
     ) -> Result<ListenEnd, FollowError> {
         let cut = |error: TalosError| {
             if error.may_pass() { Ok(ListenEnd::Lost(error.reason())) } else { Err(error.into()) }
@@ -203,27 +197,23 @@ impl Follow {
             Err(error) => return cut(error),
         };
         loop {
-            if self.wait.deadline.has_passed() {
+            if wait.has_timed_out() {
                 return Ok(ListenEnd::Silence);
             }
-            let patience = SILENCE.min(self.wait.deadline.left()).max(self.wait.pause);
-            match self.wait.clock.timeout(patience, events.next()).await {
+            let time = SILENCE.min(wait.left());
+            match wait.clock().timeout(time, events.next()).await {
                 Err(_) => return Ok(ListenEnd::Silence),
                 Ok(Err(error)) => return cut(error),
                 Ok(Ok(None)) => {
                     return Ok(ListenEnd::Lost("the event stream has ended".to_owned()));
                 }
                 Ok(Ok(Some(event))) => {
-                    if hear(&event).is_break() {
+                    if hear(&event, wait).is_break() {
                         return Ok(ListenEnd::Matched);
                     }
                 }
             }
         }
-    }
-
-    async fn pause(&self) {
-        self.wait.clock.sleep(self.wait.pause.min(self.wait.deadline.left())).await;
     }
 }
 

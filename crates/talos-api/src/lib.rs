@@ -46,4 +46,4 @@ pub use talmox_values::Address;
 pub use tls::SetupError;
 pub use tonic::Code;
 pub use upgrade::UpgradePath;
-pub use wait::{Look, Wait, WaitError};
+pub use wait::{Look, LookError};

@@ -1,14 +1,12 @@
-//! Waiting for a node, with a reason that can be shown all the time.
+//! Waiting for a condition of a node, with a reason that says what is missing.
 
-use std::time::Duration;
-
-use talmox_clock::{Clock, Deadline};
+use talmox_clock::{Wait, WaitError};
 use talmox_yaml::Node;
 
 use crate::client::{Client, Health, ResourceKind};
 use crate::error::TalosError;
 
-/// What one look at a node brought.
+/// Result of one look at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look<T> {
     Done(T),
@@ -25,53 +23,33 @@ impl<T> Look<T> {
     }
 }
 
-/// Why a wait ended without what was waited for.
+/// Why a wait for a node ended before its condition was met.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum WaitError {
-    #[error("the time is up, and still: {reason}")]
-    Late { reason: String },
+pub enum LookError {
+    #[error(transparent)]
+    Wait(#[from] WaitError),
     /// Waiting longer would not help.
     #[error(transparent)]
-    Refused(#[from] TalosError),
+    Rejected(#[from] TalosError),
 }
 
-/// How long to wait, and how often to look.
-#[derive(Clone, Copy, Debug)]
-pub struct Wait {
-    pub clock: Clock,
-    pub deadline: Deadline,
-    pub pause: Duration,
-}
-
-impl Wait {
-    /// Looks again and again until it is done. What may pass by itself is waited out; whenever the
-    /// reason changes, `tell` hears it.
-    pub async fn until<T>(
-        &self,
-        mut look: impl AsyncFnMut() -> Result<Look<T>, TalosError>,
-        mut tell: impl FnMut(&str),
-    ) -> Result<T, WaitError> {
-        let mut told = String::new();
-        loop {
-            let reason = match look().await {
-                Ok(Look::Done(found)) => return Ok(found),
-                Ok(Look::NotYet(reason)) => reason,
-                Err(error) if error.may_pass() => error.reason(),
-                Err(error) => return Err(WaitError::Refused(error)),
-            };
-            if reason != told {
-                tell(&reason);
-                told.clone_from(&reason);
-            }
-            if self.deadline.has_passed() {
-                return Err(WaitError::Late { reason });
-            }
-            self.clock.sleep(self.pause.min(self.deadline.left())).await;
-        }
+/// Looks until the look is done. An error that may pass is a reason to look again.
+pub async fn until<T>(
+    wait: &mut Wait<'_>,
+    mut look: impl AsyncFnMut() -> Result<Look<T>, TalosError>,
+) -> Result<T, LookError> {
+    loop {
+        let reason = match look().await {
+            Ok(Look::Done(found)) => return Ok(found),
+            Ok(Look::NotYet(reason)) => reason,
+            Err(error) if error.may_pass() => error.reason(),
+            Err(error) => return Err(LookError::Rejected(error)),
+        };
+        wait.not_yet(reason).await?;
     }
 }
 
-/// Whether a service runs and is well.
+/// Whether a service runs and is healthy.
 pub async fn service(client: &Client, id: &str) -> Result<Look<()>, TalosError> {
     let services = client.services().await?;
     Ok(match services.iter().find(|service| service.id == id) {

@@ -138,7 +138,7 @@ fn subjects(session: &Session, world: Option<&Observed>) -> Vec<Subject> {
         name: node.name.clone(),
         role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
         is_talos: node.is_talos,
-        stranger: foreign_vms.get(&node.name).cloned(),
+        foreign_vm: foreign_vms.get(&node.name).cloned(),
         own: vm.map(|vm| OwnVm { vm, identity: desired.identity_of(&node.name) }),
         contact: node.contact,
     };

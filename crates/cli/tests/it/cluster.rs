@@ -148,7 +148,7 @@ fn an_address_that_nobody_brings_is_not_claimed() {
     let up = format!("up --yes {IN_FILE}");
     let run = cluster.run(&up);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("nobody brings 10.0.0.20 yet"), "{}", run.stderr);
+    assert!(run.stderr.contains("no add-on provides 10.0.0.20 yet"), "{}", run.stderr);
     let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. `talmox up";
     assert!(run.stdout.contains(told), "{}", run.stdout);
     let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");

@@ -31,7 +31,7 @@ fn all_codes_are_listed_in_their_groups() {
         ("command", "cluster-locked"),
     ] {
         let group = groups.next().unwrap();
-        assert!(group.starts_with(&format!("{name}:\n  ")), "{group}");
+        assert!(group.starts_with(&format!("{name}: ")), "{group}");
         assert!(group.contains(&format!("\n  {code} ")), "{group}");
     }
     assert_eq!(groups.next(), None);

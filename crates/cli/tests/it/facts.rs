@@ -102,11 +102,11 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
 
     let run = cluster.run(&format!("status --timeout 10s --format json {IN_FILE}"));
     let told = parsed(&run);
-    assert_eq!(told["drift_unknown"], "the world was not seen in time", "{told:#}");
+    assert_eq!(told["drift_unknown"], "the cluster was not observed in time", "{told:#}");
     for node in told["nodes"].as_array().unwrap() {
         assert_eq!(node["talos"]["is"]["stage"], "running", "{told:#}");
         assert_eq!(node["kubernetes"]["is"]["ready"], true, "{told:#}");
-        assert_eq!(node["vm"]["unknown"], "the world was not seen in time", "{told:#}");
+        assert_eq!(node["vm"]["unknown"], "the cluster was not observed in time", "{told:#}");
     }
 
     assert_eq!(lab.signal("TERM"), Some(0));

@@ -99,7 +99,11 @@ fn a_second_cluster_does_not_clash_with_the_first() {
     assert_eq!(folder.talmox("init home --subnet 10.0.0.0/24").code, 0);
     let run = folder.talmox("init lab --subnet 10.0.0.0/24");
     assert_eq!(run.code, 64, "{}", run.stderr);
-    assert!(run.stderr.contains("of the cluster `home` too"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("is also used by `home-cp-1` of the cluster `home`"),
+        "{}",
+        run.stderr
+    );
     assert!(!folder.path().join("inventory/lab").exists());
     let run =
         folder.talmox("init lab --subnet 10.0.0.0/24 --first-address 10.0.0.51 --vip 10.0.0.60");

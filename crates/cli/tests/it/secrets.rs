@@ -134,7 +134,11 @@ fn a_wrong_key_and_tampering_are_told_apart() {
     cluster.set("SOPS_AGE_KEY", new_key().1);
     let run = cluster.run("secrets show");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("none of the 1 age keys at hand opens it"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("none of the 1 available age keys can decrypt the file"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("looked for age keys in SOPS_AGE_KEY,"), "{}", run.stderr);
     assert!(!run.stderr.contains("AGE-SECRET-KEY"), "{}", run.stderr);
 }

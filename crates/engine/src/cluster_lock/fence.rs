@@ -1,4 +1,4 @@
-//! A lock while it is held: renewed, and asked before every change.
+//! A held lock, which is renewed and checked before every change.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,13 +16,12 @@ use tokio::task::JoinHandle;
 use super::pools::LockPools;
 use super::{Holder, Lease};
 
-/// The time of day, read again: a clock goes on from the time of day at which it was made, and stands still while the machine
-/// sleeps.
+/// The time of day, from a new clock: a clock counts from the time at which it was made, and stops while the machine sleeps.
 pub(super) fn time_of_day() -> u64 {
     Clock::real().unix()
 }
 
-/// The time in UTC, for people.
+/// The time in UTC, as text.
 pub(super) fn now() -> String {
     UnixTime::from_seconds(i64::try_from(time_of_day()).unwrap_or(i64::MAX)).to_string()
 }
@@ -36,7 +35,7 @@ pub enum LockLost {
     Removed(String),
 }
 
-/// Why a change must not be made now.
+/// Why no change may be made now.
 #[derive(Debug, thiserror::Error)]
 pub enum Unconfirmed {
     #[error(transparent)]
@@ -48,20 +47,20 @@ pub enum Unconfirmed {
     Behind,
 }
 
-/// Says whether the run still holds its lock. Clones are of the same lock.
+/// Check whether the run still holds its lock. Clones share one lock.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<Inner>);
+pub struct Fence(Arc<FenceInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct FenceInner {
     pools: LockPools,
     pool: PoolId,
     holder: Holder,
     lease: Lease,
-    /// The one that all moments are of.
+    /// The clock of all moments below.
     clock: Clock,
     state: Mutex<FenceState>,
-    /// Renewals are one after the other: each must see its own comment.
+    /// Held during a renewal: each must read its own comment.
     turn: tokio::sync::Mutex<()>,
     lost: watch::Sender<Option<LockLost>>,
 }
@@ -69,8 +68,7 @@ struct Inner {
 #[derive(Debug)]
 struct FenceState {
     beat: u64,
-    /// When the last renewal began that succeeded: by a clock that never jumps, and by one that goes on while the
-    /// machine sleeps.
+    /// Start of the last renewal that succeeded, on a monotonic clock and on one that continues while the machine sleeps.
     confirmed: (Moment, u64),
 }
 
@@ -83,7 +81,7 @@ impl Fence {
         clock: Clock,
         confirmed: (Moment, u64),
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(FenceInner {
             pools,
             pool,
             holder,
@@ -95,7 +93,7 @@ impl Fence {
         }))
     }
 
-    /// Whether a change may be made now. Asks Proxmox only if the last renewal is too old to be sure.
+    /// Whether a change may be made now. Asks Proxmox only if the last renewal is too old.
     pub async fn check(&self) -> Result<(), Unconfirmed> {
         if let Some(lost) = self.0.lost.borrow().clone() {
             return Err(lost.into());
@@ -103,7 +101,7 @@ impl Fence {
         if self.age() < self.0.lease.trust { Ok(()) } else { self.renew().await }
     }
 
-    /// Comes back once the lock is lost.
+    /// Returns once the lock is lost.
     pub async fn lost(&self) -> LockLost {
         let mut told = self.0.lost.subscribe();
         let lost = told.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone());
@@ -113,8 +111,7 @@ impl Fence {
         }
     }
 
-    /// How old the last renewal is. The larger of two clocks: one stands still while a machine sleeps, the other is set by
-    /// people.
+    /// Age of the last renewal: the larger one of two clocks, because one stops while the machine sleeps, and the other can be set.
     fn age(&self) -> Duration {
         let clock = self.0.clock;
         let (moment, unix) = self.state().confirmed;
@@ -126,7 +123,7 @@ impl Fence {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a new comment, then looks whether another run has taken the lock over.
+    /// Writes a new comment, then checks whether another run has taken over the lock.
     async fn renew(&self) -> Result<(), Unconfirmed> {
         let _turn = self.0.turn.lock().await;
         if let Some(lost) = self.0.lost.borrow().clone() {
@@ -139,7 +136,7 @@ impl Fence {
             state.beat += 1;
             state.beat
         };
-        let Inner { pools, pool, holder, .. } = &*self.0;
+        let FenceInner { pools, pool, holder, .. } = &*self.0;
         let comment = holder.comment(beat, &now());
         match pools.set_comment(pool, &comment).await {
             Ok(()) => {}
@@ -167,9 +164,9 @@ impl Fence {
         Ok(())
     }
 
-    /// The pool does not exist any more; where another run has one, that run is named.
+    /// The error for a pool that does not exist any more. It names the run that holds the lock now, if there is one.
     async fn gone(&self) -> Unconfirmed {
-        let Inner { pools, pool, .. } = &*self.0;
+        let FenceInner { pools, pool, .. } = &*self.0;
         let others = pools.list().await.unwrap_or_default();
         let newer = others.into_iter().rev().find_map(|lock| lock.holder);
         self.lose(match newer {
@@ -184,7 +181,7 @@ impl Fence {
     }
 }
 
-/// Comes back once one of the locks is lost; never, if there are none.
+/// Returns once one of the locks is lost; never if there are none.
 pub async fn lost(fences: &[Fence]) -> LockLost {
     type LossFuture<'a> = Pin<Box<dyn Future<Output = LockLost> + Send + 'a>>;
     let mut waits: Vec<LossFuture<'_>> =
@@ -199,7 +196,7 @@ pub async fn lost(fences: &[Fence]) -> LockLost {
     .await
 }
 
-/// A lock that is held. It is renewed until it is released; without that it stays until its lease ends.
+/// A held lock. It is renewed until it is released; a lock that is not released is valid until its lease ends.
 #[derive(Debug)]
 pub struct ClusterLock {
     fence: Fence,
@@ -228,15 +225,15 @@ impl ClusterLock {
         self.fence.clone()
     }
 
-    /// The pool that it is, for messages.
+    /// Name of the pool, for messages.
     pub fn pool(&self) -> String {
         self.fence.0.pool.to_string()
     }
 
-    /// Gives the lock back. A lock that was lost is left to its new holder.
+    /// Releases the lock. A lost lock is left to its new holder.
     pub async fn release(self) -> Result<(), PveError> {
         self.renewing.abort();
-        let Inner { pools, pool, lost, .. } = &*self.fence.0;
+        let FenceInner { pools, pool, lost, .. } = &*self.fence.0;
         if lost.borrow().is_some() {
             return Ok(());
         }

@@ -1,21 +1,21 @@
-//! Who holds a lock, as the comment of its pool says it.
+//! Holder of a lock, as the comment of its pool.
 
 use std::fmt;
 
-/// What every comment of a lock begins with; the number is that of the format.
+/// Start of every comment of a lock, with the version of its format.
 const HEAD: &str = "talmox-lock/1";
 const LONGEST_WORD: usize = 64;
 
-/// A process, as its own machine recognises it.
+/// Identity of a process on its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessMark {
-    /// Where its number counts: one boot of one machine, one namespace of processes, one user.
+    /// Scope of the process id: one boot of one machine, one PID namespace, one user.
     pub space: String,
-    /// When it started, on the clock of its kernel: numbers are used again.
+    /// Start time on the clock of the kernel, because process ids are reused.
     pub started: String,
 }
 
-/// The run that holds a lock. Its texts are shown to people, and hold no secrets.
+/// The run that holds a lock. Its texts are shown, and contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub cluster: String,
@@ -23,11 +23,11 @@ pub struct Holder {
     pub user: String,
     pub host: String,
     pub pid: u32,
-    /// A random number of the run, by which it knows its own pools.
+    /// Random number of the run, which identifies its own pools.
     pub run: String,
-    /// When it took the lock, in UTC, for people.
+    /// Time at which it took the lock, in UTC, as text.
     pub since: String,
-    /// None where the machine cannot tell processes apart.
+    /// None if the machine cannot identify processes.
     pub process: Option<ProcessMark>,
 }
 
@@ -51,7 +51,7 @@ impl Holder {
         text
     }
 
-    /// Reads a comment; nothing if it is not of this format.
+    /// Parses a comment; none if it is not of this format.
     pub(super) fn parse(comment: &str) -> Option<Self> {
         let rest = comment.strip_prefix(HEAD)?.strip_prefix(' ')?;
         let field = |key: &str| {
@@ -81,7 +81,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A text as one word: a pool's comment can be written by other users, and is shown on a terminal.
+/// A text as one word without special characters: other users can edit the comment of a pool, and it is shown on a terminal.
 fn word(text: &str) -> String {
     let plain = |c: char| {
         let is_plain = c.is_ascii_alphanumeric() || "._:@+-".contains(c);

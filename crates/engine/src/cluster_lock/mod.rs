@@ -1,5 +1,4 @@
-//! The lock of a cluster in Proxmox itself: two machines, or two folders of one machine, never change one
-//! cluster at the same time.
+//! The cluster lock in Proxmox: two machines, or two folders of one machine, never change one cluster at the same time.
 //!
 //! A held lock is a pool, `talmox-lock/KEY-N`, whose comment says who holds it. Pools are the one object that a narrow
 //! token can create atomically for all hosts, that is on no host which can go down, and that no VM, storage or backup is
@@ -35,7 +34,7 @@ pub use holder::{Holder, ProcessMark};
 pub use pools::{HeldLock, break_lock, held};
 pub use take::take;
 
-/// What a lock is for.
+/// Key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKey(String);
 
@@ -52,14 +51,14 @@ impl LockKey {
     }
 }
 
-/// How long a lock is valid without a sign of life. Real time, also in a lab: it is about processes and networks.
+/// Time for which a lock is valid without renewal. In real time, also in a lab: it concerns processes and networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Between two renewals.
+    /// Pause between two renewals.
     pub renew: Duration,
-    /// How long a holder may act after its last renewal. Shorter than `end` by the time that one request may take.
+    /// Time after its last renewal in which a holder may make changes. Shorter than `end` by the longest time of a request.
     pub trust: Duration,
-    /// After this time without a change of the comment the holder is taken for dead.
+    /// Time without a change of the comment after which the holder counts as dead.
     pub end: Duration,
 }
 
@@ -78,16 +77,16 @@ impl Default for Lease {
 pub enum Life {
     Dead,
     Alive,
-    /// It runs on another machine, or this one cannot say.
+    /// It runs on another machine, or this machine cannot identify processes.
     Unknown,
 }
 
-/// Finds out whether a process of this machine runs.
+/// Checks whether a process of this machine runs.
 pub type JudgeLife = Arc<dyn Fn(&Holder) -> Life + Send + Sync>;
-/// Reports that a lock is watched for a sign of life of its holder.
+/// Reports that talmox waits for a renewal of a lock by its holder.
 pub type ReportWait = Arc<dyn Fn(&Holder) + Send + Sync>;
 
-/// All that taking a lock needs.
+/// Parameters of taking a lock.
 #[derive(Clone)]
 pub struct LockRequest {
     pub pve: Client,

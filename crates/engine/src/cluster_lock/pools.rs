@@ -1,4 +1,4 @@
-//! The pools that locks are.
+//! The pools in Proxmox that locks consist of.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use talmox_pve::{Client, PveError};
 
 use super::{Holder, LockKey, TakeError};
 
-/// What people read who find the pool.
+/// Comment of the parent pool, for readers of the list of pools.
 const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of talmox that changes a cluster. See `talmox help unlock`.";
-/// How often a list is read again that does not show the caller's own change yet.
+/// Number of reads of a list that does not show the caller's own change yet.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// A lock that a run holds, or left behind.
+/// A lock that a run holds, or did not release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     pub pool: PoolId,
     pub comment: String,
-    /// None if the comment is not one of this version.
+    /// None if the comment is not in the format of this version.
     pub holder: Option<Holder>,
     pub(super) number: u32,
 }
@@ -50,8 +50,8 @@ impl LockPools {
         Ok(locks.collect())
     }
 
-    /// A list that shows this comment, and with it everything that was changed before. A host may be a moment behind the
-    /// one that took the change. None if it never shows it.
+    /// A list with this comment, and so with all changes before it: a host may see a change later than the host that made it. None if
+    /// no list shows the comment.
     pub(super) async fn list_since(
         &self,
         pool: &PoolId,
@@ -66,7 +66,7 @@ impl LockPools {
             if locks.iter().any(is_shown) {
                 return Ok(Some(locks));
             }
-            // A pool that is gone does not come back.
+            // A deleted pool does not appear again.
             if look > 2 && !locks.iter().any(|lock| lock.pool == *pool) {
                 return Ok(None);
             }
@@ -91,19 +91,19 @@ impl LockPools {
             return Ok(false);
         }
         if !rejected.is_not_found() {
-            return Err(refused(rejected));
+            return Err(rejected_error(rejected));
         }
-        // The pool that all locks are in is created by the first run.
+        // The first run creates the parent pool.
         let parent = PARENT.parse().expect("invariant: letters and a dash are a pool id");
         match self.client.send(&pool::create(&parent, Some(PARENT_COMMENT))).await {
             Ok(()) => {}
             Err(error) if error.is_already_exists() => {}
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(rejected_error(error)),
         }
         match self.client.send(&request).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_already_exists() => Ok(false),
-            Err(error) => Err(refused(error)),
+            Err(error) => Err(rejected_error(error)),
         }
     }
 
@@ -111,7 +111,7 @@ impl LockPools {
         self.client.send(&pool::set_comment(pool, comment)).await
     }
 
-    /// Deletes a lock, if it is still there.
+    /// Deletes a lock, if it still exists.
     pub(super) async fn delete(&self, pool: &PoolId) -> Result<(), PveError> {
         match self.client.send(&pool::delete(pool)).await {
             Err(error) if error.is_not_found() => Ok(()),
@@ -120,7 +120,7 @@ impl LockPools {
     }
 }
 
-fn refused(error: PveError) -> TakeError {
+fn rejected_error(error: PveError) -> TakeError {
     if error.is_permission() {
         TakeError::Forbidden(error)
     } else if error.status() == Some(400) {
@@ -130,12 +130,12 @@ fn refused(error: PveError) -> TakeError {
     }
 }
 
-/// The locks of this key that a run holds, or left behind.
+/// The locks of this key that runs hold, or did not release.
 pub async fn held(client: &Client, key: &LockKey) -> Result<Vec<HeldLock>, PveError> {
     LockPools::new(client, key).list().await
 }
 
-/// Deletes a lock on purpose. Its run notices, and stops before its next change.
+/// Deletes a lock on purpose. Its run detects that and stops before its next change.
 pub async fn break_lock(client: &Client, key: &LockKey, lock: &HeldLock) -> Result<(), PveError> {
     LockPools::new(client, key).delete(&lock.pool).await
 }

@@ -11,7 +11,7 @@ use super::fence::{ClusterLock, Fence, now, time_of_day};
 use super::pools::{HeldLock, LockPools};
 use super::{Holder, Life, LockRequest, TakeError};
 
-/// How often a run gives way to others that take the same lock at the same moment.
+/// Number of times that a run lets others take the same lock first.
 const TRIES: u64 = 20;
 const GIVE_WAY: Duration = Duration::from_millis(300);
 
@@ -19,7 +19,7 @@ const GIVE_WAY: Duration = Duration::from_millis(300);
 /// another machine is watched until its comment changes (it is alive) or a lease has passed (it is dead).
 pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
     let pools = LockPools::new(&request.pve, &request.key);
-    // One clock for all of it: the moments of two clocks have nothing in common.
+    // One clock for all moments: moments of two clocks cannot be compared.
     let clock = Clock::real();
     let mut watched = Watched { clock, locks: BTreeMap::new(), is_reported: false };
     let mut chance = Chance::new(0).of(&request.holder.run, 0);
@@ -32,7 +32,7 @@ pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
         match pools.create(&pool, &comment).await {
             Ok(true) => {
                 if is_alone(&pools, &pool, &comment, &seen).await? {
-                    // The pools of dead runs: every later run would have to judge them again.
+                    // Pools of dead runs are deleted, so that later runs do not have to check them again.
                     for dead in &seen {
                         pools.delete(&dead.pool).await.ok();
                     }
@@ -42,8 +42,8 @@ pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
                 }
                 pools.delete(&pool).await?;
             }
-            // Another run was faster; or the request is sent again. One whose answer was lost may have created the pool: the
-            // next look finds it, as one of this run, and deletes it.
+            // Another run was faster, or the request is retried. A request whose answer was lost may have created the pool: the next
+            // read finds it as a pool of this run, and deletes it.
             Ok(false) | Err(TakeError::Pve(PveError::MaybeApplied { .. })) => {}
             Err(TakeError::Pve(error)) if error.is_retryable() => {}
             Err(error) => return Err(error),
@@ -53,7 +53,7 @@ pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
     Err(TakeError::Contended)
 }
 
-/// Whether there is no other lock than those that were judged dead, and that have not changed since.
+/// Whether all other locks are those that were found dead, and have not changed since.
 async fn is_alone(
     pools: &LockPools,
     own: &PoolId,
@@ -64,25 +64,25 @@ async fn is_alone(
     Ok(all.iter().filter(|lock| lock.pool != *own).all(|lock| dead.contains(lock)))
 }
 
-/// The locks of others, and since when their comments have not changed, on the clock of this machine.
+/// Locks of other runs, and when their comments changed last, on the clock of this machine.
 struct Watched {
     clock: Clock,
     locks: BTreeMap<PoolId, (String, Moment)>,
     is_reported: bool,
 }
 
-/// What a look at the locks of others says.
+/// State of the locks of other runs.
 enum LockVerdict {
     /// All of them are dead.
     Dead,
     Held(Box<Holder>),
     Unreadable(String),
-    /// This one has to be watched further.
+    /// This lock may still be renewed.
     Open(Box<Holder>),
 }
 
 impl Watched {
-    /// Looks until every lock is of a dead run; those are given back.
+    /// Waits until every lock is of a dead run, and returns these locks.
     async fn until_nobody_is_alive(
         &mut self,
         pools: &LockPools,
@@ -95,7 +95,7 @@ impl Watched {
                 lock.holder.as_ref().is_some_and(|holder| holder.run == request.holder.run)
             };
             let (own, others): (Vec<HeldLock>, Vec<_>) = seen.into_iter().partition(is_own);
-            // Created by a request whose answer was lost.
+            // A pool that a request of this run created, whose answer was lost.
             for lock in own {
                 pools.delete(&lock.pool).await?;
             }

@@ -1,19 +1,18 @@
-//! One step, tried as often as that is safe and there is time.
+//! Attempts of one step, until it succeeds, fails for good, or its time is up.
 
 use talmox_clock::Chance;
 use talmox_plan::plan::Action;
 
 use crate::event::Event;
-use crate::patience::{ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, OVERTIME};
 use crate::step::{self, Done, ErrorKind, Moment, StepCode, StepContext, StepError};
+use crate::timeouts::{FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE, MAX_ATTEMPTS, STEP_OVERTIME};
 
-/// Steps keep to their deadlines by themselves; one that does not is broken off a little later, so
-/// that nothing can hang.
+/// Runs a step. Steps end at their deadlines by themselves; one that does not is aborted some minutes later, so that a run cannot hang.
 pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Done, StepError> {
     let last = context.clone();
     let latest = async {
         last.deadline.passed().await;
-        last.run.clock.sleep(OVERTIME).await;
+        last.run.clock.sleep(STEP_OVERTIME).await;
     };
     tokio::select! {
         biased;
@@ -26,12 +25,12 @@ fn overdue(action: &Action, reason: &str) -> StepError {
     let minutes = action.deadline().as_secs().div_ceil(60);
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     StepError::failed(StepCode::Timeout, format!("it has not ended after {minutes} min{reason}"))
-        .hint("running the same command again goes on from here")
+        .hint("run the same command to resume")
 }
 
 async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, StepError> {
     context.cut(Moment::Begin)?;
-    let (mut pause, mut tried) = (FIRST_PAUSE, 0);
+    let (mut pause, mut tried) = (FIRST_RETRY_PAUSE, 0);
     loop {
         let error = match Box::pin(step::run(action, &context)).await {
             Ok(done) => return Ok(done),
@@ -45,7 +44,7 @@ async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, Ste
             ErrorKind::Locked => None,
             _ => return Err(error),
         };
-        if tried >= ATTEMPTS || context.deadline.has_passed() {
+        if tried >= MAX_ATTEMPTS || context.deadline.has_passed() {
             return Err(given_up(error, context.attempt));
         }
         let chance = Chance::new(context.run.seed);
@@ -59,9 +58,9 @@ async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, Ste
             seconds: jittered.as_secs_f64(),
             reason: reason(&error),
         });
-        // Whether it was done after all is seen by the next attempt, which begins nothing if somebody wants to stop.
+        // The next attempt reads whether the change was made after all, and starts nothing once the run is cancelled.
         context.pause_to_see(jittered).await?;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(LONGEST_RETRY_PAUSE);
     }
 }
 

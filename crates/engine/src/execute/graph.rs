@@ -1,11 +1,11 @@
-//! Which steps can go on: plain bookkeeping, without time or tasks.
+//! Dependencies of steps: which steps can start, without time or async tasks.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Steps by their number in the plan, and how far they are.
+/// The steps by their index in the plan, and their states.
 #[derive(Debug)]
 pub(super) struct Graph {
-    /// The steps before each one that have not ended well yet.
+    /// The steps before each one that have not succeeded yet.
     open: Vec<BTreeSet<usize>>,
     followers: Vec<Vec<usize>>,
     state: Vec<StepState>,
@@ -21,8 +21,7 @@ enum StepState {
 impl Graph {
     /// `steps` gives the name of each step and the names of those before it.
     ///
-    /// A name that no step has is of something that is done already: a plan names only what is left
-    /// to do.
+    /// A name without a step is of one that is done already: a plan contains only the steps that are left.
     pub(super) fn new<'a, N: Eq + std::hash::Hash + 'a>(
         steps: impl Iterator<Item = (&'a N, &'a [N])> + Clone,
     ) -> Self {
@@ -42,7 +41,7 @@ impl Graph {
         Self { open, followers, state }
     }
 
-    /// The next step that waits for nobody, the first of the plan first. It counts as begun.
+    /// The next step without unfinished dependencies, in the order of the plan. It counts as started.
     pub(super) fn take(&mut self) -> Option<usize> {
         let is_ready =
             |&step: &usize| self.state[step] == StepState::Waiting && self.open[step].is_empty();
@@ -58,7 +57,7 @@ impl Graph {
         }
     }
 
-    /// Gives the steps that cannot be done any more, each with the step just before it.
+    /// Returns the steps that are skipped now, each with the step that it depends on.
     pub(super) fn failed(&mut self, step: usize) -> Vec<(usize, usize)> {
         self.state[step] = StepState::Ended;
         let mut blocked = vec![];
@@ -75,7 +74,7 @@ impl Graph {
         blocked
     }
 
-    /// What was never begun; after this nothing is.
+    /// Takes all steps that were not started.
     pub(super) fn give_up(&mut self) -> Vec<usize> {
         let waiting: Vec<usize> =
             (0..self.state.len()).filter(|&step| self.state[step] == StepState::Waiting).collect();

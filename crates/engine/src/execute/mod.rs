@@ -1,9 +1,8 @@
-//! The executor: carries out a plan, as much of it at once as can be.
+//! The executor runs the steps of a plan, as many at the same time as possible.
 //!
-//! It makes no choices. Steps begin as soon as those before them are done; how much one host or
-//! storage bears, the client of Proxmox knows and makes them wait for. A step that fails blocks only
-//! what depends on it. Nothing is undone: a run that failed or was killed is run again, from a new
-//! plan.
+//! It makes no decisions. A step starts once the steps before it are done; the client of Proxmox limits the load of hosts and
+//! storages. If a step fails, the steps that depend on it are skipped. Nothing is undone: a run that failed or was killed is resumed
+//! with a new plan.
 
 mod attempt;
 mod graph;
@@ -12,6 +11,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 
+use talmox_clock::PausableDeadline;
 use talmox_plan::plan::{Plan, Step, StepId};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -20,14 +20,13 @@ use tracing::{Instrument as _, info_span};
 use crate::cluster_lock::{self, LockLost};
 use crate::event::{Event, Events, RunEnd, StepEnd, StepInfo};
 use crate::step::{
-    Context, Done, ErrorKind, StepCode, StepContext, StepDeadline, StepError, UnfinishedSteps,
-    VmCache,
+    Context, Done, ErrorKind, StepCode, StepContext, StepError, UnfinishedSteps, VmCache,
 };
 use graph::Graph;
 
-pub use crate::cancel::Cancel;
+pub use talmox_clock::Cancel;
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub end: RunEnd,
@@ -35,18 +34,18 @@ pub struct Outcome {
     pub steps: Vec<(StepId, StepResult)>,
 }
 
-/// How a step went.
+/// Result of a step.
 #[derive(Debug)]
 pub enum StepResult {
     Done,
-    /// There was nothing to do.
+    /// The step had nothing to do.
     Already,
     Failed(StepError),
-    /// A step that it needs failed or was blocked.
+    /// A step that it depends on failed or was skipped.
     Blocked {
         by: StepId,
     },
-    /// Somebody wanted to stop before it was done, or before it had begun.
+    /// The run was cancelled before the step was done, or before it started.
     Cancelled,
 }
 
@@ -55,7 +54,7 @@ impl Outcome {
         self.end == RunEnd::Done
     }
 
-    /// The steps that failed, and why.
+    /// The steps that failed, with their errors.
     pub fn failures(&self) -> impl Iterator<Item = (&StepId, &StepError)> {
         self.steps.iter().filter_map(|(step, result)| match result {
             StepResult::Failed(error) => Some((step, error)),
@@ -63,15 +62,15 @@ impl Outcome {
         })
     }
 
-    /// How many steps only waited for others.
+    /// Number of skipped steps.
     pub fn blocked(&self) -> usize {
         self.steps.iter().filter(|(_, result)| matches!(result, StepResult::Blocked { .. })).count()
     }
 }
 
-/// Carries out a plan.
+/// Runs a plan.
 pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &Events) -> Outcome {
-    let begun = context.clock.moment();
+    let started = context.clock.moment();
     let steps: Vec<Arc<Step>> = plan.steps.iter().cloned().map(Arc::new).collect();
     events.send(Event::RunStarted {
         cluster: plan.cluster.clone(),
@@ -81,7 +80,7 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         context,
         cancel,
         events,
-        seen: VmCache::default(),
+        vm_cache: VmCache::default(),
         unfinished: UnfinishedSteps::default(),
         stop: Cancel::default(),
         lost: None,
@@ -91,9 +90,9 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         steps,
         running: JoinSet::new(),
     };
-    run.go_on().await;
+    run.run_steps().await;
     let outcome = run.outcome();
-    let seconds = context.clock.moment().since(begun).as_secs_f64();
+    let seconds = context.clock.moment().since(started).as_secs_f64();
     events.send(Event::RunEnded { end: outcome.end, seconds });
     outcome
 }
@@ -106,18 +105,18 @@ fn info(step: &Step) -> StepInfo {
     }
 }
 
-/// A plan while it is carried out.
+/// A plan that is running.
 struct Run<'a> {
     context: &'a Context,
     cancel: &'a Cancel,
     events: &'a Events,
-    seen: VmCache,
+    vm_cache: VmCache,
     unfinished: UnfinishedSteps,
-    /// Stops the steps, after it was said that somebody wants to stop.
+    /// Cancels the steps, after the cancellation was reported.
     stop: Cancel,
-    /// Why nothing more may be changed, once another run may work on the cluster.
+    /// Set once another run may work on the cluster: no more changes may be made.
     lost: Option<LockLost>,
-    /// Held by a step that changes who has a vote in etcd.
+    /// Held by a step that changes the voting members of etcd.
     quorum: Arc<Mutex<()>>,
     steps: Vec<Arc<Step>>,
     graph: Graph,
@@ -126,7 +125,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn go_on(&mut self) {
+    async fn run_steps(&mut self) {
         let locks = self.context.locks.clone();
         let mut losing = std::pin::pin!(cluster_lock::lost(&locks));
         loop {
@@ -152,14 +151,14 @@ impl Run<'_> {
             }
             let ended = tokio::select! {
                 ended = self.running.join_next() => ended,
-                // Once is enough: after that there is nothing left to give up.
+                // Handled once: after that no step is left to cancel.
                 () = self.cancel.cancelled(), if !self.cancel.is_cancelled() => continue,
                 lost = &mut losing, if self.lost.is_none() => {
                     self.lost = Some(lost);
                     continue;
                 }
             };
-            // Steps keep their panics to themselves, and only a cut aborts them.
+            // Panics of steps are caught, and only a test aborts steps.
             let Some(Ok((step, result))) = ended else { return };
             if matches!(&result, Err(error) if error.kind == ErrorKind::Cut) {
                 self.running.abort_all();
@@ -174,9 +173,10 @@ impl Run<'_> {
         let step = Arc::clone(&self.steps[number]);
         let quorum = step.action.burden().quorum.then(|| Arc::clone(&self.quorum));
         let events = self.events.clone();
-        let (run, seen, cancel) = (self.context.clone(), self.seen.clone(), self.stop.clone());
+        let (run, vm_cache) = (self.context.clone(), self.vm_cache.clone());
+        let cancel = self.stop.clone();
         let unfinished = self.unfinished.clone();
-        // Calls of the step are traced inside of it.
+        // API calls of the step are traced in its span.
         let span = info_span!(target: "talmox::run", "step", step = step.id.as_str());
         let work = async move {
             let _turn = match quorum {
@@ -184,33 +184,33 @@ impl Run<'_> {
                 None => None,
             };
             events.send(Event::StepStarted { step: step.id.to_string() });
-            let begun = run.clock.moment();
+            let started = run.clock.moment();
             let clock = run.clock;
             let context = StepContext {
-                deadline: StepDeadline::new(clock, step.action.deadline()),
+                deadline: PausableDeadline::new(clock, step.action.deadline()),
                 step: step.id.clone(),
                 attempt: 1,
-                told: Arc::default(),
-                asked: Arc::default(),
-                begun: Arc::default(),
+                last_wait: Arc::default(),
+                open_request: Arc::default(),
+                has_task: Arc::default(),
                 run,
-                seen,
+                vm_cache,
                 unfinished,
                 cancel,
                 events: events.clone(),
             };
-            let told = Arc::clone(&context.told);
+            let last_wait = Arc::clone(&context.last_wait);
             let attempts = attempt::attempt(&step.action, context);
             let result = Box::pin(caught(attempts)).await;
-            let has_waited = !told.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+            let has_waited = !last_wait.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
             let end = match &result {
-                // What was waited for was not there already.
+                // A step that waited was not already done.
                 Ok(Done::Already) if has_waited => StepEnd::Done,
                 Ok(Done::Acted) => StepEnd::Done,
                 Ok(Done::Already) => StepEnd::Already,
                 Err(error) => error.end(),
             };
-            let seconds = clock.moment().since(begun).as_secs_f64();
+            let seconds = clock.moment().since(started).as_secs_f64();
             events.send(Event::StepEnded { step: step.id.to_string(), end, seconds });
             (number, result)
         };
@@ -248,7 +248,7 @@ impl Run<'_> {
         self.results[step] = Some(result);
     }
 
-    /// The end of a step that never began.
+    /// Ends a step that was not started.
     fn end(&mut self, step: usize, result: StepResult) {
         let end = match &result {
             StepResult::Blocked { by } => StepEnd::Blocked { by: by.to_string() },
@@ -266,7 +266,7 @@ impl Run<'_> {
             .into_iter()
             .map(|result| result.unwrap_or(StepResult::Cancelled))
             .collect();
-        // Steps that were under way when the lock was lost were only told to stop: one of them has to say why.
+        // Steps that ran when the lock was lost were only cancelled: one of them gets the error.
         let is_failed = results.iter().any(|result| matches!(result, StepResult::Failed(_)));
         let stopped = results.iter_mut().find(|result| matches!(result, StepResult::Cancelled));
         if let (Some(lost), Some(stopped), false) = (self.lost, stopped, is_failed) {
@@ -285,7 +285,7 @@ impl Run<'_> {
     }
 }
 
-/// A panic is a bug in one step, and stays in it.
+/// Turns a panic into an error of the step, so that the other steps continue.
 async fn caught(work: impl Future<Output = Result<Done, StepError>>) -> Result<Done, StepError> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
@@ -298,7 +298,7 @@ async fn caught(work: impl Future<Output = Result<Done, StepError>>) -> Result<D
 fn bug(panic: &(dyn Any + Send)) -> StepError {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    let text = text.unwrap_or_else(|| "it did not say why".to_owned());
+    let text = text.unwrap_or_else(|| "a panic without a message".to_owned());
     StepError::failed(StepCode::Bug, format!("this is a bug in talmox: {text}"))
-        .hint("please report it; the other steps went on")
+        .hint("report it; the other steps were not affected")
 }

@@ -1,4 +1,4 @@
-//! What applying manifests would change: the API is asked to apply them, and to keep nothing of it.
+//! Changes that applying manifests would make, found with a dry run of the API.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
@@ -7,30 +7,30 @@ use talmox_plan::observed::{ObjectChange, RejectedObject};
 use talmox_talos_config::leaf::is_secret_name;
 
 use super::apply::{Kinds, without_values};
-use super::refusal::rejection_of;
+use super::rejection::rejection_of;
 use super::rollout::trouble_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 
-/// How many fields of an object are named.
+/// Number of fields of an object that are named.
 const NAMED: usize = 3;
 
-/// What the API counts and notes by itself, whatever is said.
+/// Metadata that the API maintains by itself.
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
 /// What applying manifests would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Each object that would change, and each that cannot as it is.
+    /// Each object that would change, and each that the API would reject.
     pub changes: Vec<ObjectChange>,
-    /// What the API would not take.
+    /// The objects that the API would reject.
     pub refusals: Vec<RejectedObject>,
 }
 
-/// What is known while manifests are compared.
+/// State of a comparison.
 struct Comparing {
     kinds: Kinds,
-    /// Whether new objects are tried too: not where that may take its time, such as with a webhook that does not
-    /// answer. They are applied anyway.
+    /// Whether new objects get a dry run too. False once a dry run failed in a way that may take long, such as a webhook that does not
+    /// answer.
     tries_new: bool,
 }
 
@@ -38,12 +38,11 @@ struct Comparing {
 enum ApplyOutcome {
     Nothing,
     Changes(String),
-    Refused(RejectedObject),
+    Rejected(RejectedObject),
 }
 
 impl KubeClient {
-    /// The objects that are missing, say something else, do not run, or are refused. What others added does
-    /// not matter.
+    /// The objects that are missing, differ, do not run, or would be rejected. Fields that others added do not matter.
     pub async fn compare(&self, manifests: &[Manifest]) -> Result<Comparison, KubeError> {
         let mut comparing = Comparing { kinds: Kinds::new(), tries_new: true };
         let mut comparison = Comparison::default();
@@ -51,9 +50,9 @@ impl KubeClient {
             let what = match self.outcome(manifest, &mut comparing).await? {
                 ApplyOutcome::Nothing => continue,
                 ApplyOutcome::Changes(what) => what,
-                ApplyOutcome::Refused(refusal) => {
+                ApplyOutcome::Rejected(refusal) => {
                     comparison.refusals.push(refusal);
-                    "is refused".to_owned()
+                    "would be rejected".to_owned()
                 }
             };
             comparison.changes.push(ObjectChange { object: manifest.to_string(), what });
@@ -85,18 +84,18 @@ impl KubeClient {
             (Some(found), Ok(applied)) => (found, applied),
             (None, Ok(_)) => return is_new(),
             (None, Err(error)) => {
-                // It may need what is applied before it: only what can never be is refused now.
+                // It may need an object that is applied before it, so only a final rejection counts now.
                 let refusal = rejection_of(manifest, &error).filter(|refusal| refusal.is_final);
                 comparing.tries_new = !error.may_pass();
-                return refusal.map_or_else(is_new, |refusal| Ok(ApplyOutcome::Refused(refusal)));
+                return refusal.map_or_else(is_new, |refusal| Ok(ApplyOutcome::Rejected(refusal)));
             }
-            (Some(_), Err(KubeError::Refused { status, .. })) if status.is_conflict() => {
+            (Some(_), Err(KubeError::Rejected { status, .. })) if status.is_conflict() => {
                 return Ok(ApplyOutcome::Changes(
                     "is changed by another field manager too".to_owned(),
                 ));
             }
             (Some(_), Err(error)) => {
-                return rejection_of(manifest, &error).map(ApplyOutcome::Refused).ok_or(error);
+                return rejection_of(manifest, &error).map(ApplyOutcome::Rejected).ok_or(error);
             }
         };
         let unreadable = |source: serde_json::Error| KubeError::Unreadable {
@@ -108,7 +107,7 @@ impl KubeClient {
         let mut fields = vec![];
         differing(&found, &applied, "", &mut fields);
         let mut fields: Vec<String> =
-            fields.iter().map(|field| field.told(&manifest.object)).collect();
+            fields.iter().map(|field| field.described(&manifest.object)).collect();
         fields.sort_unstable();
         if !fields.is_empty() {
             return Ok(ApplyOutcome::Changes(format!("changes {}", named(&fields))));
@@ -128,7 +127,7 @@ fn named(fields: &[String]) -> String {
     }
 }
 
-/// What differs.
+/// A field that differs.
 #[derive(Debug)]
 struct Differing<'a> {
     path: String,
@@ -137,8 +136,8 @@ struct Differing<'a> {
 }
 
 impl Differing<'_> {
-    /// The path, and the values if they are numbers, switches or images of objects that Kubernetes itself knows.
-    fn told(&self, manifest: &Value) -> String {
+    /// The path, and the values if they are numbers, booleans or images of built-in kinds.
+    fn described(&self, manifest: &Value) -> String {
         let Self { path, old, new } = self;
         let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -159,7 +158,7 @@ impl Differing<'_> {
     }
 }
 
-/// What differs, as deep as both sides go.
+/// The fields that differ.
 fn differing<'a>(
     found: &'a Value,
     applied: &'a Value,
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_values_that_cannot_be_secret_are_told() {
+    fn only_values_that_cannot_be_secret_are_shown() {
         let old = json!({"spec": {"replicas": 1, "paused": true, "image": "a:1", "pin": 1, "token": 5, "dbPass": 7, "bypass": 1,
             "name": "hunter1", "env": [{"value": 3}]}});
         let new = json!({"spec": {"replicas": 2, "image": "a:2", "pin": 2, "token": 6, "dbPass": 8, "bypass": 2,
@@ -212,7 +211,8 @@ mod tests {
             let manifest = json!({"apiVersion": version, "kind": kind});
             let mut fields = vec![];
             differing(&old, &new, "", &mut fields);
-            let mut told: Vec<String> = fields.iter().map(|field| field.told(&manifest)).collect();
+            let mut told: Vec<String> =
+                fields.iter().map(|field| field.described(&manifest)).collect();
             told.sort_unstable();
             told
         };

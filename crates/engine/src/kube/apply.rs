@@ -1,4 +1,4 @@
-//! Server-side apply of plain manifests: talmox owns what they say, and nothing else.
+//! Server-side apply of manifests. talmox owns the fields in them, and no others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,17 +10,18 @@ use kube::core::{DynamicObject, GroupVersionKind, Status};
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use kube::error::DiscoveryError;
 use serde_json::Value;
+use talmox_clock::{Wait, WaitError};
 use talmox_plan::manifest::{DEFAULT_NAMESPACE, Manifest};
 
 use super::{FIELD_MANAGER, KubeClient, KubeError};
-use crate::patience::{Late, Patience, SCHEMA};
+use crate::timeouts::KIND_SCHEMA;
 
-/// A field that somebody else set to another value and still looks after.
+/// A field that another field manager owns and set to another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// `.spec.replicas`.
     pub field: String,
-    /// `conflict with "kubectl" using apps/v1`, as the API says it.
+    /// `conflict with "kubectl" using apps/v1`, as the API reports it.
     pub with: String,
 }
 
@@ -33,16 +34,16 @@ impl fmt::Display for Conflict {
 /// Why manifests could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{object} is looked after by somebody else: {}", list(conflicts))]
+    #[error("another field manager owns fields of {object}: {}", list(conflicts))]
     Conflict { object: String, conflicts: Vec<Conflict> },
     #[error("apply {object}")]
-    Refused { object: String, source: KubeError },
-    /// Something needs a namespace or a kind that nobody brought in time.
+    Rejected { object: String, source: KubeError },
+    /// A manifest needs a namespace or a kind that did not exist in time.
     #[error(transparent)]
-    Missing(Late),
+    Missing(WaitError),
     #[error(transparent)]
-    Late(#[from] Late),
-    /// Something that was applied cannot come up any more.
+    Wait(#[from] WaitError),
+    /// An applied object failed for good.
     #[error("{object} failed: {reason}")]
     Failed { object: String, reason: String },
 }
@@ -51,45 +52,43 @@ fn list(conflicts: &[Conflict]) -> String {
     conflicts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Kinds that were asked for, and how they are addressed.
+/// The kinds that were discovered, and their API resources.
 pub(super) type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities)>;
 
 impl KubeClient {
-    /// Applies all of them, those first that others need: namespaces, then definitions of kinds,
-    /// which are awaited, then the rest in their order, then what stands between the API and its
-    /// clients. What may pass by itself is waited out.
+    /// Applies all manifests, in an order that satisfies their dependencies: namespaces, then definitions of kinds, until they are
+    /// established, then the rest in their order, then webhooks and API services. Retries errors that may pass.
     pub async fn apply(
         &self,
         manifests: &[Manifest],
-        patience: Patience<'_>,
+        wait: &mut Wait<'_>,
     ) -> Result<(), ApplyError> {
         let mut kinds = Kinds::new();
         for turn in Turn::ALL {
             let due: Vec<&Manifest> =
                 manifests.iter().filter(|manifest| Turn::of(manifest) == turn).collect();
-            self.apply_all(&due, &mut kinds, patience).await?;
+            self.apply_all(&due, &mut kinds, wait).await?;
             if turn == Turn::Definition {
-                self.await_established(&due, patience).await?;
+                self.await_established(&due, wait).await?;
             }
         }
         Ok(())
     }
 
-    /// Whose namespace or kind is not there yet lets the others go first: one of them may bring it,
-    /// or another add-on does.
+    /// Applies a manifest whose namespace or kind does not exist yet after the others: one of them may create it, or another
+    /// add-on.
     async fn apply_all(
         &self,
         manifests: &[&Manifest],
         kinds: &mut Kinds,
-        patience: Patience<'_>,
+        wait: &mut Wait<'_>,
     ) -> Result<(), ApplyError> {
         let mut left = manifests.to_vec();
-        let mut wait = patience.begin();
         loop {
             let mut lacking = vec![];
             let mut reason = None;
             for manifest in left {
-                if let Some(missing) = self.apply_one(manifest, kinds, patience).await? {
+                if let Some(missing) = self.apply_one(manifest, kinds, wait).await? {
                     reason.get_or_insert(format!("{manifest}: {missing}"));
                     lacking.push(manifest);
                 }
@@ -100,14 +99,13 @@ impl KubeClient {
         }
     }
 
-    /// Says what is missing, if something is that it needs.
+    /// Returns the namespace or kind that is missing, if one is.
     async fn apply_one(
         &self,
         manifest: &Manifest,
         kinds: &mut Kinds,
-        patience: Patience<'_>,
+        wait: &mut Wait<'_>,
     ) -> Result<Option<String>, ApplyError> {
-        let mut wait = patience.begin();
         let mut schema = None;
         loop {
             let error = match self.try_apply(manifest, kinds).await {
@@ -117,12 +115,12 @@ impl KubeClient {
             if let Some(missing) = error.missing() {
                 return Ok(Some(missing));
             }
-            // The API takes a while to learn what a changed definition says.
+            // The API takes a while to load a changed definition.
             let may_fit = matches!(error, KubeError::Misfit { .. })
                 && !manifest.is_built_in()
-                && !schema.get_or_insert_with(|| patience.clock.deadline(SCHEMA)).has_passed();
+                && !schema.get_or_insert_with(|| wait.clock().deadline(KIND_SCHEMA)).has_passed();
             if !error.may_pass() && !may_fit {
-                return Err(refusal(manifest, error));
+                return Err(rejected(manifest, error));
             }
             wait.not_yet(format!("{manifest}: {}", error.reason())).await?;
         }
@@ -137,7 +135,7 @@ impl KubeClient {
         applied.map(|_| ()).map_err(|error| without_values(manifest, error))
     }
 
-    /// Where objects like this one are.
+    /// The API resource of objects of this kind.
     pub(super) async fn api(
         &self,
         manifest: &Manifest,
@@ -169,7 +167,7 @@ impl KubeClient {
         let named = format!("{} {}", manifest.api_version, manifest.kind);
         let asked = async {
             match discovery::pinned_kind(&self.inner, &kind).await {
-                // The group is there in that version, and all that it has came with the API.
+                // The group exists in that version, and all its kinds are part of the API.
                 Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => {
                     Ok(Err(manifest.is_built_in()))
                 }
@@ -189,16 +187,15 @@ impl KubeClient {
     async fn await_established(
         &self,
         definitions: &[&Manifest],
-        patience: Patience<'_>,
+        wait: &mut Wait<'_>,
     ) -> Result<(), ApplyError> {
         for definition in definitions {
-            let mut wait = patience.begin();
             loop {
                 let reason = match self.read(definition).await {
                     Ok(Some(object)) if is_true(&object, "Established") => break,
                     Ok(_) => format!("{definition} is not established"),
                     Err(error) if error.may_pass() => error.reason(),
-                    Err(error) => return Err(refusal(definition, error)),
+                    Err(error) => return Err(rejected(definition, error)),
                 };
                 wait.not_yet(reason).await?;
             }
@@ -206,7 +203,7 @@ impl KubeClient {
         Ok(())
     }
 
-    /// The object as it is now; nothing if it is not there.
+    /// The object as it is now; none if it does not exist.
     pub(super) async fn read(&self, manifest: &Manifest) -> Result<Option<Value>, KubeError> {
         let found = self.kind(manifest).await?;
         let api = self.api_of(manifest, &found);
@@ -219,28 +216,28 @@ impl KubeClient {
     }
 }
 
-/// What the API says about a Secret may quote it. Conflicts name fields only, and what is missing is
-/// not the Secret.
+/// Removes the text of an error about a Secret, which may quote its values. Texts of conflicts only name fields, and texts about
+/// missing objects name those.
 pub(super) fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
     match error {
-        KubeError::Refused { operation, mut status }
+        KubeError::Rejected { operation, mut status }
             if manifest.kind == "Secret" && !status.is_conflict() && status.code != 404 =>
         {
-            status.message = format!("it was refused: {}", status.reason);
+            status.message = format!("the API rejected it: {}", status.reason);
             status.details = None;
-            KubeError::Refused { operation, status }
+            KubeError::Rejected { operation, status }
         }
         other => other,
     }
 }
 
-/// When an object has its turn.
+/// Phase in which an object is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Namespace,
     Definition,
     Rest,
-    /// Once there, these ask others about every request: others that must run first.
+    /// Webhooks and API services: once they exist, the API sends requests to workloads, which must run first.
     Gatekeeper,
 }
 
@@ -261,14 +258,14 @@ impl Turn {
     }
 }
 
-/// An answer that stays what it is.
-pub(super) fn refusal(manifest: &Manifest, error: KubeError) -> ApplyError {
+/// The error for an answer that a retry does not change.
+pub(super) fn rejected(manifest: &Manifest, error: KubeError) -> ApplyError {
     let object = manifest.to_string();
     match error {
-        KubeError::Refused { status, .. } if status.is_conflict() => {
+        KubeError::Rejected { status, .. } if status.is_conflict() => {
             ApplyError::Conflict { object, conflicts: conflicts(&status) }
         }
-        source => ApplyError::Refused { object, source },
+        source => ApplyError::Rejected { object, source },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connections to the API, opened when one is needed and kept while they last.
 //!
-//! The shared address and every control plane lead to the same API. A way in that does not answer
-//! must not hold up the others, so the next one is tried while the first still is.
+//! The shared address and every control plane lead to the same API. An address that does not answer must not delay the request, so
+//! the next one is tried while the first still is.
 
 use std::fmt;
 use std::io;
@@ -29,13 +29,13 @@ use tower_service::Service;
 
 use super::trace;
 
-/// How long one way in is tried before the next one is tried beside it.
+/// Time for which one address is tried before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// After so much silence the other side is asked whether it is still there.
+/// Time without data after which TCP keepalive checks the connection.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// Why one way in leads nowhere.
+/// Why one address could not be connected to.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiDialError {
     #[error("cannot connect to {address}")]
@@ -49,16 +49,16 @@ pub enum ApiDialError {
 /// A request that got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// Nothing was sent. Why each of the ways in leads nowhere.
+    /// The request was not sent. Holds the error of each address.
     #[error("{}", all(failures))]
     Dial { failures: Vec<ApiDialError> },
-    /// It may or may not have been done.
+    /// The request may have been carried out.
     #[error("the connection broke")]
     Cut(#[source] hyper::Error),
 }
 
 impl Unanswered {
-    /// The same in few words: that nobody is there yet needs no list, anything else has one cause.
+    /// The error in few words, without the list of addresses.
     pub(super) fn brief(&self) -> String {
         let Self::Dial { failures } = self else { return self.to_string() };
         match failures.iter().find(|one| matches!(one, ApiDialError::Tls { .. })) {
@@ -74,7 +74,7 @@ impl Unanswered {
         !failures.iter().any(|one| matches!(one, ApiDialError::Tls { .. }))
     }
 
-    /// What became of the request, for its span.
+    /// Outcome of the request, for its span.
     pub(super) fn outcome(&self) -> String {
         match self {
             Self::Dial { .. } => format!("not sent: {self}"),
@@ -89,7 +89,7 @@ fn all(failures: &[ApiDialError]) -> String {
 }
 
 impl ApiDialError {
-    /// There may be several of them, and only one can be somebody's source.
+    /// The error with its cause. An error has one source, and here are several.
     fn with_cause(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),
@@ -98,11 +98,11 @@ impl ApiDialError {
     }
 }
 
-/// Clones share what is open.
+/// Clones share the open connections.
 #[derive(Clone)]
-pub(super) struct Connection(Arc<Inner>);
+pub(super) struct Connection(Arc<Connections>);
 
-struct Inner {
+struct Connections {
     endpoints: Vec<Endpoint>,
     clock: Clock,
     idle: Mutex<Vec<Live>>,
@@ -127,7 +127,7 @@ impl Connection {
         let endpoints = endpoints.iter().map(|address| {
             Endpoint::new(address, &settings.reach, tls.clone(), settings.limits.connect)
         });
-        Self(Arc::new(Inner {
+        Self(Arc::new(Connections {
             endpoints: endpoints.collect(),
             clock: settings.clock,
             idle: Mutex::default(),
@@ -135,7 +135,7 @@ impl Connection {
     }
 }
 
-impl Inner {
+impl Connections {
     async fn send(
         self: Arc<Self>,
         request: Request<Body>,
@@ -148,7 +148,7 @@ impl Inner {
         };
         match self.send_on(live, request).await {
             Ok(response) => Ok(response),
-            // It came back untouched, so it never went out: the server had hung up meanwhile.
+            // hyper returned the request unsent: the server had closed the connection.
             Err((_, Some(request))) if is_kept => {
                 trace::resent(&request);
                 let live = self.dial().await?;
@@ -167,7 +167,7 @@ impl Inner {
         match live.sender.try_send_request(request).await {
             Ok(response) => {
                 let this = Arc::clone(self);
-                // It can be used again once the answer was read to its end.
+                // The connection can be used again once the answer was read to its end.
                 tokio::spawn(async move {
                     if live.sender.ready().await.is_ok() {
                         this.keep(live);
@@ -209,12 +209,12 @@ impl Inner {
                 Ok(Ok((stream, host))) => {
                     let made = http1::handshake(TokioIo::new(stream)).await;
                     let (sender, connection) = made.map_err(Unanswered::Cut)?;
-                    // Ends with the sender, or when the server hangs up; the sender is told too.
+                    // Ends when the sender is dropped, or the server closes the connection.
                     tokio::spawn(connection);
                     return Ok(Live { sender, host });
                 }
                 Ok(Err(failure)) => failures.push(failure),
-                // A dial that panicked has nothing to say.
+                // A dial that panicked has no error to report.
                 Err(_) => {}
             }
         }
@@ -246,7 +246,7 @@ impl Endpoint {
     }
 }
 
-/// Small requests must not wait for more to come, and a server that lost its power must be missed.
+/// Sends small requests without delay, and detects a server that lost its power.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
     socket.set_nodelay(true)?;

@@ -1,26 +1,26 @@
-//! Taking a node out of service, and back in.
+//! Cordoning, draining and uncordoning nodes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{EvictParams, ListParams};
+use talmox_clock::{Wait, WaitError};
 
 use super::{KubeClient, KubeError};
-use crate::patience::{Late, Patience};
 
-/// Marks the copies of pods that a kubelet runs by itself; nobody can evict those.
+/// Annotation of the mirror pods of a kubelet, which cannot be evicted.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Why pods are still on a node.
+/// Why a node could not be drained.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
     #[error("drain {node}")]
-    Refused { node: String, source: KubeError },
+    Rejected { node: String, source: KubeError },
     #[error("{node} is not drained in time")]
-    Late { node: String, source: Late },
+    Wait { node: String, source: WaitError },
 }
 
 impl KubeClient {
-    /// No new pods from now on. Saying so twice is the same as once.
+    /// Keeps new pods off the node. Has no effect on a cordoned node.
     pub async fn cordon(&self, node: &str) -> Result<(), KubeError> {
         let api: Api<Node> = Api::all(self.inner.clone());
         self.ask(format!("cordon {node}"), api.cordon(node)).await.map(|_| ())
@@ -31,28 +31,27 @@ impl KubeClient {
         self.ask(format!("uncordon {node}"), api.uncordon(node)).await.map(|_| ())
     }
 
-    /// Cordons the node, then asks its pods to go, as often as their budgets want to be asked, and
-    /// waits until they are gone. Pods of DaemonSets stay, and so do those of the kubelet itself.
-    pub async fn drain(&self, node: &str, patience: Patience<'_>) -> Result<(), DrainError> {
-        let refused = |source| DrainError::Refused { node: node.to_owned(), source };
-        self.cordon(node).await.map_err(refused)?;
-        let mut wait = patience.begin();
+    /// Cordons the node and evicts its pods, with retries while their disruption budgets reject the eviction, until they are
+    /// gone. Pods of DaemonSets and mirror pods stay.
+    pub async fn drain(&self, node: &str, wait: &mut Wait<'_>) -> Result<(), DrainError> {
+        let rejected = |source| DrainError::Rejected { node: node.to_owned(), source };
+        self.cordon(node).await.map_err(rejected)?;
         loop {
             let reason = match self.pods_to_evict(node).await {
                 Ok(pods) if pods.is_empty() => return Ok(()),
                 Ok(pods) => {
                     let mut reasons = vec![];
                     for pod in &pods {
-                        reasons.extend(self.evict(pod).await.map_err(refused)?);
+                        reasons.extend(self.evict(pod).await.map_err(rejected)?);
                     }
                     reasons.sort();
                     let first = reasons.first().map(|one| format!("; {one}")).unwrap_or_default();
                     format!("{} pods are still on {node}{first}", pods.len())
                 }
                 Err(error) if error.may_pass() => error.reason(),
-                Err(error) => return Err(refused(error)),
+                Err(error) => return Err(rejected(error)),
             };
-            let late = |source| DrainError::Late { node: node.to_owned(), source };
+            let late = |source| DrainError::Wait { node: node.to_owned(), source };
             wait.not_yet(reason).await.map_err(late)?;
         }
     }
@@ -64,12 +63,12 @@ impl KubeClient {
         Ok(pods.items.into_iter().filter(must_go).collect())
     }
 
-    /// Why it stays for now, if it does.
+    /// Why the pod stays for now, if it does.
     async fn evict(&self, pod: &Pod) -> Result<Option<String>, KubeError> {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
         if pod.metadata.deletion_timestamp.is_some() {
-            return Ok(Some(format!("{namespace}/{name} is going")));
+            return Ok(Some(format!("{namespace}/{name} is being deleted")));
         }
         let api: Api<Pod> = Api::namespaced(self.inner.clone(), namespace);
         let params = EvictParams::default();

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what is to be done about it.
+//! Errors of requests to Kubernetes, distinguished by what to do about them.
 
 use kube::core::Status;
 
@@ -10,25 +10,25 @@ pub enum KubeError {
     /// Nothing was sent.
     #[error("cannot {operation}: the Kubernetes API does not answer")]
     Unreachable { operation: String, source: Box<Unanswered> },
-    /// It may or may not have been done: look before asking again.
+    /// The request may have been carried out: read the state before a retry.
     #[error("cannot {operation}: the connection to the Kubernetes API broke")]
     Lost { operation: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// It may or may not have been done: look before asking again.
+    /// The request may have been carried out: read the state before a retry.
     #[error("cannot {operation}: the Kubernetes API did not answer in time")]
     Late { operation: String },
-    /// The API says no.
+    /// The API rejected the request.
     #[error("cannot {operation}: {} ({})", status.message, status.code)]
-    Refused { operation: String, status: Box<Status> },
-    /// The kind is there, and has no such field, or takes nothing of the kind in it.
+    Rejected { operation: String, status: Box<Status> },
+    /// The kind exists and has no such field, or another type of field.
     #[error("cannot {operation}: {why}")]
     Misfit { operation: String, why: String },
-    /// The API does not have this kind of objects.
-    #[error("cannot {operation}: the Kubernetes API knows no {kind}")]
+    /// The API does not have this kind of objects yet.
+    #[error("cannot {operation}: the Kubernetes API has no {kind}")]
     UnknownKind { operation: String, kind: String },
-    /// The API does not have this kind of objects among those of its own, to which nobody adds any.
+    /// Kubernetes does not have this kind in one of its own groups, so no definition can add it.
     #[error("cannot {operation}: Kubernetes has no {kind}")]
     NoSuchKind { operation: String, kind: String },
-    #[error("cannot {operation}: the answer makes no sense")]
+    #[error("cannot {operation}: the answer is not valid")]
     Unreadable { operation: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
@@ -40,7 +40,7 @@ impl KubeError {
                     return Self::Misfit { operation, why };
                 }
                 status.message = words(&status);
-                Self::Refused { operation, status }
+                Self::Rejected { operation, status }
             }
             kube::Error::Service(source) => match source.downcast::<Unanswered>() {
                 Ok(source) if matches!(*source, Unanswered::Dial { .. }) => {
@@ -54,12 +54,12 @@ impl KubeError {
         }
     }
 
-    /// Whether asking again can help without anybody doing anything.
+    /// Whether the error may pass without any change.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } => true,
-            // Too much to do, no leader, a webhook that is not up yet.
-            Self::Refused { status, .. } => matches!(status.code, 429 | 500 | 502..=504),
+            // Overload, no leader, a webhook that is not up yet.
+            Self::Rejected { status, .. } => matches!(status.code, 429 | 500 | 502..=504),
             Self::Misfit { .. }
             | Self::UnknownKind { .. }
             | Self::NoSuchKind { .. }
@@ -67,13 +67,13 @@ impl KubeError {
         }
     }
 
-    /// What the API lacks, if that is why it says no: somebody may still bring it.
+    /// The namespace or kind whose absence caused the error. It may be created later.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(self.reason()),
-            Self::Refused { status, .. } if status.code == 404 => {
+            Self::Rejected { status, .. } if status.code == 404 => {
                 let details = status.details.as_ref().filter(|one| one.kind == "namespaces")?;
-                Some(format!("there is no namespace {}", details.name))
+                Some(format!("the namespace {} does not exist", details.name))
             }
             _ => None,
         }
@@ -82,7 +82,7 @@ impl KubeError {
     /// The status of the answer, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Refused { status, .. } => Some(status.code),
+            Self::Rejected { status, .. } => Some(status.code),
             _ => None,
         }
     }
@@ -97,17 +97,17 @@ impl KubeError {
         }
     }
 
-    /// Why waiting goes on, in few words.
+    /// Reason of a wait, in few words.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable { source, .. } => source.brief(),
             Self::Lost { .. } => "the connection broke".to_owned(),
             Self::Late { .. } => "no answer came in time".to_owned(),
-            Self::Refused { status, .. } => status.message.clone(),
+            Self::Rejected { status, .. } => status.message.clone(),
             Self::Misfit { why, .. } => why.clone(),
-            Self::UnknownKind { kind, .. } => format!("the Kubernetes API knows no {kind}"),
+            Self::UnknownKind { kind, .. } => format!("the Kubernetes API has no {kind}"),
             Self::NoSuchKind { kind, .. } => format!("Kubernetes has no {kind}"),
-            Self::Unreadable { .. } => "the answer makes no sense".to_owned(),
+            Self::Unreadable { .. } => "the answer is not valid".to_owned(),
         }
     }
 }

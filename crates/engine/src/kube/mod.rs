@@ -1,8 +1,7 @@
-//! Kubernetes as talmox speaks to it: what a cluster looks like, plain manifests applied, workloads
-//! awaited, nodes drained.
+//! Client of the Kubernetes API: reads the state of a cluster, applies manifests, waits for workloads, drains nodes.
 //!
-//! Requests are kube's; the connection is ours, because an address may lead elsewhere (`reach`)
-//! while the certificate bears the real one, and because there are several ways in.
+//! Requests are those of the `kube` crate. The connection is not, because an address may lead elsewhere (`reach`) while the
+//! certificate has the real address, and because the API has several addresses.
 
 mod applied;
 mod apply;
@@ -12,7 +11,7 @@ mod error;
 mod namespace;
 mod network;
 mod record;
-mod refusal;
+mod rejection;
 mod rejection_text;
 mod rollout;
 mod tls;
@@ -38,13 +37,13 @@ pub use view::NodeFacts;
 
 use connection::Connection;
 
-/// The port of the Kubernetes API.
+/// Port of the Kubernetes API.
 pub const PORT: u16 = 6443;
 
-/// Who owns the fields that talmox sets.
+/// Field manager of the fields that talmox sets.
 pub const FIELD_MANAGER: &str = "talmox";
 
-/// However fast the clock runs, an answer gets this long: bytes cross a real network.
+/// Shortest timeout of an answer in real time, however fast the clock runs: bytes cross a real network.
 const LEAST: Duration = Duration::from_secs(5);
 
 /// A client of one cluster's Kubernetes API, as its administrator. Clones share connections.
@@ -56,9 +55,9 @@ pub struct KubeClient {
 }
 
 impl KubeClient {
-    /// With a certificate made from the bundle, which no file ever sees.
+    /// A client with a certificate that is issued from the bundle and never written to a file.
     ///
-    /// Each of `endpoints` is as good as the others; those that come first are tried first.
+    /// All `endpoints` lead to the same API; they are tried in their order.
     pub fn new(
         bundle: &Bundle,
         endpoints: &[Address],
@@ -71,20 +70,20 @@ impl KubeClient {
         Ok(Self { inner, clock: settings.clock, limit: settings.limits.answer })
     }
 
-    /// Whether the API answers, and that it is this cluster's: its version.
+    /// The version of the API. An answer proves that it is the API of this cluster.
     pub async fn version(&self) -> Result<String, KubeError> {
         let info = self.ask("read the version", self.inner.apiserver_version()).await?;
         Ok(info.git_version)
     }
 
-    /// Waits for an answer, as long as it may take.
+    /// Sends a request, and waits for its answer until the timeout.
     async fn ask<T>(
         &self,
         operation: impl Into<String>,
         answer: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, KubeError> {
-        let patience = self.limit.max(LEAST.mul_f64(self.clock.speed()));
-        match self.clock.timeout(patience, Box::pin(answer)).await {
+        let time = self.limit.max(LEAST.mul_f64(self.clock.speed()));
+        match self.clock.timeout(time, Box::pin(answer)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(KubeError::new(operation.into(), error)),
             Err(_) => Err(KubeError::Late { operation: operation.into() }),

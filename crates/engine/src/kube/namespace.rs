@@ -1,4 +1,4 @@
-//! Which namespaces there are.
+//! Existing namespaces.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use talmox_plan::manifest::ALWAYS_THERE;
 use super::{KubeClient, KubeError};
 
 impl KubeClient {
-    /// Those of `wanted` that there are.
+    /// The namespaces of `wanted` that exist.
     pub async fn existing_namespaces(
         &self,
         mut wanted: BTreeSet<String>,

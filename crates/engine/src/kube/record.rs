@@ -1,6 +1,5 @@
-//! What was applied for each add-on, so that it is found again when the inventory has the add-on no
-//! longer: every object carries a label, and a note in the cluster says which objects there are.
-//! Without the note all kinds of objects would have to be searched.
+//! Record of the objects of each add-on, so that they are found when the add-on is no longer in the inventory: every object has a
+//! label, and a ConfigMap in the cluster lists the objects. Without it all kinds of objects would have to be searched.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +13,14 @@ use super::{FIELD_MANAGER, KubeClient, KubeError};
 
 const NAMESPACE: &str = "kube-system";
 
-/// The objects of an add-on, by name alone, as they were noted down.
+/// The recorded objects of each add-on, by name alone.
 pub type Noted = BTreeMap<String, Vec<Manifest>>;
 
 impl KubeClient {
-    /// What was ever noted down, by the names of add-ons.
+    /// The recorded objects, by the names of add-ons.
     pub async fn noted(&self) -> Result<Noted, KubeError> {
         let params = ListParams::default().labels(LABEL);
-        let found = self.ask("list the notes about add-ons", self.notes().list(&params)).await?;
+        let found = self.ask("list the records of add-ons", self.notes().list(&params)).await?;
         let read = |note: ConfigMap| {
             let mut data = note.data.unwrap_or_default();
             let objects = data.remove("objects").unwrap_or_default();
@@ -30,7 +29,7 @@ impl KubeClient {
         Ok(found.items.into_iter().filter_map(read).collect())
     }
 
-    /// Notes down what is about to be applied, beside what was and is still there.
+    /// Records the objects that will be applied, in addition to recorded ones that still exist.
     pub async fn note(&self, addon: &str, manifests: &[Manifest]) -> Result<(), KubeError> {
         let before = self.noted().await?.remove(addon).unwrap_or_default();
         let mut lines: Vec<String> = manifests.iter().map(line).collect();
@@ -44,16 +43,15 @@ impl KubeClient {
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": {LABEL: slug(addon)}},
             "data": {"addon": addon, "objects": lines.join("\n")},
         });
-        // Nobody else has any business in it.
+        // No other field manager may own fields of it.
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let api = self.notes();
         let patch = Patch::Apply(&note);
         let noted = api.patch(&name, &params, &patch);
-        self.ask(format!("note down the add-on {addon}"), noted).await.map(|_| ())
+        self.ask(format!("record the add-on {addon}"), noted).await.map(|_| ())
     }
 
-    /// Those of an add-on's `noted` objects that none of `manifests` is about, and that are still there
-    /// as its own.
+    /// The recorded objects of an add-on that `manifests` do not contain, and that still exist with its label.
     pub async fn left_over(
         &self,
         addon: &str,

@@ -7,7 +7,7 @@ use kube::core::Status;
 use kube::core::response::StatusCause;
 use talmox_talos_config::leaf::is_secret_name;
 
-/// How the text begins where a manifest does not fit the fields of its kind. The API reports status 500 for it.
+/// Start of the text if a manifest does not fit the fields of its kind. The API reports status 500 for it.
 pub(super) const MISFIT: &str = "failed to create typed patch object";
 
 /// Other sources of a rejection. They know more than the object, and their texts have no common form.
@@ -20,13 +20,13 @@ const LONGEST: usize = 64;
 pub(super) fn misfit(status: &Status) -> Option<String> {
     let text = status.message.strip_prefix(MISFIT)?;
     let text = text.split_once("): ").map_or(text, |(_, fields)| fields);
-    // What was found in place of what was expected may be anything, and have any number of lines.
+    // The value that was found may be anything, and have any number of lines.
     let text = text.split(", got ").next().unwrap_or_default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "errors:");
     Some(lines.collect::<Vec<_>>().join("; "))
 }
 
-/// What the API says, without values that may be secret.
+/// The text of the API, without values that may be secret.
 pub(super) fn words(status: &Status) -> String {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice());
     let causes = causes.unwrap_or_default();
@@ -36,13 +36,13 @@ pub(super) fn words(status: &Status) -> String {
     if status.code != 422 || causes.is_empty() || !is_own {
         return message.clone();
     }
-    causes.iter().map(told).collect::<Vec<_>>().join(", ")
+    causes.iter().map(cause_text).collect::<Vec<_>>().join(", ")
 }
 
 /// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
-fn told(cause: &StatusCause) -> String {
+fn cause_text(cause: &StatusCause) -> String {
     let StatusCause { field, message, .. } = cause;
-    // Of a pod, a comparison with all that it has follows in further lines.
+    // For a pod, a comparison of all its fields follows in further lines.
     let message = message.lines().next().unwrap_or_default();
     let told =
         match message.split_once(": ") {
@@ -62,7 +62,7 @@ fn told(cause: &StatusCause) -> String {
     if field.is_empty() { told.to_owned() } else { format!("{field}: {told}") }
 }
 
-/// The value, and what is said of it.
+/// The value, and the text about it.
 fn split(text: &str) -> (&str, Option<&str>) {
     let found = if is_single(text) {
         match text.strip_prefix('"') {
@@ -79,21 +79,21 @@ fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What follows on the quote that ends a text.
+/// The text after the closing quote.
 fn after(quoted: &str) -> &str {
     let mut is_escaped = false;
-    for (at, letter) in quoted.char_indices() {
+    for (index, letter) in quoted.char_indices() {
         match letter {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
-            '"' => return &quoted[at + 1..],
+            '"' => return &quoted[index + 1..],
             _ => {}
         }
     }
     ""
 }
 
-/// Whether it is a text, a number or a switch, and not something that has parts.
+/// Whether it is a string, a number or a boolean, and not a list or an object.
 fn is_single(text: &str) -> bool {
     let is_start = |first: char| matches!(first, '"' | '-') || first.is_ascii_digit();
     text.starts_with(is_start)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_without_what_is_there_instead() {
+    fn a_misfit_is_shown_without_the_value_that_was_found() {
         let told =
             |fields: &str| misfit(&status(500, &format!("{MISFIT} (a/b; v1, Kind=Pod): {fields}")));
         assert_eq!(

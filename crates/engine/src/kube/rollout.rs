@@ -1,55 +1,56 @@
-//! Waiting until what was applied runs.
+//! Waiting until applied workloads run.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
+use talmox_clock::Wait;
 use talmox_plan::manifest::Manifest;
 
-use super::apply::{ApplyError, is_true, refusal};
+use super::apply::{ApplyError, is_true, rejected};
 use super::{KubeClient, KubeError};
-use crate::patience::Patience;
 
-/// Of how many objects a reason speaks.
+/// Number of objects that a reason names.
 const SHOWN: usize = 3;
 
-/// How one object stands.
+/// State of a workload.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum WorkloadState {
     Up,
     NotYet(String),
     Failed(String),
 }
 
-/// What keeps a pod from running.
-struct Trouble {
+/// Why a pod does not run.
+struct PodTrouble {
     text: String,
-    /// No node takes it.
-    is_homeless: bool,
+    /// Whether no node accepts it.
+    is_unscheduled: bool,
 }
 
 impl KubeClient {
-    /// Waits until all workloads among `manifests` run as they say: Deployments, DaemonSets,
-    /// StatefulSets and Jobs. Other objects are what they are as soon as they are there.
+    /// Waits until all workloads among `manifests` run: Deployments, DaemonSets, StatefulSets and Jobs. Other objects are ready once
+    /// they exist.
     pub async fn await_rollout(
         &self,
         manifests: &[Manifest],
-        patience: Patience<'_>,
+        wait: &mut Wait<'_>,
     ) -> Result<(), ApplyError> {
         let mut left: Vec<&Manifest> = manifests.iter().filter(|one| is_workload(one)).collect();
-        let mut wait = patience.begin();
         loop {
             let mut reasons = vec![];
             let mut still = vec![];
             for workload in left {
-                match self.standing(workload).await {
-                    Ok(Standing::Up) => continue,
-                    Ok(Standing::NotYet(reason)) => reasons.push(format!("{workload}: {reason}")),
-                    Ok(Standing::Failed(reason)) => {
+                match self.state(workload).await {
+                    Ok(WorkloadState::Up) => continue,
+                    Ok(WorkloadState::NotYet(reason)) => {
+                        reasons.push(format!("{workload}: {reason}"));
+                    }
+                    Ok(WorkloadState::Failed(reason)) => {
                         return Err(ApplyError::Failed { object: workload.to_string(), reason });
                     }
                     Err(error) if error.may_pass() => reasons.push(error.reason()),
-                    Err(error) => return Err(refusal(workload, error)),
+                    Err(error) => return Err(rejected(workload, error)),
                 }
                 still.push(workload);
             }
@@ -61,33 +62,34 @@ impl KubeClient {
         }
     }
 
-    async fn standing(&self, workload: &Manifest) -> Result<Standing, KubeError> {
+    async fn state(&self, workload: &Manifest) -> Result<WorkloadState, KubeError> {
         let Some(object) = self.read(workload).await? else {
-            return Ok(Standing::NotYet("it is not there".to_owned()));
+            return Ok(WorkloadState::NotYet("it does not exist".to_owned()));
         };
-        let standing = judge(&workload.kind, &object);
-        let Standing::NotYet(reason) = standing else { return Ok(standing) };
-        let Some(Trouble { text, is_homeless }) = self.trouble(workload, &object).await? else {
-            return Ok(Standing::NotYet(reason));
+        let state = judge(&workload.kind, &object);
+        let WorkloadState::NotYet(reason) = state else { return Ok(state) };
+        let Some(PodTrouble { text, is_unscheduled }) = self.trouble(workload, &object).await?
+        else {
+            return Ok(WorkloadState::NotYet(reason));
         };
-        let unready = if is_homeless { self.unready_node().await? } else { None };
+        let unready = if is_unscheduled { self.unready_node().await? } else { None };
         let because = unready.map_or_else(String::new, |why| format!(" ({why})"));
-        Ok(Standing::NotYet(format!("{reason}; {text}{because}")))
+        Ok(WorkloadState::NotYet(format!("{reason}; {text}{because}")))
     }
 
-    /// Why the first node that takes no pods is not ready.
+    /// Why the first node that is not ready is not.
     async fn unready_node(&self) -> Result<Option<String>, KubeError> {
         let nodes = self.nodes().await?;
         let unready = nodes.into_iter().find(|node| !node.is_ready);
         Ok(unready.map(|node| format!("{} is not ready: {}", node.name, node.reason)))
     }
 
-    /// What the first pod says that does not come up.
+    /// Why the first pod that does not run does not.
     async fn trouble(
         &self,
         workload: &Manifest,
         object: &Value,
-    ) -> Result<Option<Trouble>, KubeError> {
+    ) -> Result<Option<PodTrouble>, KubeError> {
         let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
         let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(None) };
         let pairs: Vec<String> = labels
@@ -110,14 +112,14 @@ fn shortened(reasons: &[String]) -> String {
     }
 }
 
-/// Why a workload, as it was found, does not run as it says; nothing for any other object.
+/// Why a workload does not run; none for any other object.
 pub(super) fn trouble_of(manifest: &Manifest, found: &Value) -> Option<String> {
     if !is_workload(manifest) {
         return None;
     }
     match judge(&manifest.kind, found) {
-        Standing::Up => None,
-        Standing::NotYet(why) | Standing::Failed(why) => Some(why),
+        WorkloadState::Up => None,
+        WorkloadState::NotYet(why) | WorkloadState::Failed(why) => Some(why),
     }
 }
 
@@ -128,13 +130,13 @@ fn is_workload(manifest: &Manifest) -> bool {
     )
 }
 
-fn judge(kind: &str, object: &Value) -> Standing {
+fn judge(kind: &str, object: &Value) -> WorkloadState {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or_default();
     if kind == "Job" {
         return job(object);
     }
     if number("/status/observedGeneration") < number("/metadata/generation") {
-        return Standing::NotYet("its controller has not looked yet".to_owned());
+        return WorkloadState::NotYet("its controller has not observed it yet".to_owned());
     }
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let (wanted, updated, ready) = match kind {
@@ -148,31 +150,31 @@ fn judge(kind: &str, object: &Value) -> Standing {
         }
         _ => (replicas, number("/status/updatedReplicas"), number("/status/availableReplicas")),
     };
-    // A StatefulSet that is updated by hand says nothing of updated pods.
+    // A StatefulSet with the strategy OnDelete does not report updated pods.
     let by_hand = object.pointer("/spec/updateStrategy/type").is_some_and(|one| one == "OnDelete");
     if updated < wanted && !by_hand {
-        return Standing::NotYet(format!("{updated} of {wanted} pods are of this version"));
+        return WorkloadState::NotYet(format!("{updated} of {wanted} pods are updated"));
     }
     if ready < wanted {
-        return Standing::NotYet(format!("{ready} of {wanted} pods are ready"));
+        return WorkloadState::NotYet(format!("{ready} of {wanted} pods are ready"));
     }
-    Standing::Up
+    WorkloadState::Up
 }
 
-fn job(object: &Value) -> Standing {
+fn job(object: &Value) -> WorkloadState {
     if is_true(object, "Complete") {
-        return Standing::Up;
+        return WorkloadState::Up;
     }
     if is_true(object, "Failed") {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let mut failed = conditions.into_iter().flatten().filter(|one| one["type"] == "Failed");
         let message = failed.next().and_then(|one| one["message"].as_str());
-        return Standing::Failed(message.unwrap_or("the job says nothing more").to_owned());
+        return WorkloadState::Failed(message.unwrap_or("the job gives no reason").to_owned());
     }
-    Standing::NotYet("the job is not done".to_owned())
+    WorkloadState::NotYet("the job is not done".to_owned())
 }
 
-fn pod_trouble(pod: &Pod) -> Option<Trouble> {
+fn pod_trouble(pod: &Pod) -> Option<PodTrouble> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let status = pod.status.as_ref()?;
     let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
@@ -185,9 +187,9 @@ fn pod_trouble(pod: &Pod) -> Option<Trouble> {
         let waiting = container.state.as_ref()?.waiting.as_ref()?;
         waiting.reason.clone()
     };
-    let is_homeless = unscheduled.is_some();
+    let is_unscheduled = unscheduled.is_some();
     let why = unscheduled.or_else(|| containers.find_map(waiting))?;
-    Some(Trouble { text: format!("pod {name}: {why}"), is_homeless })
+    Some(PodTrouble { text: format!("pod {name}: {why}"), is_unscheduled })
 }
 
 #[cfg(test)]
@@ -208,21 +210,21 @@ mod tests {
                 },
             })
         };
-        let not_yet = |text: &str| Standing::NotYet(text.to_owned());
+        let not_yet = |text: &str| WorkloadState::NotYet(text.to_owned());
         let judged = |object: &Value| judge("Deployment", object);
-        assert_eq!(judged(&deployment(1, 3, 3)), not_yet("its controller has not looked yet"));
-        assert_eq!(judged(&deployment(2, 1, 3)), not_yet("1 of 3 pods are of this version"));
+        assert_eq!(judged(&deployment(1, 3, 3)), not_yet("its controller has not observed it yet"));
+        assert_eq!(judged(&deployment(2, 1, 3)), not_yet("1 of 3 pods are updated"));
         assert_eq!(judged(&deployment(2, 3, 2)), not_yet("2 of 3 pods are ready"));
-        assert_eq!(judged(&deployment(2, 3, 3)), Standing::Up);
+        assert_eq!(judged(&deployment(2, 3, 3)), WorkloadState::Up);
         let set = json!({"spec": {"updateStrategy": {"type": "OnDelete"}, "replicas": 1},
             "status": {"readyReplicas": 1}});
-        assert_eq!(judge("StatefulSet", &set), Standing::Up);
+        assert_eq!(judge("StatefulSet", &set), WorkloadState::Up);
     }
 
     #[test]
     fn a_job_may_fail_for_good() {
         let job = json!({"status": {"conditions": [
             {"type": "Failed", "status": "True", "message": "it was tried six times"}]}});
-        assert_eq!(judge("Job", &job), Standing::Failed("it was tried six times".to_owned()));
+        assert_eq!(judge("Job", &job), WorkloadState::Failed("it was tried six times".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! The span of a request: method and path, what became of it, and whether it was sent again.
+//! The span of a request: method, path, outcome, and whether it was retried.
 //!
 //! Queries, bodies and headers are never part of it: manifests hold secrets. Targets, names and fields of spans are a contract
 //! with the listener (ARCHITECTURE.md, "Traces").
@@ -11,7 +11,7 @@ use tracing::{Instrument as _, Span, debug_span, info, info_span};
 
 const TARGET: &str = "talmox::kube";
 
-/// The span of a request. The one that it is part of is that of the caller, so this is called before anything is spawned.
+/// The span of a request. Its parent is the current span, so this is called before a task is spawned.
 pub(super) fn span<B>(request: &Request<B>) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun="));
@@ -24,13 +24,13 @@ pub(super) fn span<B>(request: &Request<B>) -> Span {
     }
 }
 
-/// Waits for the head of the answer inside of the span. `outcome` says why there is none.
+/// Waits for the head of the answer inside of the span. `outcome` is the text of an error.
 pub(super) fn traced<B, E>(
     span: Span,
     work: impl Future<Output = Result<Response<B>, E>>,
     outcome: fn(&E) -> String,
 ) -> impl Future<Output = Result<Response<B>, E>> {
-    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    // Boxed, because futures of requests are part of many others, and would make those large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;
@@ -42,7 +42,7 @@ pub(super) fn traced<B, E>(
     }
 }
 
-/// Notes that a request which the server never took is sent again. To be called inside of the span.
+/// Records that a request which was not sent is retried. Must be called inside of the span.
 pub(super) fn resent<B>(request: &Request<B>) {
     Span::current().record("retries", 1_u64);
     let (method, path) = (request.method(), request.uri().path());
@@ -88,8 +88,8 @@ mod tests {
 
         fn record(&self, span: &Id, values: &Record<'_>) {
             let mut kept = self.0.lock().unwrap();
-            let at = usize::try_from(span.into_u64()).unwrap() - 1;
-            values.record(&mut Fields(&mut kept[at].1));
+            let index = usize::try_from(span.into_u64()).unwrap() - 1;
+            values.record(&mut Fields(&mut kept[index].1));
         }
 
         fn record_follows_from(&self, _span: &Id, _follows: &Id) {}

@@ -1,4 +1,4 @@
-//! What a cluster looks like, by few requests.
+//! State of a cluster, read with few requests.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use super::{KubeClient, KubeError};
 
 const SYSTEM: &str = "kube-system";
 
-/// The label by which Talos tells the pods of the control plane's components apart.
+/// Label with the component of a control plane pod.
 const COMPONENT: &str = "k8s-app";
 const CONTROL_PLANE_PODS: &str =
     "k8s-app in (kube-apiserver,kube-controller-manager,kube-scheduler)";
 
-/// A node as Kubernetes knows it.
+/// A node as Kubernetes lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     pub name: String,
@@ -41,7 +41,7 @@ impl KubeClient {
         Ok(facts)
     }
 
-    /// What the health of a cluster is judged by: four requests at the same time.
+    /// The state that health checks need, read with four requests at the same time.
     pub async fn view(&self) -> Result<KubeView, KubeError> {
         let pods: Api<Pod> = Api::namespaced(self.inner.clone(), SYSTEM);
         let control_plane = ListParams::default().labels(CONTROL_PLANE_PODS);
@@ -53,7 +53,7 @@ impl KubeClient {
         let dns = self.ask("read CoreDNS", deployments.get_opt("coredns"));
         let (nodes, pods, daemon_sets, dns) = tokio::join!(self.nodes(), pods, daemon_sets, dns);
         let (nodes, daemon_sets) = (nodes?, daemon_sets?.items);
-        // A node that is ready has a network, whoever brought it.
+        // A node is ready only with a pod network.
         let has_network =
             nodes.iter().any(|node| node.is_ready) || daemon_sets.iter().any(is_network);
         Ok(KubeView {
@@ -80,7 +80,7 @@ fn is_proxy(set: &DaemonSet) -> bool {
     metadata.name.as_deref() == Some("kube-proxy") && metadata.namespace.as_deref() == Some(SYSTEM)
 }
 
-/// Kubernetes counts with signs, and never below zero.
+/// Kubernetes counts with signed numbers that are never negative.
 pub(super) fn count(number: Option<i32>) -> u32 {
     u32::try_from(number.unwrap_or_default()).unwrap_or_default()
 }
@@ -93,10 +93,11 @@ fn facts(node: &Node) -> NodeFacts {
     let is_ready = ready.as_ref().is_some_and(|condition| condition.status == "True");
     let reason = match ready {
         _ if is_ready => String::new(),
-        None => "it has not said how it is".to_owned(),
-        Some(condition) => {
-            condition.message.or(condition.reason).unwrap_or_else(|| "it does not say why".into())
-        }
+        None => "the node has not reported its state".to_owned(),
+        Some(condition) => condition
+            .message
+            .or(condition.reason)
+            .unwrap_or_else(|| "the node gives no reason".into()),
     };
     let spec = node.spec.clone().unwrap_or_default();
     NodeFacts {

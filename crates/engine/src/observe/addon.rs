@@ -1,5 +1,4 @@
-//! What add-ons consist of, which of them are in the cluster as they should be, and what is left of
-//! others.
+//! Observing add-ons: their manifests, their differences from the cluster, and objects of removed add-ons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,8 +13,8 @@ use crate::addon::{AddonError, manifests};
 use crate::kube::{Comparison, KubeClient, KubeError};
 use crate::web::Web;
 
-/// For manifests from the web, of sockets, hence in real time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of manifests from the web, in real time: it limits sockets.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the manifests of all add-ons, at the same time.
 pub(super) async fn read(
@@ -27,7 +26,7 @@ pub(super) async fn read(
     for addon in desired.addons.iter().cloned() {
         let web = web.clone();
         reading.spawn(async move {
-            let read = read_one(&addon, &web, limit.min(PATIENCE)).await;
+            let read = read_one(&addon, &web, limit.min(FETCH_TIMEOUT)).await;
             (addon.name, read)
         });
     }
@@ -43,13 +42,13 @@ async fn read_one(addon: &Addon, web: &Web, limit: Duration) -> AddonRead {
     }
 }
 
-/// Whether one of them brings a network for pods.
+/// Whether one of them brings a pod network.
 pub(super) fn bring_network(read: &BTreeMap<String, AddonRead>) -> bool {
     read.values().any(AddonRead::brings_network)
 }
 
-/// Looks for all add-ons whose manifests are at hand. What is not in the answer is not known; the
-/// plan then makes sure. Manifests that this Kubernetes can do nothing with are in it as wrong ones.
+/// Compares all add-ons whose manifests were read with the cluster. An add-on without a result is not known, and the plan applies it.
+/// Manifests of kinds that this Kubernetes does not have are in the result as wrong ones.
 pub(super) async fn addons(
     desired: &Desired,
     read: &BTreeMap<String, AddonRead>,
@@ -73,15 +72,14 @@ pub(super) async fn addons(
             Err(error @ KubeError::NoSuchKind { .. }) => {
                 addons.read.insert((*name).to_owned(), AddonRead::Wrong(error.to_string()));
             }
-            // It does not answer, or cannot say it now.
+            // Kubernetes does not answer, or cannot compare it now.
             Err(_) => {}
         }
     }
     let all = || wanted.values().copied().flatten();
     let needed: BTreeSet<String> = all().filter_map(|one| one.namespace.clone()).collect();
     addons.namespaces = Some(kube.existing_namespaces(needed).await?);
-    // What goes from one add-on to another is not left over, also where nobody knows what the other
-    // one consists of now.
+    // An object that moved from one add-on to another is not left over, also if the manifests of the other one could not be read.
     let is_wanted = |name: &str| desired.addons.iter().any(|addon| addon.name == name);
     let is_unknown = |name: &str| is_wanted(name) && !wanted.contains_key(name);
     let mut kept: Vec<Manifest> = all().cloned().collect();

@@ -1,42 +1,44 @@
-//! What is known of PCI devices: their names, what hosts say of them, and who has them.
+//! Observing PCI devices: their mappings, the devices of hosts, and the VMs that use them.
 
 use std::collections::BTreeSet;
 
 use talmox_plan::desired::{Desired, GpuSource};
-use talmox_plan::observed::{Answer, PassedOn, Pve};
+use talmox_plan::observed::{PassedOn, Pve};
 use talmox_plan::planning::{VmPresence, places};
+use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::{mapping, node};
-use talmox_pve::{Client, PveError};
 use tokio::task::JoinSet;
 
-/// DeviceHosts on which a VM with a device is to be made.
+use super::answer::answer;
+
+/// Hosts on which a VM with a device will be created.
 #[derive(Debug, Default)]
 struct DeviceHosts {
     all: BTreeSet<talmox_pve::id::NodeName>,
-    /// Where the device has no name yet.
+    /// Hosts whose device has no mapping yet.
     unnamed: BTreeSet<talmox_pve::id::NodeName>,
 }
 
-/// Asks all that there is to know, where a device is wanted.
+/// Observes mappings and devices, if a node has a device.
 pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
     if desired.nodes.iter().all(|node| node.vm.gpu.is_none()) {
         return;
     }
     let hosts = hosts(desired, pve);
     let mut listed = JoinSet::new();
-    // Who may look at devices sees by them whether there is an IOMMU.
-    let may_look = pve.permissions.allows("/", "Sys.Audit") || desired.login.is_root();
-    for host in if may_look { &hosts.all } else { &hosts.unnamed } {
+    // The list of devices also shows whether the host has an IOMMU.
+    let may_list = pve.permissions.allows("/", "Sys.Audit") || desired.login.is_root();
+    for host in if may_list { &hosts.all } else { &hosts.unnamed } {
         let (client, host) = (client.clone(), host.clone());
         listed.spawn(async move {
-            let answer = client.send(&node::pci_devices(&host)).await;
-            (host, told(answer))
+            let devices = answer(client.send(&node::pci_devices(&host)).await);
+            (host, devices)
         });
     }
     let mut held = JoinSet::new();
-    for guest in strangers(pve, &hosts) {
+    for guest in unread_vms(pve, &hosts) {
         let client = client.clone();
         held.spawn(async move {
             let config = client.send(&qemu::config(&Vm::new(&guest.node, guest.vmid))).await;
@@ -67,8 +69,8 @@ fn hosts(desired: &Desired, pve: &Pve) -> DeviceHosts {
     hosts
 }
 
-/// The VMs on such hosts of which nothing is known yet.
-fn strangers(pve: &Pve, hosts: &DeviceHosts) -> Vec<Guest> {
+/// The VMs on these hosts that were not read yet.
+fn unread_vms(pve: &Pve, hosts: &DeviceHosts) -> Vec<Guest> {
     let is_one = |guest: &&Guest| {
         guest.is_vm
             && !guest.template
@@ -78,21 +80,17 @@ fn strangers(pve: &Pve, hosts: &DeviceHosts) -> Vec<Guest> {
     pve.resources.guests.iter().filter(is_one).cloned().collect()
 }
 
-/// All hosts know the same mappings; each knows what does not fit itself.
+/// Reads the mappings, which all hosts share, and the problems with them, which each host reports for itself.
 async fn mappings(client: &Client, pve: &mut Pve, hosts: &DeviceHosts) {
     if hosts.all.is_empty() {
-        pve.mappings = Some(told(client.send(&mapping::list(None)).await));
+        pve.mappings = Some(answer(client.send(&mapping::list(None)).await));
     }
     for host in &hosts.all {
-        let answer = client.send(&mapping::list(Some(host))).await;
-        for one in answer.iter().flatten().filter(|one| !one.mapped.problems.is_empty()) {
+        let listed = client.send(&mapping::list(Some(host))).await;
+        for one in listed.iter().flatten().filter(|one| !one.mapped.problems.is_empty()) {
             let place = (host.clone(), one.id.clone());
             pve.mapping_problems.insert(place, one.mapped.problems.clone());
         }
-        pve.mappings.get_or_insert(told(answer));
+        pve.mappings.get_or_insert(answer(listed));
     }
-}
-
-fn told<T>(answer: Result<T, PveError>) -> Answer<T> {
-    answer.map_err(|error| error.to_string())
 }

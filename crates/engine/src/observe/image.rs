@@ -1,9 +1,9 @@
-//! What lies on the storages for images, and who may need it: for whoever wants to clean up there.
+//! Observing the storages for images, and which other VMs and tasks may need the images there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_plan::desired::Desired;
-use talmox_plan::observed::{Answer, ImagesSeen, Pve};
+use talmox_plan::observed::{ImagesSeen, Pve};
 use talmox_plan::ownership::Marker;
 use talmox_plan::planning::{Placed, VmPresence, places};
 use talmox_pve::Client;
@@ -15,21 +15,23 @@ use talmox_pve::config::VmConfig;
 use talmox_pve::id::{NodeName, VmId, VolumeId};
 use tokio::task::JoinSet;
 
-/// Tasks that read images, or are about to.
+use super::answer::answer;
+
+/// Kinds of tasks that read images.
 const READERS: [&str; 4] = ["qmcreate", "qmclone", "imgcopy", "download"];
 
-/// How many tasks of a host are looked at. Those that run come first.
+/// Number of tasks of a host that are listed. Proxmox lists running ones first.
 const TASKS: u32 = 200;
 
-/// Looks at all hosts that images of this cluster may lie on.
+/// Observes all hosts that may have images of this cluster.
 pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
     let hosts = hosts(desired, pve);
     let mut seen = ImagesSeen::default();
     for host in &hosts {
         let list = storage::content(host, &desired.image_storage, Some(Content::Import), None);
-        let told: Answer<_> = client.send(&list).await.map_err(|error| error.to_string());
+        let contents = answer(client.send(&list).await);
         let place = (host.clone(), desired.image_storage.clone());
-        seen.contents.insert(place, told);
+        seen.contents.insert(place, contents);
     }
     seen.busy = busy(desired, client, pve).await;
     let configs = configs_of_others(desired, client, pve).await;
@@ -38,7 +40,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client, pve: &Pve) -> Im
     seen
 }
 
-/// The VMs of this cluster: what they need nobody needs when they are gone.
+/// The VMs of this cluster. Once they are deleted, their images are not needed any more.
 fn own(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     let places = places(desired, pve);
     let is_own = |placed: &&Placed<'_>| matches!(placed.state, VmPresence::Owned(_));
@@ -57,14 +59,14 @@ fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
     }
 }
 
-/// Hosts on which somebody makes a VM or fetches an image at this moment, and what tells it. Nothing
-/// says which image it is, so any may be.
+/// Hosts on which a VM is being created or an image is being downloaded, and by which task. The task does not show which image, so it
+/// may be any.
 async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeName, String> {
     let mut busy = BTreeMap::new();
     let own = own(desired, pve);
     for guest in pve.resources.guests.iter().filter(|guest| !own.contains(&guest.vmid)) {
         if matches!(guest.lock.as_deref(), Some("create" | "clone")) {
-            let what = format!("VM {} is being made there", guest.vmid);
+            let what = format!("VM {} is being created there", guest.vmid);
             busy.insert(guest.node.clone(), what);
         }
     }
@@ -83,21 +85,21 @@ async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeNam
     busy
 }
 
-/// The configs of all VMs that are not of this cluster, as far as we may see them.
+/// The configs of all VMs that are not of this cluster, as far as the token can read them.
 async fn configs_of_others(
     desired: &Desired,
     client: &Client,
     pve: &Pve,
 ) -> BTreeMap<VmId, VmConfig> {
     let mut looks = JoinSet::new();
-    let is_strange = |guest: &&Guest| guest.is_vm && !pve.vms.contains_key(&guest.vmid);
-    for guest in pve.resources.guests.iter().filter(is_strange) {
+    let is_foreign = |guest: &&Guest| guest.is_vm && !pve.vms.contains_key(&guest.vmid);
+    for guest in pve.resources.guests.iter().filter(is_foreign) {
         let (client, vm) = (client.clone(), Vm::new(&guest.node, guest.vmid));
         looks.spawn(async move { (vm.vmid, client.send(&qemu::config(&vm)).await) });
     }
-    let strange = looks.join_all().await.into_iter();
+    let foreign = looks.join_all().await.into_iter();
     let mut configs: BTreeMap<VmId, VmConfig> =
-        strange.filter_map(|(vmid, config)| Some((vmid, config.ok()?))).collect();
+        foreign.filter_map(|(vmid, config)| Some((vmid, config.ok()?))).collect();
     let known = pve.vms.iter().filter_map(|(vmid, seen)| Some((*vmid, seen.config.clone().ok()?)));
     configs.extend(known);
     for vmid in own(desired, pve) {
@@ -106,7 +108,7 @@ async fn configs_of_others(
     configs
 }
 
-/// Hosts with a VM of another cluster: it may be about to grow, from the same image.
+/// Hosts with a VM of another cluster, which may need the same image for another node.
 fn others(
     desired: &Desired,
     pve: &Pve,
@@ -124,8 +126,7 @@ fn others(
     others
 }
 
-/// Files that a VM names in its config, and which VM that is. Disks that were made from an image
-/// are copies, and name it no longer.
+/// Files that the config of a VM names, and the VM. Disks that were created from an image are copies, and do not name it.
 fn used(configs: &BTreeMap<VmId, VmConfig>, seen: &ImagesSeen) -> BTreeMap<VolumeId, VmId> {
     let mut used = BTreeMap::new();
     for volume in seen.contents.values().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Whether the places answer that images come from. Asked only for what is to be made.
+//! Whether the sources of images answer. Only the sources of images that the plan needs are asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::factory;
 use crate::web::{Web, WebError};
 
-/// A plan does not wait for longer. Of sockets, hence in real time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of each source, in real time: it limits sockets.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks each factory once, and for each file whether it is there.
+/// Asks each factory once, and for each file whether it exists.
 pub(super) async fn look(desired: &Desired, pve: &Pve, web: &Web) -> BTreeMap<String, SourceSeen> {
     let talos = desired.talos_version.clone().unwrap_or_default();
     let mut asked = BTreeSet::new();
@@ -28,29 +28,29 @@ pub(super) async fn look(desired: &Desired, pve: &Pve, web: &Web) -> BTreeMap<St
                 let factory = factory.clone();
                 looks.spawn(async move {
                     let asking = factory::offer(&web, &factory, &talos);
-                    let seen = timeout(PATIENCE, asking).await;
-                    let seen = seen.map(|told| told.map(SourceSeen::Offers));
+                    let seen = timeout(TIMEOUT, asking).await;
+                    let seen = seen.map(|offer| offer.map(SourceSeen::Offers));
                     (factory, seen)
                 });
             }
             ImageSource::Url if asked.insert(image.url.clone()) => {
                 let url = image.url.clone();
                 looks.spawn(async move {
-                    let seen = timeout(PATIENCE, web.length(&url)).await;
-                    (url, seen.map(|told| told.map(|_| SourceSeen::Answers)))
+                    let seen = timeout(TIMEOUT, web.length(&url)).await;
+                    (url, seen.map(|length| length.map(|_| SourceSeen::Answers)))
                 });
             }
             _ => {}
         }
     }
     let mut seen = BTreeMap::new();
-    for (place, told) in looks.join_all().await {
-        let told = match told {
-            Ok(Ok(told)) => told,
+    for (place, answer) in looks.join_all().await {
+        let state = match answer {
+            Ok(Ok(state)) => state,
             Ok(Err(error)) => failed(&error),
             Err(_) => SourceSeen::Unreachable("it does not answer in time".to_owned()),
         };
-        seen.insert(place, told);
+        seen.insert(place, state);
     }
     seen
 }

@@ -1,5 +1,4 @@
-//! Kubernetes, once there is a cluster that can be asked: who is registered, whether all is well,
-//! and the add-ons.
+//! Observing Kubernetes: registered nodes, health checks and add-ons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,17 +17,17 @@ use tokio::time::timeout;
 use super::addon;
 use super::sources::Sources;
 
-/// For the first answer, of a socket, hence in real time.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of the first answer, in real time: it limits a socket.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) async fn observe(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     mut read: BTreeMap<String, AddonRead>,
-    end: Deadline,
+    deadline: Deadline,
 ) -> (KubernetesSeen, Addons) {
-    let (seen, addons) = look_at_all(desired, nodes, sources, &read, end).await;
+    let (seen, addons) = look_at_all(desired, nodes, sources, &read, deadline).await;
     read.extend(addons.read);
     (seen, Addons { read, ..addons })
 }
@@ -38,7 +37,7 @@ async fn look_at_all(
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
     read: &BTreeMap<String, AddonRead>,
-    end: Deadline,
+    deadline: Deadline,
 ) -> (KubernetesSeen, Addons) {
     let is_member = |seen: &TalosSeen| match seen {
         TalosSeen::OwnNode(found) => matches!(found.etcd, EtcdSeen::Member { .. }),
@@ -47,19 +46,20 @@ async fn look_at_all(
     if !nodes.values().any(is_member) {
         return (KubernetesSeen::NotAsked, Addons::default());
     }
-    let known = match timeout(PATIENCE.min(end.left()), Box::pin(sources.kube.nodes())).await {
-        Ok(Ok(known)) => known,
-        Ok(Err(error)) => return (KubernetesSeen::Silent(error.reason()), Addons::default()),
-        Err(_) => {
-            let reason = "no answer came in time".to_owned();
-            return (KubernetesSeen::Silent(reason), Addons::default());
-        }
-    };
+    let known =
+        match timeout(FIRST_ANSWER.min(deadline.left()), Box::pin(sources.kube.nodes())).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(error)) => return (KubernetesSeen::Silent(error.reason()), Addons::default()),
+            Err(_) => {
+                let reason = "no answer came in time".to_owned();
+                return (KubernetesSeen::Silent(reason), Addons::default());
+            }
+        };
     let has_cni = desired.has_cni || addon::bring_network(read);
     let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
     let both = Box::pin(async { tokio::join!(trouble, addons) });
-    let Ok((trouble, addons)) = timeout(end.left(), both).await else {
+    let Ok((trouble, addons)) = timeout(deadline.left(), both).await else {
         let nodes = known.into_iter().map(|node| node.name).collect();
         let trouble = Some("the health checks got no answer in time".to_owned());
         let registered = Registered { nodes, trouble, ..Registered::default() };
@@ -70,8 +70,8 @@ async fn look_at_all(
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
 }
 
-/// What keeps the cluster from being well, by the checks that end a bring-up. Only where all nodes
-/// have joined: otherwise their joining is waited for anyway.
+/// Result of the health checks that end the creation of a cluster. None unless all nodes have joined: otherwise the plan waits for
+/// them anyway.
 async fn trouble(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
@@ -125,7 +125,7 @@ fn check_seen(report: &Report) -> CheckSeen {
 }
 
 fn waiting(report: &Report) -> Option<String> {
-    // Who takes a node out of service means it; that is no illness.
+    // A cordoned node is not a problem: it was cordoned on purpose.
     if report.check == Check::Schedulable {
         return None;
     }

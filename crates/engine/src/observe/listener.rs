@@ -1,4 +1,4 @@
-//! Which server listens at a port, by the certificate that it shows.
+//! What listens at a port, by the certificate that it presents.
 
 use std::io;
 use std::sync::Arc;
@@ -16,29 +16,28 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Timeout of each step of connecting: an address without a machine must not hold up a plan. Of a socket,
-/// hence in real time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of each step of connecting, in real time: it limits a socket. An address without a machine must not delay a plan.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The subject of the certificates that API servers of Kubernetes show.
+/// Subject of the certificates of Kubernetes API servers.
 const API_SERVER: &str = "kube-apiserver";
 
-/// A connection, if a server accepts one.
-pub(super) async fn knock(address: &Address, reach: &Reach) -> Option<TcpStream> {
-    reach.connect(address, PATIENCE).await.ok()
+/// Opens a connection; none if nothing accepts it.
+pub(super) async fn connect(address: &Address, reach: &Reach) -> Option<TcpStream> {
+    reach.connect(address, CONNECT_TIMEOUT).await.ok()
 }
 
-/// The server of a connection. One with a certificate of `authority`, in DER form, belongs to this cluster.
-pub(super) async fn who(
+/// What accepted a connection. `authority` is the Kubernetes authority of this cluster, in DER form.
+pub(super) async fn identify(
     socket: TcpStream,
     address: &Address,
     authority: Option<&[u8]>,
 ) -> PortSeen {
-    let leaf = match shown(socket, address).await {
+    let leaf = match server_certificate(socket, address).await {
         Ok(leaf) => leaf,
         Err(what) => return PortSeen::Other(what.to_owned()),
     };
-    if authority.is_some_and(|authority| is_by(&leaf, authority)) {
+    if authority.is_some_and(|authority| is_signed_by(&leaf, authority)) {
         return PortSeen::ThisCluster;
     }
     let read = Certificate::from_der(leaf.to_vec());
@@ -55,23 +54,23 @@ pub(super) async fn who(
     })
 }
 
-/// The certificate that the server shows without a client certificate, or what it is if it shows none.
-async fn shown(
+/// The certificate of a server, or what answers in place of a TLS server.
+async fn server_certificate(
     socket: TcpStream,
     address: &Address,
 ) -> Result<CertificateDer<'static>, &'static str> {
-    const MUTE: &str = "something that takes connections and says nothing";
+    const MUTE: &str = "something that accepts connections and sends nothing";
     const NO_TLS: &str = "something that does not speak TLS";
     const BROKEN: &str = "a TLS server that breaks off the handshake";
     let config = tls::client()
         .map_err(|_| BROKEN)?
         .dangerous()
-        // The certificate is judged afterwards.
+        // The certificate is checked afterwards.
         .with_custom_certificate_verifier(ByLeaf::anyone())
         .with_no_client_auth();
     let name = ServerName::try_from(address.host.clone()).map_err(|_| BROKEN)?;
-    let connect = TlsConnector::from(Arc::new(config)).connect(name, socket);
-    let stream = timeout(PATIENCE, connect).await.map_err(|_| MUTE)?;
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, socket);
+    let stream = timeout(CONNECT_TIMEOUT, handshake).await.map_err(|_| MUTE)?;
     let stream = stream.map_err(|error: io::Error| {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(
@@ -86,8 +85,8 @@ async fn shown(
     leaf.map(|leaf| leaf.clone().into_owned()).ok_or(BROKEN)
 }
 
-/// Whether an authority signed this certificate, for any name, and even if it has expired.
-fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
+/// Whether an authority signed this certificate, for any name, and also if it has expired.
+fn is_signed_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     let Ok(roots) = authorities::from_der(authority) else { return false };
     let verifier =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider()).build();
@@ -96,9 +95,9 @@ fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     };
     let Ok(name) = ServerName::try_from("kubernetes") else { return false };
     let made = Duration::from_secs(read.not_before.seconds().try_into().unwrap_or_default());
-    let at = TlsTime::since_unix_epoch(made);
+    let issued = TlsTime::since_unix_epoch(made);
     matches!(
-        verifier.verify_server_cert(leaf, &[], &name, &[], at),
+        verifier.verify_server_cert(leaf, &[], &name, &[], issued),
         Ok(_)
             | Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
@@ -106,9 +105,9 @@ fn is_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     )
 }
 
-/// A foreign server chose it: nothing of it may reach a terminal as a command.
+/// Text of a name from a foreign certificate, without control characters, which could be commands to a terminal.
 fn text(name: &Name) -> String {
     let organization = name.organizations.first().map(String::as_str);
-    let text = name.common_name.as_deref().or(organization).unwrap_or("nobody");
+    let text = name.common_name.as_deref().or(organization).unwrap_or("an unknown subject");
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }

@@ -2,6 +2,7 @@
 //! possible. An API that does not answer is part of the observed state.
 
 mod addon;
+mod answer;
 mod device;
 mod image;
 mod image_source;
@@ -9,8 +10,8 @@ mod kubernetes;
 mod listener;
 mod other_system;
 mod proxmox;
-mod removed;
-mod silent;
+mod renamed_vm;
+mod silent_vm;
 mod sources;
 mod talos;
 mod vip;
@@ -27,7 +28,7 @@ use tokio::time::timeout;
 
 pub use sources::{Purpose, Sources, TalosAccess};
 
-/// The first numbers for VMs from `first` on that are free, and that no node is meant to have.
+/// The first free VM ids from `first` on, without those that the inventory gives to nodes.
 pub async fn free_numbers(
     desired: &Desired,
     client: &Client,
@@ -37,32 +38,30 @@ pub async fn free_numbers(
     proxmox::free_numbers(desired, client, first, count).await
 }
 
-/// Looks at Proxmox alone.
+/// Observes Proxmox alone.
 pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
     proxmox::observe(desired, client).await
 }
 
-/// Looks at every VM there is for those that are of this cluster, whatever people did to all but their markers: what
-/// ending the cluster depends on.
+/// Searches all VMs for VMs of this cluster, by their markers: before the cluster is destroyed, also renamed VMs must be found.
 pub async fn observe_removed(desired: &Desired, client: &Client, pve: &mut Pve) {
-    removed::look_everywhere(desired, client, pve).await;
+    renamed_vm::search_all(desired, client, pve).await;
 }
 
-/// Looks at what lies on the storages for images, of all hosts: what cleaning up depends on.
+/// Observes the storages for images of all hosts, which cleaning up depends on.
 pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
     image::observe(desired, client, pve).await
 }
 
-/// Looks at all that a plan for this cluster depends on. An error means that Proxmox itself did not
-/// answer.
+/// Observes everything that a plan for this cluster depends on. An error means that Proxmox did not answer.
 pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observed, PveError> {
     let Sources { pve: client, talos: access, .. } = *sources;
-    // Nodes at known addresses need not wait for Proxmox.
+    // Nodes with known addresses do not wait for Proxmox.
     let limit = sources.purpose.limit();
-    let nodes = talos::Looks::start(desired, access, limit);
-    let vip = vip::VipLook::start(desired, access);
+    let nodes = talos::NodeProbes::start(desired, access, limit);
+    let vip = vip::VipProbe::start(desired, access);
     let mut pve = proxmox::observe(desired, client).await?;
-    // Where something is to be made, addresses are silent, and waiting for them leaves time to ask.
+    // The addresses of nodes that will be created are silent, and the sources answer while these time out.
     let offers = async {
         if sources.purpose == Purpose::Change {
             image_source::look(desired, &pve, sources.web).await
@@ -70,16 +69,16 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
             BTreeMap::new()
         }
     };
-    let end = Clock::real().deadline(limit);
+    let deadline = Clock::real().deadline(limit);
     let read = addon::read(desired, sources.web, limit);
     let ((mut nodes, ports), offers, read) =
         tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
-    silent::look_again(desired, &mut pve, &nodes, client).await;
-    let elsewhere = talos::look_elsewhere(desired, &pve, client, access, &mut nodes);
-    // Without its answer they stay silent.
-    let _late = timeout(end.left(), Box::pin(elsewhere)).await;
-    let silent = other_system::look_at_all(desired, &mut pve, client, access).await;
-    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, end).await;
+    silent_vm::refresh_power_states(desired, &mut pve, &nodes, client).await;
+    let former = talos::probe_former_addresses(desired, &pve, client, access, &mut nodes);
+    // Nodes that do not answer in time count as silent.
+    let _late = timeout(deadline.left(), Box::pin(former)).await;
+    let silent = other_system::silent_nodes(desired, &mut pve, client, access).await;
+    let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, deadline).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
     Ok(Observed {

@@ -1,8 +1,8 @@
-//! Machines that do not run Talos, and are not up though their VMs run.
+//! Machines with another system than Talos that are not up although their VMs run.
 //!
-//! Agents tell best, and take a call of Proxmox for each. So where one can log in, only the agent of the youngest machine is
-//! asked: if its first boot has come to its end, then so have those of machines that started before. Where one cannot, a
-//! few stand for all of them. As soon as one is not up all are asked: then there is something to do anyway.
+//! A guest agent is the best source, and costs a request to Proxmox for each machine. So among machines with an open SSH port only
+//! the agent of the one that was started last is asked: once its first boot has ended, so have those of machines that started
+//! before. Among machines without an open SSH port a few are asked. If one machine is not up, all are asked.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use talmox_talos_api::{Look, Reach};
 use tokio::task::JoinSet;
 
 use super::sources::TalosAccess;
-use crate::other_system::{door, look};
+use crate::other_system::{look, ssh_port};
 
-/// Where one can log in to a machine that has run for longer than this, nobody asks its agent.
+/// Uptime, in seconds, after which the agent of a machine with an open SSH port is not asked.
 const SETTLED: u64 = 60 * 60;
-/// How many are asked among those to which one cannot log in from here.
+/// Number of machines without an open SSH port that are asked first.
 const FEW: usize = 2;
 
 /// A machine that should be up.
@@ -34,16 +34,15 @@ struct OtherMachine {
     uptime: u64,
 }
 
-/// Whom to ask.
+/// Clients for the requests.
 #[derive(Clone)]
 struct Access {
     client: Client,
     reach: Reach,
 }
 
-/// Why each is not up, by the names of the nodes. A VM that was just stopped still runs by the list of all VMs: it is found out
-/// here, and noted.
-pub(super) async fn look_at_all(
+/// The nodes that are not up, and why. The list of all VMs may show a VM as running that was just stopped: its state is corrected.
+pub(super) async fn silent_nodes(
     desired: &Desired,
     pve: &mut Pve,
     client: &Client,
@@ -51,10 +50,10 @@ pub(super) async fn look_at_all(
 ) -> BTreeMap<String, String> {
     let ask = Access { client: client.clone(), reach: access.settings.reach.clone() };
     let (mut open, mut closed, mut without_agent) = (vec![], vec![], vec![]);
-    for (machine, seen) in each(machines(desired, pve), &ask, at_the_door).await {
+    for (machine, seen) in each(machines(desired, pve), &ask, by_ssh_port).await {
         match (seen, machine.contact) {
             (Look::Done(()), _) => open.push(machine),
-            // Its door is all there is.
+            // Without an agent, the SSH port is the only sign.
             (Look::NotYet(reason), Contact::At(_)) if !machine.has_agent => {
                 without_agent.push((machine, reason));
             }
@@ -65,13 +64,13 @@ pub(super) async fn look_at_all(
     open.sort_by_key(|machine| machine.uptime);
     closed.sort_by_key(|machine| machine.uptime);
     let unasked = [open.split_off(open.len().min(1)), closed.split_off(closed.len().min(FEW))];
-    let mut silent = not_up(each([open, closed].concat(), &ask, closely).await);
+    let mut silent = not_up(each([open, closed].concat(), &ask, by_agent).await);
     silent.extend(without_agent);
     if !silent.is_empty() {
-        silent.extend(not_up(each(unasked.concat(), &ask, closely).await));
+        silent.extend(not_up(each(unasked.concat(), &ask, by_agent).await));
     }
     let machines = silent.iter().map(|(machine, _)| machine.clone()).collect();
-    for (machine, runs) in each(machines, &ask, whether_it_runs).await {
+    for (machine, runs) in each(machines, &ask, by_power_state).await {
         if matches!(runs, Look::NotYet(_)) {
             silent.retain(|(other, _)| other.name != machine.name);
             if let Some(seen) = pve.vms.get_mut(&machine.vm.vmid) {
@@ -82,7 +81,7 @@ pub(super) async fn look_at_all(
     silent.into_iter().map(|(machine, reason)| (machine.name, reason)).collect()
 }
 
-/// The machines of VMs that are made and run.
+/// The machines of VMs that are created and run.
 fn machines(desired: &Desired, pve: &Pve) -> Vec<OtherMachine> {
     let all = places(desired, pve).nodes.into_iter().filter_map(|placed| {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { return None };
@@ -99,7 +98,7 @@ fn machines(desired: &Desired, pve: &Pve) -> Vec<OtherMachine> {
     all.collect()
 }
 
-/// Looks at all of them at the same time.
+/// Looks at all machines at the same time.
 async fn each<F: Future<Output = Look<()>> + Send>(
     machines: Vec<OtherMachine>,
     ask: &Access,
@@ -113,19 +112,19 @@ async fn each<F: Future<Output = Look<()>> + Send>(
     looks.join_all().await
 }
 
-async fn at_the_door(machine: OtherMachine, ask: Access) -> Look<()> {
+async fn by_ssh_port(machine: OtherMachine, ask: Access) -> Look<()> {
     match machine.contact {
-        Contact::At(address) => door(address, &ask.reach).await,
+        Contact::At(address) => ssh_port(address, &ask.reach).await,
         Contact::AskAgent => Look::NotYet("its address is not known".to_owned()),
     }
 }
 
-async fn closely(machine: OtherMachine, ask: Access) -> Look<()> {
+async fn by_agent(machine: OtherMachine, ask: Access) -> Look<()> {
     let OtherMachine { vm, contact, has_agent, .. } = machine;
     look(&vm, contact, has_agent, &ask.client, &ask.reach).await
 }
 
-async fn whether_it_runs(machine: OtherMachine, ask: Access) -> Look<()> {
+async fn by_power_state(machine: OtherMachine, ask: Access) -> Look<()> {
     match ask.client.send(&qemu::current(&machine.vm)).await {
         Ok(now) if !now.running => Look::NotYet("it is stopped".to_owned()),
         _ => Look::Done(()),

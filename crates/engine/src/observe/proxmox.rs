@@ -1,5 +1,5 @@
-//! Proxmox: version, rights, everything in one list, and then each VM that may be ours. More is
-//! asked only where something is to be made.
+//! Observing Proxmox: version, rights, the list of all resources, and the config of each VM that may be an owned VM. Further details
+//! are requested only for VMs that will be created.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,12 @@ use talmox_pve::id::{NodeName, Upid, VmId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
-use super::vm_config::{DOWN, is_free, is_running, see, told, vms};
-use super::{device, removed};
+use super::answer::answer;
+use super::vm_config::{host_down, is_free, is_running, see, vms};
+use super::{device, renamed_vm};
 
-/// Rounds in which free numbers are looked for. Each one asks about all that are wanted, so more
-/// than a few mean that somebody is taking them as we look.
+/// Rounds in which free vmids are searched. Each round asks about all vmids that are needed, so more than a few mean that other
+/// clients take vmids at the same time.
 const ROUNDS: usize = 100;
 
 pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
@@ -43,14 +44,14 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
         .resources
         .guests
         .iter()
-        .filter(|guest| may_be_ours(desired, guest) || templates.contains(&guest.vmid))
+        .filter(|guest| may_be_owned(desired, guest) || templates.contains(&guest.vmid))
         .cloned()
         .collect();
     pve.vms = vms(client, candidates).await;
     name_hosts_that_are_down(&mut pve);
-    removed::look_in_pools(desired, client, &mut pve).await;
-    removed::look_without_tags(desired, client, &mut pve).await;
-    removed::look_for_missing(desired, client, &mut pve).await;
+    renamed_vm::search_pools(desired, client, &mut pve).await;
+    renamed_vm::search_untagged(desired, client, &mut pve).await;
+    renamed_vm::search_missing(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;
@@ -65,18 +66,16 @@ fn spawn<T: Send + 'static>(
     tokio::spawn(async move { client.send(&request).await })
 }
 
-/// A task of ours that panicked is our bug, and takes us along.
+/// A panic in a spawned request is a bug, and continues here.
 fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// VMs worth a look: by number, by name, by our tags, or too new to be known. Whether they are ours their
-/// configs say.
-fn may_be_ours(desired: &Desired, guest: &Guest) -> bool {
+/// Whether a VM may be an owned VM: by its vmid, name or tags, or because it is too new to have a name. Its config decides.
+fn may_be_owned(desired: &Desired, guest: &Guest) -> bool {
     let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
     let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
-    // What was made some seconds ago is in the list without its name, or with the one that Proxmox gives to what has
-    // none yet.
+    // The list shows a VM that was created some seconds ago without its name, or with a default name of Proxmox.
     let (first, last) = desired.vmid_range;
     let is_unnamed = match &guest.name {
         Some(name) => *name == format!("VM {}", guest.vmid),
@@ -102,7 +101,7 @@ fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
 }
 
-/// Why a VM cannot be read is in no answer where the host is down: that host gave none.
+/// Replaces the reason of VMs that cannot be read because their host is down.
 fn name_hosts_that_are_down(pve: &mut Pve) {
     let down: BTreeSet<NodeName> = pve
         .resources
@@ -113,12 +112,12 @@ fn name_hosts_that_are_down(pve: &mut Pve) {
         .collect();
     for seen in pve.vms.values_mut() {
         if seen.config.is_err() && down.contains(&seen.host) {
-            seen.config = Err(DOWN.to_owned());
+            seen.config = Err(host_down());
         }
     }
 }
 
-/// Asks about every number that is to be used, until each is known to be free, ours or taken.
+/// Asks about every vmid that the plan will use, until each is known to be free, owned or taken.
 async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<(), PveError> {
     for _ in 0..ROUNDS {
         let places = places(desired, pve);
@@ -129,7 +128,7 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
                 *host = Some(placed.own.vm.node.clone());
             }
         }
-        // A lock of create or clone on a VM of ours: is the task still there?
+        // An owned VM with a create or clone lock: its task may still run.
         for (vmid, seen) in &pve.vms {
             let lock = seen.config.as_ref().ok().and_then(VmConfig::lock);
             if matches!(lock, Some("create" | "clone")) && !pve.ids.contains_key(vmid) {
@@ -162,7 +161,7 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
         for (vmid, id, new) in looks.join_all().await {
             pve.ids.insert(vmid, id?);
             let Some(new) = new else { continue };
-            // One that the token may not see is reported by its number; every other one may be of this cluster.
+            // A VM that the token cannot see is reported by its vmid; every other one may be of this cluster.
             let is_listed = pve.guest(vmid).is_some() && !pve.vms.contains_key(&vmid);
             match &new.config {
                 Ok(_) => {
@@ -179,8 +178,8 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
     Ok(())
 }
 
-/// What has a number and was not seen before, or half made. An earlier run may have begun it, and it may have
-/// been finished since: then it must be seen, or it would be made twice.
+/// A VM that was not listed before, or was half created. An earlier run may have started to create it, and the task may have ended
+/// since: then it must be read, or it would be created twice.
 async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> VmSeen {
     let vm = Vm::new(host, vmid);
     let seen = see(client, &vm).await;
@@ -190,8 +189,7 @@ async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> VmSeen {
     VmSeen { is_running: is_running(client, &vm).await, ..seen }
 }
 
-/// `guest` is what the list shows at this number, if we may see it; `templates` are what our nodes are
-/// cloned from.
+/// State of a vmid. `guest` is the VM in the list, if the token can see it; `templates` are those that the nodes are cloned from.
 async fn number(
     client: &Client,
     login: &str,
@@ -216,9 +214,9 @@ async fn number(
     }
     let filter = Filter { vmid: Some(vmid), ..Filter::default() };
     let Some(tasks) = tasks(client, &host, &filter).await? else { return Ok(unknown) };
-    // Without further rights only our own tasks are shown, newest first.
+    // Without further rights Proxmox lists only the tasks of this login, the newest first.
     let makes = |kind: &str| matches!(kind, "qmcreate" | "qmclone");
-    let is_left = is_hidden && removed::is_left_by(login, &tasks);
+    let is_left = is_hidden && renamed_vm::is_left_by(login, &tasks);
     let Some(last) = tasks.into_iter().find(|task| makes(task.upid.kind())) else {
         return Ok(if is_left {
             IdSeen::Taken { making: None, made_by_login: true, lock }
@@ -231,11 +229,11 @@ async fn number(
         TaskState::Done { .. } => {
             IdSeen::Taken { making: None, made_by_login: lock.is_some() || is_left, lock }
         }
-        // It cleared up after itself, since we asked for the number.
+        // The task removed its VM after the vmid was checked.
         TaskState::Undecided | TaskState::Failed { .. } if is_free(client, vmid).await? => {
             IdSeen::Free
         }
-        // What a task left behind when its host went down has no pool yet, and hides from us.
+        // A VM of a task that ended with its host has no pool yet, so the token cannot see it.
         TaskState::Undecided | TaskState::Failed { .. } => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_login: true, lock }
@@ -243,8 +241,8 @@ async fn number(
     })
 }
 
-/// The tasks of a host; none if it is the host that does not answer. Nothing is made at a number that is taken,
-/// whatever its tasks say, and one host must not hide the VMs of all others.
+/// The tasks of a host; none if the host does not answer. No VM is created at a vmid that is taken, whatever its tasks show, and one
+/// silent host must not fail the observation of all others.
 async fn tasks(
     client: &Client,
     host: &NodeName,
@@ -257,8 +255,8 @@ async fn tasks(
     }
 }
 
-/// A clone of ours that is being made. Its task carries the number of the template and not its own, so any
-/// may be the one: whoever waits for it looks at all of them.
+/// A running clone task of this login. The task has the vmid of the template and not that of the clone, so any of them may be the
+/// one that creates the VM.
 async fn running_clone(
     client: &Client,
     host: &NodeName,
@@ -274,7 +272,7 @@ async fn running_clone(
     Ok(running.find(|task| is_of(&task.upid)).map(|task| task.upid))
 }
 
-/// The first numbers from `first` on that are free, and that no node is meant to have.
+/// The first free vmids from `first` on, without those that the inventory gives to nodes.
 pub(super) async fn free_numbers(
     desired: &Desired,
     client: &Client,
@@ -295,7 +293,7 @@ pub(super) async fn free_numbers(
     free
 }
 
-/// What making VMs depends on: files on storages, the storages themselves, bridges.
+/// Details that creating VMs depends on: files on storages, the storages themselves, bridges.
 async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
@@ -313,7 +311,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
         if has_image {
             image_hosts.insert(host.clone());
         }
-        // The list of all there is hides storages that one may only make disks on.
+        // The list of all resources omits storages on which the token may only create disks.
         let images = has_image.then_some(&desired.image_storage);
         let mut storages = node.vm.room().map(|(storage, _)| storage).chain(images);
         if storages.any(|storage| pve.storage(host, storage).is_none()) {
@@ -326,28 +324,28 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     for host in image_hosts {
         let request = storage::content(&host, &storage, Some(Content::Import), None);
         let (client, storage) = (client.clone(), storage.clone());
-        contents.spawn(async move { ((host, storage), told(client.send(&request).await)) });
+        contents.spawn(async move { ((host, storage), answer(client.send(&request).await)) });
     }
     let mut bridges = JoinSet::new();
     for host in hosts {
         let client = client.clone();
         bridges.spawn(async move {
-            let answer = client.send(&node::bridges(&host)).await;
-            (host, told(answer))
+            let bridges = answer(client.send(&node::bridges(&host)).await);
+            (host, bridges)
         });
     }
     let mut storages = JoinSet::new();
     for host in storage_hosts {
         let client = client.clone();
         storages.spawn(async move {
-            let answer = client.send(&storage::on_node(&host)).await;
-            (host, told(answer))
+            let storages = answer(client.send(&storage::on_node(&host)).await);
+            (host, storages)
         });
     }
     pve.contents = contents.join_all().await.into_iter().collect();
     pve.bridges = bridges.join_all().await.into_iter().collect();
-    for (host, answer) in storages.join_all().await {
-        match answer {
+    for (host, listed) in storages.join_all().await {
+        match listed {
             Ok(found) => add_storages(pve, &host, found),
             Err(reason) => {
                 pve.unlisted.insert(host, reason);
@@ -356,7 +354,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     }
 }
 
-/// Adds the storages that a host tells of and that the list of all there is hides.
+/// Adds the storages that a host reports and that the list of all resources omits.
 fn add_storages(pve: &mut Pve, host: &NodeName, found: Vec<StorageStatus>) {
     for one in found {
         let Some(storage) = one.storage else { continue };

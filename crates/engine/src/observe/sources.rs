@@ -8,7 +8,7 @@ use talmox_talos_api::{Credentials, Settings};
 use crate::kube::KubeClient;
 use crate::web::Web;
 
-/// The port of the Kubernetes API.
+/// Port of the Kubernetes API.
 pub(super) const KUBERNETES: u16 = 6443;
 
 /// Credentials and settings of the Talos API.
@@ -36,13 +36,13 @@ pub enum Purpose {
     Change,
     /// A plan that removes VMs.
     Removal,
-    /// A report for a person, which must come within seconds: a node, an add-on's server or Kubernetes that takes longer
-    /// counts as one that does not answer.
+    /// A report that must come within seconds: a node, a server of manifests or Kubernetes that takes longer counts as one that
+    /// does not answer.
     Report,
 }
 
 impl Purpose {
-    /// How long the nodes and Kubernetes may take together, once Proxmox has answered. In real time: it limits sockets.
+    /// Timeout of the nodes and Kubernetes together, once Proxmox has answered. In real time: it limits sockets.
     pub(super) fn limit(self) -> Duration {
         match self {
             // Longer than any request, each of which has its own deadline.

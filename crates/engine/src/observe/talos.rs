@@ -1,4 +1,4 @@
-//! What answers at the nodes' addresses.
+//! What answers at the addresses of the nodes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,35 +19,35 @@ use talmox_talos_api::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::listener::{PATIENCE, knock, who};
+use super::listener::{CONNECT_TIMEOUT, connect, identify};
 use super::sources::{KUBERNETES, TalosAccess};
-use crate::locate::unsaid;
+use crate::locate::missing_identity;
 
-/// Where one logs in to systems that are no Talos.
+/// Port that is open on systems other than Talos.
 const SSH: u16 = 22;
 
-/// More than members of etcd that hear enough others take to elect a leader.
+/// Time in which members of etcd that reach a quorum have elected a leader.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// What answers at the address of each node, and who at further ports of it.
+/// What answers at the address of each node, and at further ports of it.
 type NodesAndPorts = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
 
-/// What answers at one address.
-struct At {
+/// What answers at the address of a node.
+struct NodeAnswer {
     name: String,
     talos: TalosSeen,
     port: Option<(u16, PortSeen)>,
 }
 
-/// Looks that are under way.
-pub(super) struct Looks {
-    answers: JoinSet<At>,
-    /// For each of them.
+/// Probes of nodes that are under way.
+pub(super) struct NodeProbes {
+    answers: JoinSet<NodeAnswer>,
+    /// Timeout of each probe.
     limit: Duration,
 }
 
-impl Looks {
-    /// Looks at all nodes whose addresses are known beforehand.
+impl NodeProbes {
+    /// Probes the nodes whose addresses are in the inventory.
     pub(super) fn start(desired: &Desired, access: &TalosAccess, limit: Duration) -> Self {
         let mut looks = JoinSet::new();
         for node in &desired.nodes {
@@ -62,7 +62,7 @@ impl Looks {
         Self { answers: looks, limit }
     }
 
-    /// Looks at the others, now that their VMs are known, and waits for all.
+    /// Probes the other nodes, now that their VMs are known, and waits for all probes.
     pub(super) async fn finish(
         self,
         desired: &Desired,
@@ -77,24 +77,24 @@ impl Looks {
                 if let Some(address) = agent_address(client, &placed.own.vm, node).await {
                     spawn(&mut looks, desired, node, address, access, limit);
                 } else {
-                    let talos = TalosSeen::Nothing("its guest agent tells no address".into());
+                    let talos = TalosSeen::Nothing("its guest agent reports no address".into());
                     let (name, port) = (node.name.clone(), None);
-                    looks.spawn(std::future::ready(At { name, talos, port }));
+                    looks.spawn(std::future::ready(NodeAnswer { name, talos, port }));
                 }
             }
         }
         let mut seen = NodesAndPorts::default();
-        for At { name, talos, port } in looks.join_all().await {
-            seen.1.extend(port.map(|(port, who)| ((name.clone(), port), who)));
+        for NodeAnswer { name, talos, port } in looks.join_all().await {
+            seen.1.extend(port.map(|(port, found)| ((name.clone(), port), found)));
             seen.0.insert(name, talos);
         }
         seen
     }
 }
 
-/// Looks for nodes that do not answer where they should at the address that their VMs were made
-/// with: the inventory may have given them another one since.
-pub(super) async fn look_elsewhere(
+/// Probes nodes that do not answer at their address at the address that their VMs were created with: the address in the
+/// inventory may have been edited since.
+pub(super) async fn probe_former_addresses(
     desired: &Desired,
     pve: &Pve,
     client: &PveClient,
@@ -117,20 +117,20 @@ pub(super) async fn look_elsewhere(
             spawn(&mut looks, desired, node, first, access, Duration::MAX);
         }
     }
-    // Whoever else has that address by now is of no interest.
+    // Another machine may have the former address by now; it does not matter.
     let found = looks.join_all().await.into_iter();
-    let ours = found.filter(|at| matches!(at.talos, TalosSeen::OwnNode(_)));
-    nodes.extend(ours.map(|at| (at.name, at.talos)));
+    let own = found.filter(|answer| matches!(answer.talos, TalosSeen::OwnNode(_)));
+    nodes.extend(own.map(|answer| (answer.name, answer.talos)));
 }
 
-/// The address that the cloud-init drive of a VM tells.
+/// The address on the cloud-init drive of a VM.
 fn first_address(config: &VmConfig) -> Option<IpAddr> {
-    let told = IpConfig::parse(config.get("ipconfig0")?);
-    let v4 = told.v4.and_then(|v4| match v4 {
+    let drive = IpConfig::parse(config.get("ipconfig0")?);
+    let v4 = drive.v4.and_then(|v4| match v4 {
         Ipv4Config::Static { address, .. } => Some(IpAddr::V4(address)),
         Ipv4Config::Dhcp => None,
     });
-    let v6 = told.v6.and_then(|v6| match v6 {
+    let v6 = drive.v6.and_then(|v6| match v6 {
         Ipv6Config::Static { address, .. } => Some(IpAddr::V6(address)),
         Ipv6Config::Dhcp | Ipv6Config::Auto => None,
     });
@@ -138,7 +138,7 @@ fn first_address(config: &VmConfig) -> Option<IpAddr> {
 }
 
 fn spawn(
-    looks: &mut JoinSet<At>,
+    looks: &mut JoinSet<NodeAnswer>,
     desired: &Desired,
     node: &DesiredNode,
     address: IpAddr,
@@ -149,7 +149,7 @@ fn spawn(
     let (name, access) = (node.name.clone(), access.clone());
     let is_control_plane = node.is_control_plane;
     let authority = desired.kubernetes_authority.clone();
-    let late = At {
+    let late = NodeAnswer {
         name: name.clone(),
         talos: TalosSeen::Mute("something that does not answer in time".to_owned()),
         port: None,
@@ -157,41 +157,47 @@ fn spawn(
     let answer = async move {
         let api = Address { host: address.to_string(), port: KUBERNETES };
         let reach = &access.settings.reach;
-        let knocking = knock(&api, reach);
-        tokio::pin!(knocking);
+        let connecting = connect(&api, reach);
+        tokio::pin!(connecting);
         let look = look(address, &expected, is_control_plane, &access);
         tokio::pin!(look);
-        // Who is known to be ours need not be waited for at another port.
+        // The other port does not matter once the machine is known to be a node of this cluster.
         let (talos, socket) = tokio::select! {
             talos = &mut look => match talos {
                 TalosSeen::OwnNode(_) => (talos, None),
-                talos => (talos, knocking.await),
+                talos => (talos, connecting.await),
             },
-            socket = &mut knocking => (look.await, socket),
+            socket = &mut connecting => (look.await, socket),
         };
         let port = match (&talos, socket) {
             (TalosSeen::OwnNode(_), _) | (_, None) => None,
-            (_, Some(socket)) => Some((KUBERNETES, who(socket, &api, authority.as_deref()).await)),
+            (_, Some(socket)) => {
+                Some((KUBERNETES, identify(socket, &api, authority.as_deref()).await))
+            }
         };
-        At { name, talos, port }
+        NodeAnswer { name, talos, port }
     };
     looks.spawn(async move { timeout(limit, Box::pin(answer)).await.unwrap_or(late) });
 }
 
-/// At systems that are no Talos nothing tells whose they are: it matters only where there is to be
-/// none yet.
-fn spawn_other(looks: &mut JoinSet<At>, node: &DesiredNode, address: IpAddr, access: &TalosAccess) {
+/// Systems other than Talos do not prove which cluster they belong to. An answer matters only for a node without a VM.
+fn spawn_other(
+    looks: &mut JoinSet<NodeAnswer>,
+    node: &DesiredNode,
+    address: IpAddr,
+    access: &TalosAccess,
+) {
     let (name, reach) = (node.name.clone(), access.settings.reach.clone());
     looks.spawn(async move {
         let address = Address { host: address.to_string(), port: SSH };
-        let port = knock(&address, &reach)
+        let port = connect(&address, &reach)
             .await
-            .map(|_| (SSH, PortSeen::Other("something that one can log in to".to_owned())));
-        At { name, talos: TalosSeen::NotAsked, port }
+            .map(|_| (SSH, PortSeen::Other("something with an open SSH port".to_owned())));
+        NodeAnswer { name, talos: TalosSeen::NotAsked, port }
     });
 }
 
-/// The address of a node's first network card, by its guest agent.
+/// The address of the first network card of a node, from its guest agent.
 async fn agent_address(client: &PveClient, vm: &Vm, node: &DesiredNode) -> Option<IpAddr> {
     let mac = *node.identity.macs.first()?;
     let interfaces = client.send(&qemu::agent_interfaces(vm)).await.ok()?.0;
@@ -202,7 +208,7 @@ async fn agent_address(client: &PveClient, vm: &Vm, node: &DesiredNode) -> Optio
         .map(|own| own.ip)
 }
 
-/// Shared addresses have no network around them, and are somebody else's the next moment.
+/// Whether an address is shared. Shared addresses have a full-length prefix, and can move to another node at any time.
 fn is_shared(address: &AgentAddress) -> bool {
     let whole = if address.ip.is_ipv4() { 32 } else { 128 };
     address.prefix == Some(whole)
@@ -223,16 +229,16 @@ async fn look(
 ) -> TalosSeen {
     let address = &node_address(at.to_string());
     let mut settings: Settings = access.settings.clone();
-    settings.limits.connect = settings.limits.connect.min(PATIENCE);
+    settings.limits.connect = settings.limits.connect.min(CONNECT_TIMEOUT);
     let verdict = match probe(address, &access.credentials, None, &settings).await {
         Ok(verdict) => verdict,
         Err(error) => return TalosSeen::NoAccess(error.to_string()),
     };
     match &verdict {
         Verdict::Nothing(error) => TalosSeen::Nothing(error.to_string()),
-        Verdict::Mute(_) => unheard(address, access, TalosSeen::Mute).await,
-        Verdict::NoNode(_) => unheard(address, access, TalosSeen::NotTalos).await,
-        // It broke off, as one does that goes from one face to the other.
+        Verdict::Mute(_) => identify_other(address, access, TalosSeen::Mute).await,
+        Verdict::NoNode(_) => identify_other(address, access, TalosSeen::NotTalos).await,
+        // A node closes connections while it leaves maintenance mode.
         Verdict::Unclear(error) if error.may_pass() => TalosSeen::Mute(verdict.to_string()),
         Verdict::Maintenance(found) => maintenance(&found.machine, expected),
         Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
@@ -252,26 +258,28 @@ async fn look(
     }
 }
 
-/// A machine that has not told who it is yet is neither known nor a stranger.
+/// A machine that has not reported its identity yet may be the one of the node.
 fn maintenance(machine: &Machine, expected: &Expected) -> TalosSeen {
-    match unsaid(machine, expected) {
-        Some(missing) => TalosSeen::Mute(format!("a machine that has not told its {missing} yet")),
+    match missing_identity(machine, expected) {
+        Some(missing) => {
+            TalosSeen::Mute(format!("a machine that has not reported its {missing} yet"))
+        }
         None => TalosSeen::Maintenance { mismatch: machine.mismatch(expected) },
     }
 }
 
-/// What it is that does not speak as Talos does, if it is still there.
-async fn unheard(
+/// What answers without speaking the Talos API.
+async fn identify_other(
     address: &Address,
     access: &TalosAccess,
     seen: fn(String) -> TalosSeen,
 ) -> TalosSeen {
-    match knock(address, &access.settings.reach).await {
-        Some(socket) => match who(socket, address, None).await {
+    match connect(address, &access.settings.reach).await {
+        Some(socket) => match identify(socket, address, None).await {
             PortSeen::Other(what) => seen(what),
             PortSeen::ThisCluster => seen("something".to_owned()),
         },
-        None => TalosSeen::Nothing("it hung up".to_owned()),
+        None => TalosSeen::Nothing("it closed the connection".to_owned()),
     }
 }
 
@@ -305,7 +313,7 @@ async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Co
     }
 }
 
-/// A member that waits has no data yet. One that ran, or tried to, has.
+/// An etcd that waits has no data yet. One that has run, or failed to, has data.
 async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     let Some(service) = services.iter().find(|service| service.id == "etcd") else {
         return EtcdSeen::Waiting;
@@ -320,9 +328,9 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
                 let voters = members.into_iter().filter(|one| !one.is_learner);
                 ill(service.describe(), voters.map(|one| one.hostname).collect(), false)
             }
-            // It runs and does not answer: it is starting, or its quorum is lost for now.
+            // It runs and does not answer: it is starting, or has lost its quorum.
             Err(error @ TalosError::Late { .. }) => ill(error.to_string(), vec![], false),
-            // Without a leader nobody tells who the members are.
+            // Without a leader, etcd does not report its members.
             Err(error) => ill(error.to_string(), vec![], is_leaderless(client, clock).await),
         },
         "Failed" | "Finished" | "Stopping" => ill(service.describe(), vec![], false),
@@ -330,7 +338,7 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     }
 }
 
-/// Whether it stays without a leader: who is alone in etcd, and has just begun, elects itself within seconds.
+/// Whether etcd stays without a leader: a single member that has just started elects itself within seconds.
 async fn is_leaderless(client: &Client, clock: Clock) -> bool {
     let has_none = async || client.etcd_status().await.is_ok_and(|status| status.leader == 0);
     if !has_none().await {
@@ -345,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_network_around_it_is_shared() {
+    fn an_address_with_a_full_length_prefix_is_shared() {
         let address = |ip: &str, prefix| AgentAddress { ip: ip.parse().unwrap(), prefix };
         assert!(is_shared(&address("10.0.0.20", Some(32))));
         assert!(is_shared(&address("fd00::20", Some(128))));
@@ -356,11 +364,11 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_has_not_told_who_it_is_is_no_stranger() {
+    fn a_machine_that_has_not_reported_its_identity_may_be_the_node() {
         let expected = Expected { uuid: Some("a".to_owned()), ..Expected::default() };
         let is_mute = matches!(
             maintenance(&Machine::default(), &expected),
-            TalosSeen::Mute(what) if what.contains("has not told its SMBIOS UUID")
+            TalosSeen::Mute(what) if what.contains("has not reported its SMBIOS UUID")
         );
         assert!(is_mute);
         let other = Machine { uuid: Some("b".to_owned()), ..Machine::default() };

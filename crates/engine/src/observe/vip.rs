@@ -1,25 +1,26 @@
-//! Who answers at the virtual address.
+//! What answers at the virtual address.
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::VipSeen;
 use talmox_talos_api::Address;
 use tokio::task::JoinHandle;
 
-use super::listener::{knock, who};
+use super::listener::{connect, identify};
 use super::sources::{KUBERNETES, TalosAccess};
 
-pub(super) struct VipLook(Option<JoinHandle<VipSeen>>);
+/// Probe of the virtual address that is under way.
+pub(super) struct VipProbe(Option<JoinHandle<VipSeen>>);
 
-impl VipLook {
+impl VipProbe {
     pub(super) fn start(desired: &Desired, access: &TalosAccess) -> Self {
         let address = desired.vip.map(|vip| Address { host: vip.to_string(), port: KUBERNETES });
         let reach = access.settings.reach.clone();
         let authority = desired.kubernetes_authority.clone();
         Self(address.map(|address| {
             tokio::spawn(async move {
-                match knock(&address, &reach).await {
+                match connect(&address, &reach).await {
                     Some(socket) => {
-                        VipSeen::Answers(who(socket, &address, authority.as_deref()).await)
+                        VipSeen::Answers(identify(socket, &address, authority.as_deref()).await)
                     }
                     None => VipSeen::Silent,
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use talmox_plan::observed::{Answer, VmSeen};
+use talmox_plan::observed::{Answer, Unobserved, VmSeen};
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{PendingChange, PendingOption, VmConfig};
@@ -10,10 +10,14 @@ use talmox_pve::id::VmId;
 use talmox_pve::{Client, PveError};
 use tokio::task::JoinSet;
 
-/// What is said of VMs on a host that Proxmox knows to be down.
-pub(super) const DOWN: &str = "the host does not run";
+use super::answer::{answer, unobserved};
 
-/// Looks at these VMs, but for those that are gone since they were listed.
+/// Why VMs on a host that Proxmox reports as down cannot be read.
+pub(super) fn host_down() -> Unobserved {
+    Unobserved::Unreachable("the host does not run".to_owned())
+}
+
+/// Reads these VMs, without those that were deleted since they were listed.
 pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
     let mut looks = JoinSet::new();
     for guest in guests {
@@ -25,7 +29,7 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
                 return None;
             }
             seen.is_running = guest.status == "running";
-            // The list is some seconds old: a VM that was just started is asked itself.
+            // The list is some seconds old, and may show a VM as stopped that was just started.
             if !seen.is_running && !guest.template && seen.config.is_ok() {
                 seen.is_running = is_running(&client, &vm).await;
             }
@@ -35,14 +39,14 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
     looks.join_all().await.into_iter().flatten().collect()
 }
 
-/// The configs of these VMs, or why they cannot be read; but for those that are gone since they were listed.
+/// The configs of these VMs, or why they cannot be read, without VMs that were deleted since they were listed.
 pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, Answer<VmConfig>)> {
     let mut looks = JoinSet::new();
     for guest in guests {
         let client = client.clone();
         looks.spawn(async move {
             let vm = Vm::new(&guest.node, guest.vmid);
-            let config = told(client.send(&qemu::config(&vm)).await);
+            let config = answer(client.send(&qemu::config(&vm)).await);
             let is_gone = config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false);
             (!is_gone).then_some((guest, config))
         });
@@ -50,11 +54,11 @@ pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, 
     looks.join_all().await.into_iter().flatten().collect()
 }
 
-/// A VM by its config; whether it runs is left open.
+/// A VM by its config. Its power state is not read.
 pub(super) async fn see(client: &Client, vm: &Vm) -> VmSeen {
     let (config, pending) = match client.send(&qemu::pending(vm)).await {
         Ok(options) => (Ok(merged(&options)), waiting(options)),
-        Err(error) => (Err(error.to_string()), vec![]),
+        Err(error) => (Err(unobserved(&error)), vec![]),
     };
     VmSeen { host: vm.node.clone(), is_running: false, config, pending }
 }
@@ -63,7 +67,7 @@ pub(super) async fn is_running(client: &Client, vm: &Vm) -> bool {
     client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
 }
 
-/// The config as it will be with the next start. One call tells this and what waits.
+/// The config with its pending changes, as it will be after the next start.
 fn merged(options: &[PendingOption]) -> VmConfig {
     let value = |option: &PendingOption| match &option.pending {
         Some(PendingChange::Set(value)) => Some((option.key.clone(), value.clone())),
@@ -84,8 +88,4 @@ pub(super) async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveErro
         Err(error) if error.is_already_exists() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-pub(super) fn told<T>(answer: Result<T, PveError>) -> Answer<T> {
-    answer.map_err(|error| error.to_string())
 }

@@ -1,8 +1,8 @@
 //! API calls in the log of a run, between its events: `{"time": …, "what": {"event": "api_call", …}}`.
 //!
-//! They are written by a thread of their own, so that a slow disk holds up no step and no renewal of a lock. What does not fit
-//! into its queue is counted, and the count is written; the end of a log waits until everything else is in the file. A run that
-//! is killed loses the calls of the last moment, and never half of the log.
+//! A separate thread writes them, so that a slow disk delays no step and no renewal of a lock. Calls that do not fit into its queue are
+//! counted, and the count is written. Closing the log waits until all calls are in the file. A run that is killed loses only its last
+//! calls.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -14,13 +14,13 @@ use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 
-/// Calls that wait to be written. A run makes some hundred in a second at most.
+/// Length of the queue. A run makes at most some hundred calls in a second.
 const QUEUE: usize = 4096;
 
-/// One call of an API: no parameter, header or body is part of it.
+/// One API call, without parameters, headers and body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApiCall {
-    /// When it began, in seconds since 1970, by the clock of the run's events.
+    /// Start time in seconds since 1970, on the clock of the events.
     #[serde(skip)]
     pub time: f64,
     /// `pve`, `talos`, `kube` or `web`.
@@ -31,19 +31,19 @@ pub struct ApiCall {
     /// The status, or why there is none.
     pub outcome: String,
     pub retries: u64,
-    /// The step that made it; none where the run as a whole did.
+    /// The step that made it; none if it was outside of a step.
     pub step: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct CallLine {
     time: f64,
-    what: What,
+    what: CallEvent,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum What {
+enum CallEvent {
     ApiCall(ApiCall),
     /// Calls that were made and are not in the log.
     ApiCallsLost {
@@ -51,14 +51,14 @@ enum What {
     },
 }
 
-/// What the kinds of lines that are written here have in common.
+/// Text that all lines with API calls contain.
 const MARK: &str = "\"what\":{\"event\":\"api_call";
 
 pub(super) fn is_call(line: &str) -> bool {
     line.contains(MARK)
 }
 
-/// Where the calls of a run are written. Dropping it waits until all of them are in the file.
+/// Writer of the API calls of a run. Dropping it waits until all of them are in the file.
 #[derive(Debug)]
 pub struct CallLog {
     queue: Option<SyncSender<ApiCall>>,
@@ -83,7 +83,7 @@ impl CallLog {
     /// Never waits.
     pub fn write(&self, call: ApiCall) {
         let Some(queue) = &self.queue else { return };
-        // A writer that is gone could not write: the writer of the events has reported it.
+        // If the writer has ended, it could not write, and writing the events has reported that.
         if let Err(TrySendError::Full(_)) = queue.try_send(call) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,7 +94,7 @@ impl Drop for CallLog {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has written what it could.
+            // A writer that panicked cannot write more.
             writer.join().ok();
         }
     }
@@ -105,7 +105,7 @@ fn write_all(mut file: File, calls: &Receiver<ApiCall>, lost: &AtomicU64) {
     let mut time = 0.0;
     for call in calls {
         time = call.time;
-        let line = Line { time, what: What::ApiCall(call) };
+        let line = CallLine { time, what: CallEvent::ApiCall(call) };
         if write_lost(&mut file, time, lost).and_then(|()| write_line(&mut file, &line)).is_err() {
             return;
         }
@@ -116,12 +116,12 @@ fn write_all(mut file: File, calls: &Receiver<ApiCall>, lost: &AtomicU64) {
 fn write_lost(file: &mut File, time: f64, lost: &AtomicU64) -> io::Result<()> {
     match lost.swap(0, Ordering::Relaxed) {
         0 => Ok(()),
-        count => write_line(file, &Line { time, what: What::ApiCallsLost { count } }),
+        count => write_line(file, &CallLine { time, what: CallEvent::ApiCallsLost { count } }),
     }
 }
 
 /// In one write, as the events of the run are.
-fn write_line(file: &mut File, line: &Line) -> io::Result<()> {
+fn write_line(file: &mut File, line: &CallLine) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
     bytes.push(b'\n');
     file.write_all(&bytes)
@@ -146,10 +146,10 @@ pub fn read_calls(path: &Path) -> io::Result<Calls> {
         }
         // A run that was killed may have left half a line.
         match serde_json::from_str(&line) {
-            Ok(Line { time, what: What::ApiCall(call) }) => {
+            Ok(CallLine { time, what: CallEvent::ApiCall(call) }) => {
                 calls.all.push(ApiCall { time, ..call });
             }
-            Ok(Line { what: What::ApiCallsLost { count }, .. }) => calls.lost += count,
+            Ok(CallLine { what: CallEvent::ApiCallsLost { count }, .. }) => calls.lost += count,
             Err(_) => {}
         }
     }
@@ -202,7 +202,7 @@ mod tests {
         let calls = log.calls().unwrap();
         calls.write(call(1.0, "GET /version"));
         drop(calls);
-        let line = Line { time: 2.0, what: What::ApiCall(call(2.0, "x")) };
+        let line = CallLine { time: 2.0, what: CallEvent::ApiCall(call(2.0, "x")) };
         let line = serde_json::to_string(&line).unwrap();
         let half = &line[..60];
         let mut file = log.file.try_clone().unwrap();

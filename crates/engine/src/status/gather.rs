@@ -1,11 +1,10 @@
-//! Gathering of the status: all requests at the same time.
+//! Gathering the status, with all requests at the same time.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use talmox_clock::{Clock, Deadline};
+use talmox_clock::Clock;
 use talmox_plan::desired::Contact;
 use talmox_plan::observed::CheckSeen;
 use talmox_plan::plan::Change;
@@ -19,94 +18,61 @@ use talmox_talos_api::{Client, Look, TalosError, Verdict, node_address};
 use talmox_talos_config::time::UnixTime;
 use tokio::task::JoinSet;
 
+use super::requests::{StatusRequests, StatusSources, by_deadline};
 use super::{
     EtcdStatus, Known, KubernetesStatus, NodeRole, NodeStatus, Part, Status, Subject, TalosStatus,
     Unreachable, VmState, VmStatus, authorities, drift,
 };
-use crate::access::ClusterAccess;
 use crate::kube::NodeFacts;
 use crate::locate::locate;
 
-/// The clients of all APIs, and the timeout.
-#[derive(Clone, Debug)]
-pub struct StatusSources {
-    pub pve: talmox_pve::Client,
-    pub cluster: ClusterAccess,
-    /// In real time, for all of it together: bytes cross a real network.
-    pub limit: Duration,
-}
-
-/// The same while it goes on.
-pub(super) struct Asking {
-    pub(super) pve: talmox_pve::Client,
-    pub(super) cluster: ClusterAccess,
-    /// When everybody must have answered.
-    pub(super) end: Deadline,
-}
-
-impl Asking {
-    /// When a node or Kubernetes that is asked now must have answered: sooner than Proxmox, which may have a thousand VMs
-    /// to read.
-    fn nodes_end(&self) -> Deadline {
-        Clock::real().deadline(NODES.min(self.end.left()))
-    }
-}
-
-/// How long nodes and Kubernetes may take, in real time. A status must come at once; a node that is up answers in a
-/// fraction of this.
-const NODES: Duration = Duration::from_secs(4);
-
-/// What is known once the cluster was observed for a plan.
+/// Result of observing the cluster for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedCluster {
     /// The same nodes, with their VMs.
     pub subjects: Vec<Subject>,
     /// Nodes that are known to have no VM.
     pub absent: BTreeSet<String>,
-    /// Those of a plan, which become the drift.
+    /// The changes of a plan, which become the drift.
     pub changes: Vec<Change>,
     pub health: Vec<CheckSeen>,
-    /// What is wrong with the cluster as a whole.
+    /// Problems of the cluster as a whole.
     pub errors: Vec<String>,
 }
 
-/// Looks at everything, while `world` does the same for a plan. What needs no plan does not wait for it: whoever has a
-/// known address is asked at once. Says as well why the world is not known, if it is not.
+/// Requests the status of everything, while `observed` observes the cluster for a plan. Nodes with a known address need no plan, so
+/// they are asked at once. Returns also why the cluster could not be observed, if it could not.
 pub async fn gather(
     cluster: &str,
     subjects: &[Subject],
     sources: &StatusSources,
-    world: impl Future<Output = Result<ObservedCluster, String>>,
+    observed: impl Future<Output = Result<ObservedCluster, String>>,
 ) -> (Status, Option<String>) {
-    let asking = Arc::new(Asking {
-        pve: sources.pve.clone(),
-        cluster: sources.cluster.clone(),
-        end: Clock::real().deadline(sources.limit),
-    });
-    let is_at_hand = |subject: &Subject| matches!(subject.contact, Contact::At(_));
-    // None of the three waits for another: one that is silent takes nobody else's time.
-    let looks = Box::pin(async {
+    let requests = Arc::new(StatusRequests::new(sources));
+    let has_address = |subject: &Subject| matches!(subject.contact, Contact::At(_));
+    // None of the three waits for another, so an API that does not answer delays no other.
+    let answers = Box::pin(async {
         tokio::join!(
-            proxmox(subjects, &asking, world, |subject| !is_at_hand(subject)),
-            kubernetes(&asking),
-            insides(subjects, &asking, is_at_hand),
+            proxmox(subjects, &requests, observed, |subject| !has_address(subject)),
+            kubernetes(&requests),
+            node_reports(subjects, &requests, has_address),
         )
     });
-    let (Proxmox { guests, found, trouble, vms, insides: told }, (kubernetes, registered), at_hand) =
-        looks.await;
+    let (proxmox, (kubernetes, registered), addressed) = answers.await;
+    let ProxmoxReport { guests, found, trouble, vms, nodes: located } = proxmox;
     let ObservedCluster { subjects, changes, health, errors, .. } = &found;
-    let insides = in_order(at_hand.into_iter().chain(told).collect());
-    let parts = subjects.iter().zip(vms).zip(insides);
+    let reports = in_order(addressed.into_iter().chain(located).collect());
+    let parts = subjects.iter().zip(vms).zip(reports);
     let nodes: Vec<NodeStatus> = parts
-        .map(|((subject, vm), inside)| NodeStatus {
+        .map(|((subject, vm), report)| NodeStatus {
             name: subject.name.clone(),
             role: subject.role,
             vmid: subject.own.as_ref().map(|own| own.vm.vmid.get()),
-            address: inside.address,
+            address: report.address,
             vm,
-            talos: inside.talos,
+            talos: report.talos,
             kubernetes: subject.is_talos.then(|| registered_as(&registered, subject)),
-            etcd: inside.etcd,
+            etcd: report.etcd,
             drift: drift(changes, |node| node == Some(&subject.name)),
         })
         .collect();
@@ -116,7 +82,7 @@ pub async fn gather(
         unreachable: unreachable(&guests, &kubernetes, &nodes),
         kubernetes,
         nodes,
-        // A bundle that can be used at all has authorities that can be read.
+        // The clients were made from this bundle, so its authorities can be read.
         authorities: authorities(&sources.cluster.bundle).unwrap_or_default(),
         drift: drift(changes, |node| node.is_none_or(|name| !is_known(name))),
         unknown_nodes: registered
@@ -132,27 +98,27 @@ pub async fn gather(
     (status, trouble)
 }
 
-/// What these nodes say, asked at the same time; each with its place among all.
-async fn insides(
+/// Reports of the nodes that are meant, requested at the same time, each with its index.
+async fn node_reports(
     subjects: &[Subject],
-    asking: &Arc<Asking>,
+    requests: &Arc<StatusRequests>,
     is_meant: impl Fn(&Subject) -> bool,
-) -> Vec<(usize, Inside)> {
+) -> Vec<(usize, NodeReport)> {
     let mut asked = JoinSet::new();
     let meant = subjects.iter().enumerate().filter(|(_, subject)| is_meant(subject));
-    for (at, subject) in meant.map(|(at, subject)| (at, subject.clone())) {
-        let asking = Arc::clone(asking);
-        asked.spawn(async move { (at, Box::pin(inside(&subject, &asking)).await) });
+    for (index, subject) in meant.map(|(index, subject)| (index, subject.clone())) {
+        let requests = Arc::clone(requests);
+        asked.spawn(async move { (index, Box::pin(node_report(&subject, &requests)).await) });
     }
     asked.join_all().await
 }
 
 pub(super) fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
-    answers.sort_by_key(|(at, _)| *at);
+    answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Who did not answer at all.
+/// The APIs that did not answer.
 fn unreachable(
     guests: &Known<Vec<Guest>>,
     kubernetes: &Known<String>,
@@ -179,89 +145,77 @@ fn unreachable(
     all
 }
 
-/// Waits for an answer, as long as there is time.
-pub(super) async fn soon<T>(
-    end: Deadline,
-    answer: impl Future<Output = Result<T, String>>,
-) -> Known<T> {
-    match Clock::real().timeout(end.left(), Box::pin(answer)).await {
-        Ok(Ok(found)) => Known::Is(found),
-        Ok(Err(why)) => Known::Unknown(why),
-        Err(_) => Known::Unknown("no answer in time".to_owned()),
-    }
-}
-
-/// What Proxmox tells, and what cannot be asked before it has told.
-struct Proxmox {
+/// Answers of Proxmox, and of the nodes whose address only Proxmox knows.
+struct ProxmoxReport {
     guests: Known<Vec<Guest>>,
     found: ObservedCluster,
-    /// Why the world is not known.
+    /// Why the cluster could not be observed.
     trouble: Option<String>,
     vms: Vec<VmState>,
-    insides: Vec<(usize, Inside)>,
+    nodes: Vec<(usize, NodeReport)>,
 }
 
 async fn proxmox(
     subjects: &[Subject],
-    asking: &Arc<Asking>,
-    world: impl Future<Output = Result<ObservedCluster, String>>,
-    is_hidden: impl Fn(&Subject) -> bool,
-) -> Proxmox {
-    let guests = soon(asking.end, async {
-        let found = asking.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
+    requests: &Arc<StatusRequests>,
+    observed: impl Future<Output = Result<ObservedCluster, String>>,
+    is_unlocated: impl Fn(&Subject) -> bool,
+) -> ProxmoxReport {
+    let guests = by_deadline(requests.deadline, async {
+        let found =
+            requests.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
         Ok(found.guests)
     });
     let clock = Clock::real();
-    let world = clock.timeout(asking.end.left(), Box::pin(world));
-    let (guests, world) = tokio::join!(guests, world);
-    let (found, trouble) = match world {
-        Ok(Ok(found)) => (found, None),
-        Ok(Err(why)) => (
+    let observed = clock.timeout(requests.deadline.left(), Box::pin(observed));
+    let (guests, observed) = tokio::join!(guests, observed);
+    let observed =
+        observed.unwrap_or_else(|_| Err("the cluster was not observed in time".to_owned()));
+    let (found, trouble) = match observed {
+        Ok(found) => (found, None),
+        Err(why) => (
             ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() },
             Some(why),
         ),
-        Err(_) => {
-            let why = "the world was not seen in time".to_owned();
-            (
-                ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() },
-                Some(why),
-            )
-        }
     };
     let none = trouble.as_deref().unwrap_or("there is no such VM");
     let mut asked = JoinSet::new();
-    for (at, subject) in found.subjects.iter().enumerate() {
-        let (guest, asking) = (guest_of(&guests, subject, none), Arc::clone(asking));
+    for (index, subject) in found.subjects.iter().enumerate() {
+        let (guest, requests) = (guest_of(&guests, subject, none), Arc::clone(requests));
         let is_absent = guests.get().is_some() && found.absent.contains(&subject.name);
         asked.spawn(async move {
             let state = match guest {
-                Ok(guest) => vm(&guest, &asking).await,
+                Ok(guest) => vm(&guest, &requests).await,
                 Err(why) if is_absent => VmState::Absent(why),
                 Err(why) => VmState::Unknown(why),
             };
-            (at, state)
+            (index, state)
         });
     }
-    let (vms, insides) =
-        tokio::join!(asked.join_all(), insides(&found.subjects, asking, is_hidden));
-    Proxmox { guests, found, trouble, vms: in_order(vms), insides }
+    let (vms, nodes) =
+        tokio::join!(asked.join_all(), node_reports(&found.subjects, requests, is_unlocated));
+    ProxmoxReport { guests, found, trouble, vms: in_order(vms), nodes }
 }
 
-pub(super) async fn kubernetes(sources: &Asking) -> (Known<String>, Known<Vec<NodeFacts>>) {
-    let client = match sources.cluster.kube() {
+pub(super) async fn kubernetes(
+    requests: &StatusRequests,
+) -> (Known<String>, Known<Vec<NodeFacts>>) {
+    let client = match requests.cluster.kube() {
         Ok(client) => client,
         Err(error) => {
             return (Known::Unknown(error.to_string()), Known::Unknown(error.to_string()));
         }
     };
-    let version =
-        soon(sources.nodes_end(), async { client.version().await.map_err(|error| error.reason()) });
-    let nodes =
-        soon(sources.nodes_end(), async { client.nodes().await.map_err(|error| error.reason()) });
+    let version = by_deadline(requests.node_deadline(), async {
+        client.version().await.map_err(|error| error.reason())
+    });
+    let nodes = by_deadline(requests.node_deadline(), async {
+        client.nodes().await.map_err(|error| error.reason())
+    });
     tokio::join!(version, nodes)
 }
 
-/// The VM of a node; `none` says why there is none, if nothing else does.
+/// The VM of a node; `none` is the reason if the node has no VM and no foreign VM is in its place.
 fn guest_of(guests: &Known<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
     let guests = match guests {
         Known::Unknown(why) => return Err(why.clone()),
@@ -272,7 +226,7 @@ fn guest_of(guests: &Known<Vec<Guest>>, subject: &Subject, none: &str) -> Result
     if let Some(guest) = found {
         return Ok(Vm::new(&guest.node, guest.vmid));
     }
-    Err(subject.stranger.clone().unwrap_or_else(|| none.to_owned()))
+    Err(subject.foreign_vm.clone().unwrap_or_else(|| none.to_owned()))
 }
 
 pub(super) fn registered_as(
@@ -293,19 +247,21 @@ pub(super) fn registered_as(
     }
 }
 
-/// What a node itself says.
-struct Inside {
+/// Answers of a node.
+struct NodeReport {
     address: Known<IpAddr>,
     talos: Option<Known<TalosStatus>>,
     etcd: Option<Known<EtcdStatus>>,
 }
 
-async fn inside(subject: &Subject, sources: &Asking) -> Inside {
-    let address = soon(sources.end, async {
+async fn node_report(subject: &Subject, requests: &StatusRequests) -> NodeReport {
+    let address = by_deadline(requests.deadline, async {
         let look = match (subject.contact, &subject.own) {
             (Contact::At(address), _) => Look::Done(address),
-            (contact, Some(own)) => locate(contact, &own.vm, &sources.pve).await,
-            (_, None) => Look::NotYet("its guest agent cannot be asked".to_owned()),
+            (contact, Some(own)) => locate(contact, &own.vm, &requests.pve).await,
+            (_, None) => Look::NotYet(
+                "the node has no VM whose guest agent could report its address".to_owned(),
+            ),
         };
         match look {
             Look::Done(address) => Ok(address),
@@ -319,19 +275,19 @@ async fn inside(subject: &Subject, sources: &Asking) -> Inside {
             (Some(Known::Unknown(why.clone())), Some(Known::Unknown(why.clone())))
         }
         (_, Known::Is(address)) => {
-            let talos = soon(sources.nodes_end(), talos(*address, sources));
-            let etcd = soon(sources.nodes_end(), etcd(*address, sources));
+            let talos = by_deadline(requests.node_deadline(), talos(*address, requests));
+            let etcd = by_deadline(requests.node_deadline(), etcd(*address, requests));
             let (talos, etcd) = tokio::join!(talos, etcd);
             (Some(talos), Some(etcd))
         }
     };
     let etcd = etcd.filter(|_| subject.role == NodeRole::ControlPlane);
-    Inside { address, talos, etcd }
+    NodeReport { address, talos, etcd }
 }
 
-async fn vm(vm: &Vm, sources: &Asking) -> VmState {
-    let seen = soon(sources.end, async {
-        let status = sources.pve.send(&qemu::current(vm)).await.map_err(|error| chain(&error))?;
+async fn vm(vm: &Vm, requests: &StatusRequests) -> VmState {
+    let seen = by_deadline(requests.deadline, async {
+        let status = requests.pve.send(&qemu::current(vm)).await.map_err(|error| chain(&error))?;
         Ok(VmStatus {
             host: vm.node.to_string(),
             running: status.running,
@@ -347,8 +303,8 @@ async fn vm(vm: &Vm, sources: &Asking) -> VmState {
     }
 }
 
-async fn talos(address: IpAddr, sources: &Asking) -> Result<TalosStatus, String> {
-    let access = &sources.cluster;
+async fn talos(address: IpAddr, requests: &StatusRequests) -> Result<TalosStatus, String> {
+    let access = &requests.cluster;
     let verdict = access.probe(address).await.map_err(|error| error.to_string())?;
     let (client, in_maintenance) = match verdict {
         Verdict::Ours => (access.client(address).map_err(|error| error.to_string())?, false),
@@ -383,9 +339,9 @@ async fn troubles(client: &Client) -> Result<Vec<String>, TalosError> {
     Ok(ill.map(talmox_talos_api::client::Service::describe).collect())
 }
 
-async fn etcd(address: IpAddr, sources: &Asking) -> Result<EtcdStatus, String> {
-    let client = sources.cluster.client(address).map_err(|error| error.to_string())?;
-    // An etcd that is down never answers: its service says why.
+async fn etcd(address: IpAddr, requests: &StatusRequests) -> Result<EtcdStatus, String> {
+    let client = requests.cluster.client(address).map_err(|error| error.to_string())?;
+    // An etcd that is down never answers, but the state of its service shows why.
     let services = client.services().await.map_err(|error| error.reason())?;
     let service = services.iter().find(|service| service.id == ETCD);
     if let Some(down) = service.filter(|service| !service.is_running()) {
@@ -403,7 +359,7 @@ async fn etcd(address: IpAddr, sources: &Asking) -> Result<EtcdStatus, String> {
     })
 }
 
-/// An error and what it came from, in one line.
+/// An error with its causes, in one line.
 fn chain(error: &PveError) -> String {
     let mut texts = vec![error.to_string()];
     let mut cause = std::error::Error::source(error);

@@ -5,6 +5,7 @@
 
 mod gather;
 mod node;
+mod requests;
 mod running;
 
 use serde::Serialize;
@@ -14,8 +15,9 @@ use talmox_plan::plan::{Change, Object, OwnVm};
 use talmox_talos_config::pki::PkiError;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
-pub use gather::{ObservedCluster, StatusSources, gather};
+pub use gather::{ObservedCluster, gather};
 pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmState, VmStatus};
+pub use requests::StatusSources;
 pub use running::{NodeRunning, Running, running};
 
 /// A value, or why it is not known.
@@ -44,51 +46,51 @@ pub enum NodeRole {
     Worker,
 }
 
-/// A node to be asked about.
+/// A node whose status is requested.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
     pub role: NodeRole,
     /// Whether it runs Talos, or another system.
     pub is_talos: bool,
-    /// Nothing if it has no VM, or nobody knows which.
+    /// None if it has no VM, or it is not known which one.
     pub own: Option<OwnVm>,
-    /// What is there in place of its VM, and is not ours.
-    pub stranger: Option<String>,
+    /// The foreign VM in place of its VM, in words.
+    pub foreign_vm: Option<String>,
     pub contact: Contact,
 }
 
-/// How a cluster is.
+/// Status of a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     pub cluster: String,
     /// The version of its Kubernetes API.
     pub kubernetes: Known<String>,
     pub nodes: Vec<NodeStatus>,
-    /// Who did not answer.
+    /// The APIs that did not answer.
     pub unreachable: Vec<Unreachable>,
     pub authorities: Vec<AuthorityLife>,
-    /// What differs and is of no node, or of one that the inventory has no longer.
+    /// Drift of objects that belong to no node, or to a node that is no longer in the inventory.
     pub drift: Vec<String>,
     /// Nodes that Kubernetes lists and the inventory does not have.
     pub unknown_nodes: Vec<String>,
-    /// How each check stands; none if not all nodes have joined, or nobody could look.
+    /// Result of each health check; empty if not all nodes have joined, or if the checks could not run.
     pub health: Vec<CheckSeen>,
-    /// What is wrong with the cluster as a whole, and will not mend by itself.
+    /// Problems of the cluster as a whole that waiting does not fix.
     pub errors: Vec<String>,
 }
 
-/// A part of the whole that did not answer.
+/// An API that did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
     pub part: Part,
-    /// The nodes that it is about; none if it is about all.
+    /// The nodes whose API did not answer; empty for an API of the whole cluster.
     pub nodes: Vec<String>,
-    /// In words, of the first node if there are several.
+    /// The reason of the first node, if there are several.
     pub reason: String,
 }
 
-/// Whom a status comes from.
+/// API that a part of the status comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -97,7 +99,7 @@ pub enum Part {
     Kubernetes,
 }
 
-/// How long one of the cluster's authorities lives.
+/// End of validity of a certificate authority of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuthorityLife {
     pub authority: &'static str,
@@ -105,7 +107,7 @@ pub struct AuthorityLife {
     pub not_after: i64,
 }
 
-/// The authorities of a bundle.
+/// The certificate authorities of a secrets bundle.
 pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     let certs = &bundle.certs;
     let all = [
@@ -121,8 +123,7 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// What a plan would change about objects that this is said of: a line for each. States that a plan waits for are not drift. They are told by the node that they
-/// belong to, if they belong to one.
+/// What a plan would change about the objects whose node is meant, a line for each. States that a plan waits for are not drift.
 pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let about = |change: &&Change| {
         let own = match &change.object {

@@ -1,4 +1,4 @@
-//! One node, in all its aspects.
+//! Status of a node.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use super::{Known, NodeRole};
 pub struct NodeStatus {
     pub name: String,
     pub role: NodeRole,
-    /// Nothing if there is no VM of it, or nobody could be asked.
+    /// None if it has no VM, or Proxmox did not answer.
     pub vmid: Option<u32>,
     pub address: Known<IpAddr>,
     pub vm: VmState,
-    /// Nothing if it runs another system.
+    /// None if it runs another system.
     pub talos: Option<Known<TalosStatus>>,
-    /// Nothing if it runs another system.
+    /// None if it runs another system.
     pub kubernetes: Option<Known<KubernetesStatus>>,
     /// Of control planes only.
     pub etcd: Option<Known<EtcdStatus>>,
@@ -24,12 +24,12 @@ pub struct NodeStatus {
     pub drift: Vec<String>,
 }
 
-/// What Proxmox says of a VM.
+/// State of a VM, as Proxmox reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VmState {
     Is(VmStatus),
-    /// There is none. In words, for there may be another in its place.
+    /// It does not exist. The text names a foreign VM in its place, if there is one.
     Absent(String),
     /// Why it is not known.
     Unknown(String),
@@ -44,10 +44,10 @@ impl VmState {
     }
 }
 
-/// The VM, as Proxmox sees it.
+/// Resource usage of a VM, as Proxmox reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VmStatus {
-    /// Where it is.
+    /// The host that it is on.
     pub host: String,
     pub running: bool,
     /// How much of its processors it uses, from 0 to 1.
@@ -63,11 +63,11 @@ pub struct VmStatus {
 pub struct TalosStatus {
     /// `running`, `booting`…, or `maintenance` without a config.
     pub stage: String,
-    /// Older versions do not tell it in maintenance mode.
+    /// None in maintenance mode of older versions.
     pub version: Option<String>,
     /// Services that should run and do not, and why.
     pub troubles: Vec<String>,
-    /// When the certificate ends that it shows, in seconds since 1970. Talos renews it by itself.
+    /// End of validity of its certificate, in seconds since 1970. Talos renews it by itself.
     pub certificate_end: Option<i64>,
 }
 

@@ -1,70 +1,69 @@
-//! What runs now: where each node is, and in which versions. Far less than a whole status, and as quick.
+//! Addresses and running versions of the nodes: a small part of the status.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use talmox_clock::Clock;
 use talmox_plan::desired::Contact;
 use talmox_talos_api::Look;
 use tokio::task::JoinSet;
 
-use super::gather::{Asking, in_order, kubernetes, registered_as, soon};
+use super::gather::{in_order, kubernetes, registered_as};
+use super::requests::{StatusRequests, by_deadline};
 use super::{Known, StatusSources, Subject};
 use crate::kube::NodeFacts;
 use crate::locate::{confirm, locate};
-use crate::other_system::door;
+use crate::other_system::ssh_port;
 
-/// What answers of a cluster.
+/// Running versions of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// The version of the Kubernetes API.
     pub kubernetes: Known<String>,
-    /// In the order in which they were asked for.
+    /// In the order of the request.
     pub nodes: Vec<NodeRunning>,
 }
 
-/// What answers of a node.
+/// Address and running versions of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRunning {
     pub address: Known<IpAddr>,
-    /// The version of Talos; nothing if it runs another system.
+    /// The version of Talos; none if the node runs another system.
     pub talos: Option<Known<String>>,
-    /// The version of its kubelet; nothing if it runs another system.
+    /// The version of its kubelet; none if the node runs another system.
     pub kubernetes: Option<Known<String>>,
 }
 
-/// Looks at what runs. Nodes without a VM are not asked.
+/// Requests addresses and running versions. Nodes without a VM get no request.
 pub async fn running(subjects: &[Subject], sources: &StatusSources) -> Running {
-    let asking = Arc::new(Asking {
-        pve: sources.pve.clone(),
-        cluster: sources.cluster.clone(),
-        end: Clock::real().deadline(sources.limit),
-    });
+    let requests = Arc::new(StatusRequests::new(sources));
     let mut asked = JoinSet::new();
-    for (at, subject) in subjects.iter().cloned().enumerate() {
-        let asking = Arc::clone(&asking);
-        asked.spawn(async move { (at, Box::pin(itself(&subject, &asking)).await) });
+    for (index, subject) in subjects.iter().cloned().enumerate() {
+        let requests = Arc::clone(&requests);
+        asked.spawn(async move { (index, Box::pin(ask_node(&subject, &requests)).await) });
     }
     let has_talos = subjects.iter().any(|subject| subject.is_talos);
     let cluster = async {
         if has_talos {
-            return kubernetes(&asking).await;
+            return kubernetes(&requests).await;
         }
-        let none = || "there is no Kubernetes".to_owned();
+        let none = || "the cluster has no Kubernetes".to_owned();
         (Known::Unknown(none()), Known::Unknown(none()))
     };
     let (answers, (kubernetes, registered)) =
         Box::pin(async { tokio::join!(asked.join_all(), cluster) }).await;
     let nodes = subjects.iter().zip(in_order(answers));
-    let nodes = nodes.map(|(subject, own)| one(subject, own, &registered)).collect();
+    let nodes = nodes.map(|(subject, answer)| node_running(subject, answer, &registered)).collect();
     Running { kubernetes, nodes }
 }
 
-/// Where a node says that it is, and what runs there.
-type Itself = (Known<IpAddr>, Option<Known<String>>);
+/// Address of a node, and its version of Talos; none if it runs another system.
+type AddressAndVersion = (Known<IpAddr>, Option<Known<String>>);
 
-fn one(subject: &Subject, own: Itself, registered: &Known<Vec<NodeFacts>>) -> NodeRunning {
-    let (address, talos) = own;
+fn node_running(
+    subject: &Subject,
+    (address, talos): AddressAndVersion,
+    registered: &Known<Vec<NodeFacts>>,
+) -> NodeRunning {
     if !subject.is_talos {
         return NodeRunning { address, talos: None, kubernetes: None };
     }
@@ -76,7 +75,7 @@ fn one(subject: &Subject, own: Itself, registered: &Known<Vec<NodeFacts>>) -> No
         (Known::Is(address), _) if is_there => Known::Is(address),
         (_, Some(address)) => Known::Is(address),
         (Known::Is(address), None) if subject.contact == Contact::AskAgent => Known::Is(address),
-        // Where the inventory has it, and nothing answers.
+        // Nothing answers at the address of the inventory.
         (Known::Is(_), None) => Known::Unknown(why(talos.as_ref())),
         (unknown, None) => unknown,
     };
@@ -90,23 +89,23 @@ fn one(subject: &Subject, own: Itself, registered: &Known<Vec<NodeFacts>>) -> No
 fn why(talos: Option<&Known<String>>) -> String {
     match talos {
         Some(Known::Unknown(why)) => why.clone(),
-        _ => "nobody asked".to_owned(),
+        _ => "the node was not asked".to_owned(),
     }
 }
 
-async fn itself(subject: &Subject, asking: &Asking) -> Itself {
+async fn ask_node(subject: &Subject, requests: &StatusRequests) -> AddressAndVersion {
     let Some(own) = &subject.own else {
         let none = || "it has no VM that runs".to_owned();
         return (Known::Unknown(none()), subject.is_talos.then(|| Known::Unknown(none())));
     };
-    let reach = &asking.cluster.settings.reach;
-    let address = soon(asking.end, async {
+    let reach = &requests.cluster.settings.reach;
+    let address = by_deadline(requests.deadline, async {
         let look = match (subject.is_talos, subject.contact) {
-            (false, Contact::At(address)) => match confirm(address, &own.vm, &asking.pve).await {
+            (false, Contact::At(address)) => match confirm(address, &own.vm, &requests.pve).await {
                 Look::Done(address) => Look::Done(address),
-                Look::NotYet(_) => door(address, reach).await.map(|()| address),
+                Look::NotYet(_) => ssh_port(address, reach).await.map(|()| address),
             },
-            (_, contact) => locate(contact, &own.vm, &asking.pve).await,
+            (_, contact) => locate(contact, &own.vm, &requests.pve).await,
         };
         match look {
             Look::Done(address) => Ok(address),
@@ -119,13 +118,13 @@ async fn itself(subject: &Subject, asking: &Asking) -> Itself {
     }
     let talos = match &address {
         Known::Unknown(why) => Known::Unknown(why.clone()),
-        Known::Is(address) => soon(asking.end, version(*address, asking)).await,
+        Known::Is(address) => by_deadline(requests.deadline, version(*address, requests)).await,
     };
     (address, Some(talos))
 }
 
-async fn version(address: IpAddr, asking: &Asking) -> Result<String, String> {
-    let client = asking.cluster.client(address).map_err(|error| error.to_string())?;
+async fn version(address: IpAddr, requests: &StatusRequests) -> Result<String, String> {
+    let client = requests.cluster.client(address).map_err(|error| error.to_string())?;
     let version = client.version().await.map_err(|error| error.reason())?;
     Ok(version.tag)
 }

@@ -219,10 +219,10 @@ talmox_model::codes! {
             meaning: "The step needs the certificates of the cluster, and the secrets bundle has none or they are broken.",
             action: "Look at the bundle with `talmox secrets show`; restore it from a backup or from Git.",
         }
-        PlanSecretsMissing = "plan-secrets-missing" {
-            title: "The plan of the run holds no secrets",
-            meaning: "A plan file has hashes in place of secrets. The step sends a machine config or user-data, and the plan of the run \
-                was read from a file, so nothing was sent.",
+        PlanIncomplete = "plan-incomplete" {
+            title: "The plan of the run was read from a file",
+            meaning: "A plan file has hashes in place of secrets and of manifests. The step sends a machine config, user-data or a \
+                manifest, which the plan does not have, so nothing was sent.",
             action: "Run `talmox up --plan FILE`: it makes the plan again with its secrets, and compares it with the file.",
         }
         ClientFilesFailed = "client-files-failed" {

@@ -1,4 +1,4 @@
-//! What steps work with.
+//! Context of steps.
 
 use std::fmt;
 use std::future::Future;
@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Cancel, Clock, PausableDeadline, Wait, WaitDeadline};
 use talmox_plan::plan::StepId;
 use talmox_pve::Client;
 
 use super::vm_cache::VmCache;
-use super::{ErrorKind, StepCode, StepDeadline, StepError, UnfinishedSteps};
+use super::{ErrorKind, StepCode, StepError, UnfinishedSteps};
 use crate::access::ClusterAccess;
-use crate::cancel::Cancel;
 use crate::cluster_lock::{Fence, Unconfirmed};
 use crate::event::{Event, Events};
+use crate::timeouts::NODE_PAUSE;
 use crate::web::Web;
 
-/// What all steps of a run share.
+/// Context that all steps of a run share.
 #[derive(Clone)]
 pub struct Context {
     pub clock: Clock,
     pub pve: Client,
     pub web: Web,
-    /// How the cluster itself is spoken to; nothing where a plan is about VMs alone.
+    /// Access to Talos and Kubernetes; none for a plan that concerns only VMs.
     pub cluster: Option<ClusterAccess>,
-    /// The locks of the run in Proxmox. Each must be held at every change.
+    /// Locks of the run in Proxmox. Each must be held at every change.
     pub locks: Vec<Fence>,
-    /// What jitter is drawn from.
+    /// Seed of the jitter.
     pub seed: u64,
-    /// For tests that cut a run off at a certain point.
+    /// For tests that end a run at a certain point.
     pub cut: Option<CutHook>,
 }
 
@@ -40,45 +40,45 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Says what becomes of a step at a certain point in it.
+/// Decides how a step continues at a certain point in it.
 pub type CutHook = Arc<dyn Fn(&StepId, Moment) -> Cut + Send + Sync>;
 
 /// A point in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
-    /// The step begins, and has not looked at anything yet.
+    /// The step starts, and has not read anything yet.
     Begin,
-    /// Something is about to be changed.
+    /// Before a change.
     BeforeAct,
-    /// Something was changed, and the step is about to learn of it.
+    /// After a change, before the step handles its result.
     AfterAct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     Go,
-    /// Everything ends here and now, as if the process had been killed.
+    /// The run ends at once, as if the process had been killed.
     Crash,
     /// The step fails.
     Fail,
 }
 
-/// What one step works with.
+/// Context of one step.
 #[derive(Clone, Debug)]
 pub struct StepContext {
     pub run: Context,
     pub step: StepId,
-    /// Until when the step must be done, all attempts together.
-    pub deadline: StepDeadline,
-    /// Which attempt this is, counted from 1.
+    /// Deadline of all attempts together.
+    pub deadline: PausableDeadline,
+    /// Number of this attempt, counted from 1.
     pub attempt: u32,
-    /// What it said last about what it waits for.
-    pub(crate) told: Arc<Mutex<String>>,
-    /// What Proxmox was asked and has not answered yet.
-    pub(crate) asked: Arc<Mutex<Option<String>>>,
-    /// Whether Proxmox was made to do something, and did not say no.
-    pub(crate) begun: Arc<AtomicBool>,
-    pub(crate) seen: VmCache,
+    /// The reason of the wait that was reported last; empty if none was.
+    pub(crate) last_wait: Arc<Mutex<String>>,
+    /// The request that Proxmox has not answered yet.
+    pub(crate) open_request: Arc<Mutex<Option<String>>>,
+    /// Whether a task may be running in Proxmox for this step.
+    pub(crate) has_task: Arc<AtomicBool>,
+    pub(crate) vm_cache: VmCache,
     pub(crate) unfinished: UnfinishedSteps,
     pub(crate) events: Events,
     pub(crate) cancel: Cancel,
@@ -90,21 +90,21 @@ impl StepContext {
         access.ok_or_else(|| {
             StepError::failed(
                 StepCode::SecretsUnusable,
-                "the secrets of the cluster are not at hand",
+                "the secrets of the cluster are not available",
             )
         })
     }
 
-    /// Says what is waited for now.
+    /// Reports what the step waits for.
     pub fn waits(&self, reason: impl Into<String>) {
         let (step, reason) = (self.step.to_string(), reason.into());
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
+        *self.open_request.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.events.send(Event::StepWaits { step, reason });
     }
 
-    /// Says what is waited for while something is only asked. That makes a step no less `already` done: nothing
-    /// came about meanwhile that was not there before.
+    /// Reports what the step waits for while `work` only reads. It does not count as a wait: a step that changed nothing and waited
+    /// for nothing is `already` done.
     pub(super) async fn asks<T>(
         &self,
         reason: impl Into<String>,
@@ -113,35 +113,34 @@ impl StepContext {
         let before = self.last_reason();
         self.waits(reason);
         let answer = self.wait(work).await?;
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = before;
+        *self.last_wait.lock().unwrap_or_else(PoisonError::into_inner) = before;
         Ok(answer)
     }
 
-    /// What it said last about what it waits for; nothing if it did not say.
+    /// The reason of the wait that was reported last; empty if none was.
     pub fn last_reason(&self) -> String {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers what Proxmox is asked until it answers. That is quick, and not worth a word each time; but where no
-    /// answer comes, it is the reason.
+    /// Remembers a request to Proxmox until it is answered. Answers are quick, so the request is not reported as a wait; but without an
+    /// answer it is the reason of a timeout.
     pub(super) async fn answered<T>(&self, operation: String, call: impl Future<Output = T>) -> T {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
+        *self.open_request.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
         let answer = call.await;
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.open_request.lock().unwrap_or_else(PoisonError::into_inner) = None;
         answer
     }
 
-    /// Why it goes on no further: a question without an answer, or else what it said last; nothing if it did not
-    /// say.
+    /// The request that is not answered, or else the reason of the last wait; empty if there is neither.
     pub(crate) fn unanswered_or_last_reason(&self) -> String {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = self.open_request.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match asked {
             Some(operation) => format!("Proxmox does not answer {operation}"),
             None => self.last_reason(),
         }
     }
 
-    /// Waiting makes no sense once one of these steps did not get done.
+    /// Fails once one of these steps failed or was skipped: waiting for its effect is useless then.
     pub(super) fn still_needs(&self, steps: &[StepId]) -> Result<(), StepError> {
         match steps.iter().find(|step| self.unfinished.has(step)) {
             Some(step) => Err(StepError::blocked(step.clone())),
@@ -149,28 +148,28 @@ impl StepContext {
         }
     }
 
-    /// Says something that a person should know, though the step goes on.
+    /// Reports a note about a step that continues.
     pub fn note(&self, text: impl Into<String>) {
         let (step, text) = (self.step.to_string(), text.into());
         self.events.send(Event::StepNote { step, text });
     }
 
-    /// Says how much of a transfer is done. Whoever calls this often is heard now and then.
+    /// Reports the progress of a transfer. Most calls of the returned function report nothing, so it may be called often.
     pub fn progress(&self, total: Option<u64>) -> impl FnMut(u64) + Send + 'static {
         let (events, step) = (self.events.clone(), self.step.to_string());
         let grain = total.map_or(16 << 20, |total| (total / 100).max(1 << 20));
-        let mut told = None;
+        let mut reported = None;
         move |bytes| {
             let is_end = Some(bytes) == total;
-            if is_end || told.is_none_or(|told| bytes >= told + grain) {
-                told = Some(bytes);
+            if is_end || reported.is_none_or(|reported| bytes >= reported + grain) {
+                reported = Some(bytes);
                 events.send(Event::StepProgress { step: step.clone(), bytes, total });
             }
         }
     }
 
-    /// Changes something. It is never broken off by us once it has begun, so it must not wait for
-    /// long; tests may cut the run before and after it.
+    /// Makes a change. Cancelling does not interrupt it once it has started, so it must not wait for long. Tests may end the run before
+    /// and after it.
     pub async fn act<T>(
         &self,
         act: impl Future<Output = Result<T, StepError>>,
@@ -185,13 +184,13 @@ impl StepContext {
         Ok(done)
     }
 
-    /// Keeps a run that lost its lock from changing anything: another run works on the cluster.
+    /// Keeps a run that lost its lock from changing anything: another run may work on the cluster.
     async fn check_locks(&self) -> Result<(), StepError> {
         for lock in &self.run.locks {
             match lock.check().await {
                 Ok(()) => {}
                 Err(Unconfirmed::Lost(lost)) => return Err(StepError::lock_lost(lost)),
-                // Proxmox is asked again for as long as the step has time.
+                // A retry asks Proxmox again, until the deadline of the step.
                 Err(unconfirmed) => {
                     return Err(StepError::locked(
                         StepCode::ClusterLockUnconfirmed,
@@ -204,7 +203,15 @@ impl StepContext {
         Ok(())
     }
 
-    /// Waits for something that goes on without us, until somebody wants to stop.
+    /// Wait for a condition of a node or of the cluster, which cancelling the run ends.
+    pub(super) fn cancellable_wait(&self, deadline: impl Into<WaitDeadline>) -> Wait<'_> {
+        Wait::new(self.run.clock, deadline)
+            .pausing(NODE_PAUSE)
+            .cancelled_by(&self.cancel)
+            .reporting(move |reason| self.waits(reason))
+    }
+
+    /// Runs a future that changes nothing, until the run is cancelled.
     pub async fn wait<T>(&self, waiting: impl Future<Output = T>) -> Result<T, StepError> {
         tokio::select! {
             biased;
@@ -213,8 +220,7 @@ impl StepContext {
         }
     }
 
-    /// Looks what became of what was begun: that is seen to its end, also by who wants to stop. Where nothing was begun it
-    /// is given up like any other wait.
+    /// Runs a future that reads the result of a change. Cancelling does not end it if a task may be running in Proxmox for this step.
     pub(super) async fn see<T>(&self, looking: impl Future<Output = T>) -> Result<T, StepError> {
         let given_up = async {
             if self.has_begun() {
@@ -229,21 +235,21 @@ impl StepContext {
         }
     }
 
-    /// From here on Proxmox may be at work for this step, or not any more.
+    /// Notes whether a task may be running in Proxmox for this step.
     pub(super) fn set_begun(&self, has_begun: bool) {
-        self.begun.store(has_begun, Ordering::Relaxed);
+        self.has_task.store(has_begun, Ordering::Relaxed);
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
+        self.has_task.load(Ordering::Relaxed)
     }
 
-    /// Waits a little, but not past the deadline.
+    /// Pauses, at most until the deadline.
     pub async fn pause(&self, time: Duration) -> Result<(), StepError> {
         self.wait(self.run.clock.sleep(time.min(self.deadline.left()))).await
     }
 
-    /// The same between two looks at what was begun.
+    /// Pauses between two reads of the result of a change.
     pub(crate) async fn pause_to_see(&self, time: Duration) -> Result<(), StepError> {
         self.see(self.run.clock.sleep(time.min(self.deadline.left()))).await
     }
@@ -255,7 +261,7 @@ impl StepContext {
                 kind: ErrorKind::Cut,
                 ..StepError::failed(StepCode::InjectedFault, "cut off")
             }),
-            Cut::Fail => Err(StepError::failed(StepCode::InjectedFault, "failed on order")),
+            Cut::Fail => Err(StepError::failed(StepCode::InjectedFault, "failed by a test")),
         }
     }
 }

@@ -3,7 +3,7 @@
 /// A step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// There was nothing to do.
+    /// The step had nothing to do.
     Already,
     Acted,
 }

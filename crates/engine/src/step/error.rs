@@ -1,4 +1,4 @@
-//! Why a step did not get done, told apart by what is to be done about it.
+//! Errors of steps, distinguished by what to do about them.
 
 use std::error::Error;
 use std::fmt;
@@ -11,32 +11,31 @@ use crate::cluster_lock::LockLost;
 use crate::event::StepEnd;
 use crate::web::WebError;
 
-/// Why a step did not get done. Its texts are shown to people and hold no secrets.
+/// Error of a step. Its texts are shown, and contain no secrets.
 #[derive(Debug)]
 pub struct StepError {
     pub code: StepCode,
     pub kind: ErrorKind,
-    /// What did not work, on what: `create VM 300 on pve1`.
+    /// The operation and its object: `create VM 300 on pve1`.
     pub message: String,
-    /// What a person can do about it.
+    /// Instruction for the user.
     pub hint: Option<String>,
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The step can be run again, from its first look; not before this time, if one is given.
+    /// The step can be retried, after this time if one is given.
     Retry { after: Option<Duration> },
-    /// Others hold a lock, as long as they are at work: the step can be run again, from its first look, for as
-    /// long as it has time.
+    /// Another task holds a lock: the step is retried until its deadline.
     Locked,
-    /// Trying again would not help.
+    /// A retry would not help.
     Failed,
-    /// It waited for what this step should have brought about, and that did not get done.
+    /// It waited for the effect of this step, which failed or was skipped.
     Blocked { by: StepId },
-    /// Somebody wanted to stop.
+    /// The run was cancelled.
     Cancelled,
-    /// A test wanted it to look as if the process had been killed here.
+    /// A test ended the run here, as if the process had been killed.
     Cut,
 }
 
@@ -65,12 +64,12 @@ impl StepError {
         )
         .caused_by(lost)
         .hint(
-            "see who works on the cluster; when that run has ended, run the same command to resume",
+            "check which run works on the cluster; when it has ended, run the same command to resume",
         )
     }
 
     pub fn blocked(by: StepId) -> Self {
-        let message = format!("{by} did not get done");
+        let message = format!("skipped: {by} failed");
         Self { kind: ErrorKind::Blocked { by }, ..Self::failed(StepCode::Skipped, message) }
     }
 
@@ -89,13 +88,13 @@ impl StepError {
         Self { source: Some(Box::new(source)), ..self }
     }
 
-    /// What failed on the web, while `doing`.
+    /// Error of a web request; `doing` names it.
     pub fn web(doing: &str, error: WebError) -> Self {
         let kind = if error.may_pass() { Self::retry } else { Self::failed };
         kind(StepCode::DownloadFailed, doing).caused_by(error)
     }
 
-    /// What it came from, the nearest first.
+    /// The causes, the nearest first.
     pub fn causes(&self) -> Vec<String> {
         let mut causes = vec![];
         let mut next = self.source();
@@ -106,7 +105,7 @@ impl StepError {
         causes
     }
 
-    /// How the step ended, as events tell it.
+    /// The end of the step, for events.
     pub(crate) fn end(&self) -> StepEnd {
         match &self.kind {
             ErrorKind::Cancelled => StepEnd::Cancelled,

@@ -5,7 +5,6 @@
 
 mod code;
 mod context;
-mod deadline;
 mod done;
 mod error;
 mod post_schematic;
@@ -20,7 +19,6 @@ use talmox_talos_config::secret::SecretText;
 
 pub use code::StepCode;
 pub use context::{Context, Cut, CutHook, Moment, StepContext};
-pub use deadline::StepDeadline;
 pub use done::Done;
 pub use error::{ErrorKind, StepError};
 pub(crate) use unfinished::UnfinishedSteps;
@@ -30,7 +28,7 @@ pub(crate) use vm_cache::VmCache;
 fn secret_text(secret: &PlannedSecret) -> Result<&SecretText, StepError> {
     let missing = || {
         let text = "the plan was read from a file, which holds no secrets";
-        StepError::failed(StepCode::PlanSecretsMissing, text)
+        StepError::failed(StepCode::PlanIncomplete, text)
     };
     secret.text().ok_or_else(missing)
 }

@@ -5,16 +5,19 @@ use talmox_plan::plan::PostSchematic;
 use super::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::factory;
 
+/// The reason of the wait.
+const FACTORY: &str = "waiting for the Image Factory to answer";
+
 impl RunStep for PostSchematic {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { factory, id, yaml, .. } = self;
         let web = &context.run.web;
-        let doing = format!("tell {factory} of the schematic {id}");
-        let known = context.asks("the factory", factory::has_schematic(web, factory, id)).await?;
+        let doing = format!("register the schematic {id} with {factory}");
+        let known = context.asks(FACTORY, factory::has_schematic(web, factory, id)).await?;
         if known.map_err(|error| StepError::web(&doing, error))? {
             return Ok(Done::Already);
         }
-        context.waits("the factory");
+        context.waits(FACTORY);
         let answered = context
             .act(async {
                 let posted = factory::post_schematic(web, factory, yaml).await;
@@ -25,7 +28,7 @@ impl RunStep for PostSchematic {
             return Ok(Done::Acted);
         }
         // Images and installers are named by this id, so with another one neither would be found.
-        let text = format!("{factory} knows the schematic by the id {answered}, and not by {id}");
+        let text = format!("{factory} has the schematic under the id {answered}, not {id}");
         Err(StepError::failed(StepCode::SchematicMismatch, text)
             .hint("set `image.schematic` in the inventory to the factory's id"))
     }

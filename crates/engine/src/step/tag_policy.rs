@@ -1,4 +1,4 @@
-//! What a run has learned about the datacenter's tag policy.
+//! What a run knows about the tag policy of the datacenter.
 //!
 //! A narrow token cannot read the policy (`user-tag-access`, `registered-tags`), and learns it from the answers to its changes.
 
@@ -9,7 +9,7 @@ use talmox_pve::property::Tags;
 #[derive(Debug, Default)]
 pub(super) struct TagPolicy {
     allowed: BTreeSet<String>,
-    /// Sets of tags that were rejected as a whole, and what Proxmox said.
+    /// Sets of tags that were rejected as a whole, with the text of Proxmox.
     rejected: Vec<(BTreeSet<String>, String)>,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum TagVerdict {
 }
 
 impl TagPolicy {
-    /// Proxmox judges every tag that is added or removed.
+    /// Proxmox checks every tag that is added or removed.
     pub(super) fn judge(&self, old: &Tags, new: &Tags) -> TagVerdict {
         let changed = changed(old, new);
         if changed.is_subset(&self.allowed) {

@@ -1,4 +1,4 @@
-//! The body of an answer, whole or piece by piece.
+//! The body of an answer, whole or in parts.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use super::WebError;
 
-/// A file that comes over the web while it is read.
+/// A file that is downloaded while it is read.
 pub struct WebFile {
-    /// If the server said so.
+    /// None if the server does not report it.
     pub length: Option<u64>,
     body: Incoming,
     piece: Bytes,
@@ -54,7 +54,7 @@ impl AsyncRead for WebFile {
     }
 }
 
-/// Reads at most so many bytes; the rest is not waited for.
+/// Reads at most `most` bytes, without waiting for the rest.
 pub(super) async fn read(
     url: &str,
     mut body: Incoming,

@@ -1,11 +1,11 @@
 use std::io;
 
-/// What went wrong on the web. Addresses are shown without what may be secret in them.
+/// Error of a web request. Addresses are shown without their secret parts.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    #[error("`{url}` is no address of a file on the web")]
+    #[error("`{url}` is not the address of a file on the web")]
     BadUrl { url: String },
-    #[error("there is a certificate of an authority that is not sound")]
+    #[error("the certificate of an authority is not valid")]
     BadAuthority,
     #[error("TLS cannot be set up")]
     Setup { source: io::Error },
@@ -19,16 +19,16 @@ pub enum WebError {
     Silent { url: String },
     #[error("{url} answered with status {status}: {text}")]
     Status { url: String, status: u16, text: String },
-    #[error("{url} leads on and on")]
+    #[error("{url} redirects too often")]
     TooManyRedirects { url: String },
     #[error("the answer of {url} is too long")]
     TooLong { url: String },
-    #[error("the answer of {url} cannot be understood: {what}")]
+    #[error("the answer of {url} is not valid: {what}")]
     Unreadable { url: String, what: String },
 }
 
 impl WebError {
-    /// Whether the next try may go better.
+    /// Whether a retry may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Broken { .. } | Self::Silent { .. } => true,

@@ -1,4 +1,4 @@
-//! The span of a request: method and address, and what became of it.
+//! The span of a request: method, address and outcome.
 //!
 //! An address is shown without its query, which may be a signature. Targets, names and fields of spans are a contract with
 //! the listener (ARCHITECTURE.md, "Traces").
@@ -22,7 +22,7 @@ pub(super) fn traced<B>(
     work: impl Future<Output = Result<Response<B>, WebError>>,
 ) -> impl Future<Output = Result<Response<B>, WebError>> {
     let span = span(method, url);
-    // Boxed: futures of calls are inside of many others, and would make all of those large.
+    // Boxed, because futures of requests are part of many others, and would make those large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;

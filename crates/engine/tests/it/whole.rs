@@ -146,7 +146,7 @@ impl Whole {
                 vm: Vm::new(&"pve1".parse().unwrap(), node.vmid.unwrap()),
                 identity: self.desired.identity_of(&node.name),
             }),
-            stranger: None,
+            foreign_vm: None,
             contact: node.contact,
         };
         let subjects: Vec<Subject> = self.desired.nodes.iter().map(subject).collect();

@@ -46,7 +46,7 @@ async fn survives(strike: impl Fn(&Rig)) -> Ran {
 async fn stops_with(words: &[&str], strike: impl Fn(&Rig)) {
     let rig = Rig::start();
     strike(&rig);
-    // Patience is long here: nothing may wait for what does not come any more.
+    // Timeouts are long here: no step may wait for a condition that cannot be met any more.
     let ran = rig.up(&pair()).await;
     let text = ran.failures();
     for words in words {
@@ -208,8 +208,8 @@ fn on(host: &str, text: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_goes_down_is_named_and_gone_on_with_later() {
     for (host, words, hint) in [
-        ("pve2", "the host pve2 is down, or cut off", "hint: bring the host up"),
-        ("pve1", "no host answers for Proxmox", "hint: the host at `proxmox.endpoint` is down"),
+        ("pve2", "the host pve2 is down or unreachable", "hint: bring the host up"),
+        ("pve1", "Proxmox does not answer", "hint: the host at `proxmox.endpoint` is down"),
     ] {
         let rig = Rig::start();
         // Until the run is over, however long that takes: a host that is back is started on.
@@ -261,7 +261,10 @@ async fn what_a_host_left_half_made_is_for_people_and_named() {
     rig.strike_task("qmcreate", FaultAction::Down { host: "pve1".to_owned(), lasts });
     let ran = rig.up(&impatient()).await;
     let text = ran.failures();
-    assert!(text.contains("is half made: its making broke off, and left it locked"), "{text}");
+    assert!(
+        text.contains("is incomplete: its making was interrupted, and left it locked"),
+        "{text}"
+    );
     assert!(text.contains("look at it on pve1: qm config 30"), "{text}");
     assert!(text.contains("is empty, and can be removed: qm unlock 30"), "{text}");
     // The plan says the same, and goes around it when it is told to.

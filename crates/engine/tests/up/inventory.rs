@@ -14,7 +14,7 @@ use talmox_talos_config::secrets::{self, Bundle};
 use talmox_talos_config::time::UnixTime;
 
 /// Everything about a cluster but its nodes. Nothing that the lab does at once needs the long
-/// patience of a real cluster, but a busy machine does.
+/// timeouts of a real cluster, but a busy machine does.
 pub(crate) const HEAD: &str = "
 cluster_name: home
 talos_version: v1.11.2

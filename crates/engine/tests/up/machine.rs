@@ -125,7 +125,7 @@ async fn another_machine_that_waits_for_a_config_gets_none() {
         rig.lab.faults().add(fault);
     }
     let text = rig.up(&impatient()).await.failures();
-    let stranger = "at 10.0.0.21 there is not the VM 301 of wk-1: its SMBIOS UUID is ";
+    let stranger = "the machine at 10.0.0.21 is not the VM 301 of wk-1: its SMBIOS UUID is ";
     assert!(text.contains(stranger) && text.contains("nothing was sent to it"), "{text}");
     assert!(!text.contains("cp-1"), "{text}");
 }

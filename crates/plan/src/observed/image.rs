@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use talmox_pve_types::api::storage::Volume;
 use talmox_pve_types::id::{NodeName, StorageId, VmId, VolumeId};
 
-use super::proxmox::Answer;
+use super::unobserved::Answer;
 
 /// Contents and use of the storages for images.
 #[derive(Clone, Debug, Default)]

@@ -9,11 +9,13 @@ mod kubernetes;
 mod proxmox;
 mod state;
 mod talos;
+mod unobserved;
 
 pub use addon::{AddonRead, AddonSeen, Addons, ObjectChange, RejectedObject};
 pub use image::ImagesSeen;
 pub use image_source::{Offer, SourceSeen, has_extension};
 pub use kubernetes::{CheckSeen, CheckState, KubernetesSeen, Registered};
-pub use proxmox::{Answer, IdSeen, PassedOn, Pve, Unread, VmSeen};
+pub use proxmox::{IdSeen, PassedOn, Pve, Unread, VmSeen};
 pub use state::Observed;
 pub use talos::{Configured, EtcdSeen, PortSeen, TalosSeen, VipSeen};
+pub use unobserved::{Answer, Unobserved};

@@ -12,8 +12,7 @@ use talmox_pve_types::config::{PendingOption, VmConfig};
 use talmox_pve_types::id::{ConfigId, NodeName, StorageId, Upid, VmId};
 use talmox_pve_types::property::HostPci;
 
-/// An answer of the API, or why there is none.
-pub type Answer<T> = Result<T, String>;
+use super::unobserved::{Answer, Unobserved};
 
 /// What the Proxmox API reports.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +29,7 @@ pub struct Pve {
     /// The files on the storages that the plan reads from.
     pub contents: BTreeMap<(NodeName, StorageId), Answer<Vec<Volume>>>,
     /// Hosts whose storages had to be requested and could not be listed, and why.
-    pub unlisted: BTreeMap<NodeName, String>,
+    pub unlisted: BTreeMap<NodeName, Unobserved>,
     /// The bridges of hosts that get new VMs.
     pub bridges: BTreeMap<NodeName, Answer<Vec<Bridge>>>,
     /// The PCI mappings; none unless a node has a PCI device.
@@ -76,7 +75,7 @@ pub struct VmSeen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     pub host: NodeName,
-    pub reason: String,
+    pub reason: Unobserved,
 }
 
 /// State of a VM id.

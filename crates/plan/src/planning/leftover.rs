@@ -128,7 +128,7 @@ impl Leftovers<'_> {
         let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
         let unread = pve.vms.iter().filter(|(vmid, _)| !is_template(**vmid));
         let told = unread.filter_map(|(vmid, seen)| {
-            let reason = seen.config.as_ref().err()?;
+            let reason = seen.config.as_ref().err().filter(|reason| reason.may_exist())?;
             let message =
                 format!("VM {vmid} may belong to this cluster, and cannot be read: {reason}");
             let hint = unreadable::hint(*vmid, &seen.host, pve);

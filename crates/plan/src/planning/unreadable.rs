@@ -8,7 +8,7 @@ use talmox_pve_types::id::{NodeName, VmId};
 use super::builder::Builder;
 use super::placed::VmPresence;
 use crate::desired::{Desired, DesiredNode};
-use crate::observed::{IdSeen, KubernetesSeen, Pve, Unread};
+use crate::observed::{IdSeen, KubernetesSeen, Pve, Unobserved, Unread};
 use crate::plan::{Finding, FindingCode};
 
 /// A VM with a number, name or tags of this cluster, whose config cannot be read.
@@ -16,7 +16,7 @@ use crate::plan::{Finding, FindingCode};
 pub(super) struct UnreadableVm<'a> {
     vmid: VmId,
     host: &'a NodeName,
-    reason: &'a str,
+    reason: &'a Unobserved,
     /// As Proxmox lists it; nothing where the list has none, as for VMs on a host that is down.
     name: Option<&'a str>,
 }
@@ -49,7 +49,7 @@ pub(super) fn hint(vmid: VmId, host: &NodeName, pve: &Pve) -> String {
 /// The VMs with a number, name or tags of this cluster that cannot be read.
 pub(super) fn unreadable(pve: &Pve) -> impl Iterator<Item = UnreadableVm<'_>> {
     pve.vms.iter().filter_map(|(vmid, seen)| {
-        let reason = seen.config.as_ref().err()?;
+        let reason = seen.config.as_ref().err().filter(|reason| reason.may_exist())?;
         let guest = pve.guest(*vmid);
         let name = guest.and_then(|guest| guest.name.as_deref());
         let is_template = guest.is_some_and(|guest| guest.template);

@@ -1,7 +1,9 @@
 //! etcd is bootstrapped once, and never where data might be.
 
 use talmox_plan::desired::Desired;
-use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
+use talmox_plan::observed::{
+    EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen, Unobserved,
+};
 use talmox_plan::plan::{self, Action, BootstrapEtcd, Class, Evidence, Object, Plan, show};
 use talmox_plan::planning::{self, PlanOptions};
 
@@ -95,7 +97,7 @@ fn etcd_that_is_not_well_has_data() {
 fn a_control_plane_that_cannot_be_read_keeps_all_from_being_bootstrapped() {
     let mut world = before_bootstrap();
     world.pve.vms.get_mut(&vmid(301)).unwrap().config =
-        Err("the node cannot be reached".to_owned());
+        Err(Unobserved::Unreachable("the node cannot be reached".to_owned()));
     let plan = plan(&home(), &world);
     assert!(bootstrap(&plan).is_none());
     assert!(plan.errors().any(|one| one.subject == "cp-2"), "{:?}", plan.findings);

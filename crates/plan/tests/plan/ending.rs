@@ -1,7 +1,7 @@
 //! The end of a cluster: what is said before anything goes, and what speaks against deleting the secrets too.
 
 use talmox_plan::desired::Desired;
-use talmox_plan::observed::{IdSeen, Observed, TalosSeen};
+use talmox_plan::observed::{IdSeen, Observed, TalosSeen, Unobserved};
 use talmox_plan::plan::{Plan, Severity, show};
 use talmox_plan::planning::{DestroyOptions, destroy};
 use talmox_pve_types::api::access::Permissions;
@@ -82,7 +82,8 @@ fn rights_that_are_missing_are_told_of_before_anything_goes() {
 fn while_a_vm_cannot_be_read_nothing_goes() {
     let desired = home();
     let mut world = settled(&desired);
-    world.pve.vms.get_mut(&vmid(303)).unwrap().config = Err("no route to host".to_owned());
+    world.pve.vms.get_mut(&vmid(303)).unwrap().config =
+        Err(Unobserved::Unreachable("no route to host".to_owned()));
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
     let why = "pve1: VM 303 may belong to this cluster, and cannot be read: no route to host";
     assert_eq!(errors(&end(&desired, &world)), [why]);

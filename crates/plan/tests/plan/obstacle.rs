@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
 use talmox_plan::observed::{
-    KubernetesSeen, Observed, Offer, PassedOn, PortSeen, Registered, SourceSeen, TalosSeen, Unread,
-    VipSeen, VmSeen,
+    KubernetesSeen, Observed, Offer, PassedOn, PortSeen, Registered, SourceSeen, TalosSeen,
+    Unobserved, Unread, VipSeen, VmSeen,
 };
 use talmox_plan::plan::{self, Severity, show};
 use talmox_plan::planning::{self, PlanOptions};
@@ -70,7 +70,7 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     world.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     let told = |mut world: Observed, host: &str, was_up: bool| {
-        let reason = "the host does not run".to_owned();
+        let reason = Unobserved::Unreachable("the host does not run".to_owned());
         for number in [700, 701] {
             let unread = Unread { host: host.parse().unwrap(), reason: reason.clone() };
             world.pve.unread.insert(vmid(number), unread);
@@ -120,7 +120,7 @@ fn what_cannot_be_read_keeps_etcd_from_being_bootstrapped() {
     );
     let told = "home: etcd is not bootstrapped: a VM that cannot be read may be a control plane with etcd data: ";
     let mut unread = world.clone();
-    let (host, reason) = (host("pve2"), "no such file".to_owned());
+    let (host, reason) = (host("pve2"), Unobserved::Unreadable("no such file".to_owned()));
     unread.pve.unread.insert(vmid(700), Unread { host: host.clone(), reason: reason.clone() });
     assert_eq!(bootstraps(&unread), (false, vec![format!("{told}VM 700 on pve2 (no such file)")]));
     unread.are_secrets_new = true;

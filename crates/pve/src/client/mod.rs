@@ -37,7 +37,7 @@ pub use activity::Activity;
 pub use auth::{ApiToken, BadToken, Credentials};
 pub use endpoint::Endpoint;
 pub use limits::{Limits, Permits};
-pub use task::{Running, TaskDone, TaskPatience};
+pub use task::{Running, TaskDone};
 pub use task_log::TaskLog;
 pub use upload::FileSource;
 

@@ -1,10 +1,9 @@
 //! Tasks of Proxmox: start, wait for the end, result.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::time::Duration;
 
-use talmox_clock::{Clock, Deadline};
+use talmox_clock::{Clock, Deadline, Wait};
 use talmox_pve_types::api::task::{self, TaskState};
 use talmox_pve_types::id::Upid;
 use talmox_pve_types::request::{Request, Scope};
@@ -44,31 +43,6 @@ pub struct TaskDone {
     pub warnings: u32,
 }
 
-/// How long a task is waited for.
-#[derive(Clone, Copy)]
-pub struct TaskPatience<'a> {
-    /// For its end.
-    pub whole: Duration,
-    /// For its host, when that does not answer.
-    pub unseen: Duration,
-    /// Hears why nothing is known of the task, and nothing once something is known again.
-    pub tell: &'a (dyn Fn(Option<&PveError>) + Send + Sync),
-}
-
-/// A host is waited for as long as its task, without a word.
-impl From<Duration> for TaskPatience<'_> {
-    fn from(whole: Duration) -> Self {
-        Self { whole, unseen: whole, tell: &|_| {} }
-    }
-}
-
-impl fmt::Debug for TaskPatience<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { whole, unseen, .. } = self;
-        f.debug_struct("TaskPatience").field("whole", whole).field("unseen", unseen).finish()
-    }
-}
-
 impl Client {
     /// Waits for permits, sends the request, and waits for its task.
     ///
@@ -76,10 +50,10 @@ impl Client {
     pub async fn run(
         &self,
         request: &Request<Upid>,
-        patience: Duration,
+        limit: Duration,
     ) -> Result<TaskDone, PveError> {
         let running = self.start(request).await?;
-        Box::pin(self.finish(running, patience)).await
+        Box::pin(self.finish(running, limit)).await
     }
 
     /// Waits for permits and sends the request.
@@ -103,11 +77,16 @@ impl Client {
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
-    /// Waits for a started task.
-    pub async fn finish<'a>(
+    /// Waits at most `limit` for a task that was started.
+    pub async fn finish(&self, running: Running, limit: Duration) -> Result<TaskDone, PveError> {
+        Box::pin(self.finish_with(running, self.task_wait(limit))).await
+    }
+
+    /// Waits for a task that was started. `wait` reports when the task cannot be read, and again once it can.
+    pub async fn finish_with(
         &self,
         running: Running,
-        patience: impl Into<TaskPatience<'a>>,
+        wait: Wait<'_>,
     ) -> Result<TaskDone, PveError> {
         let Running { upid, operation, permits } = running;
         let release = async move {
@@ -115,30 +94,39 @@ impl Client {
             drop(permits);
             std::future::pending::<Infallible>().await
         };
+        let reason = format!("waiting for the task {} on {}", upid.kind(), upid.node());
         tokio::select! {
             biased;
-            done = self.follow(&upid, &operation, patience.into()) => done,
+            done = self.follow(&upid, &operation, &reason, wait) => done,
             never = release => match never {},
         }
     }
 
-    /// Waits for a task by its UPID, such as a task from before a crash.
-    pub async fn wait<'a>(
-        &self,
-        upid: &Upid,
-        patience: impl Into<TaskPatience<'a>>,
-    ) -> Result<TaskDone, PveError> {
-        Box::pin(self.follow(upid, &format!("{} {}", upid.kind(), upid.id()), patience.into()))
-            .await
+    /// Waits at most `limit` for a task of which only the name is known, such as one from before a crash.
+    pub async fn wait(&self, upid: &Upid, limit: Duration) -> Result<TaskDone, PveError> {
+        self.wait_with(upid, self.task_wait(limit)).await
+    }
+
+    /// Waits for a task of which only the name is known, such as one from before a crash.
+    pub async fn wait_with(&self, upid: &Upid, wait: Wait<'_>) -> Result<TaskDone, PveError> {
+        let operation = format!("{} {}", upid.kind(), upid.id());
+        let reason = format!("waiting for the earlier task {} on {}", upid.kind(), upid.node());
+        Box::pin(self.follow(upid, &operation, &reason, wait)).await
+    }
+
+    fn task_wait(&self, limit: Duration) -> Wait<'static> {
+        let clock = self.0.clock;
+        Wait::new(clock, clock.deadline(limit))
     }
 
     async fn follow(
         &self,
         upid: &Upid,
         operation: &str,
-        patience: TaskPatience<'_>,
+        reason: &str,
+        wait: Wait<'_>,
     ) -> Result<TaskDone, PveError> {
-        let result = self.follow_to_end(upid, operation, patience).await;
+        let result = self.follow_to_end(upid, operation, reason, wait).await;
         trace::task_ended(upid, operation, &result);
         result
     }
@@ -147,19 +135,17 @@ impl Client {
         &self,
         upid: &Upid,
         operation: &str,
-        patience: TaskPatience<'_>,
+        reason: &str,
+        wait: Wait<'_>,
     ) -> Result<TaskDone, PveError> {
-        let TaskPatience { whole, unseen, tell } = patience;
         let clock = self.0.clock;
-        let deadline = clock.deadline(whole);
-        let mut blind: Option<Deadline> = None;
+        let chance = self.0.chance.of(upid.as_str(), 0);
+        let mut wait = wait.pausing_longer(SHARE, SHORTEST, LONGEST, chance);
         let mut unknown = Grace::new(clock);
         let mut undecided = Grace::new(clock);
-        let begun = clock.moment();
-        let mut nth = 0;
+        wait.announce(reason);
         loop {
-            let mut trouble = None;
-            match self.send(&task::status(upid)).await {
+            let unread = match self.send(&task::status(upid)).await {
                 Ok(TaskState::Done { warnings }) => {
                     return Ok(TaskDone { upid: upid.clone(), warnings });
                 }
@@ -170,28 +156,20 @@ impl Client {
                     let exit = "the task stopped without an exit status".to_owned();
                     return Err(self.failure(upid, operation, exit).await);
                 }
-                Ok(TaskState::Running | TaskState::Undecided) => {}
-                Err(error) if is_passing(&error, &mut unknown) => trouble = Some(error),
+                Ok(TaskState::Running | TaskState::Undecided) => None,
+                Err(error) if is_passing(&error, &mut unknown) => Some(error),
                 Err(error) => return Err(unwatched(upid, operation, error)),
-            }
-            match &trouble {
-                Some(error) if blind.is_none() => {
-                    tell(Some(error));
-                    blind = Some(clock.deadline(unseen));
-                }
-                None if blind.take().is_some() => tell(None),
-                _ => {}
-            }
-            if deadline.has_passed() || blind.is_some_and(|until| until.has_passed()) {
-                return Err(match trouble {
+            };
+            let waited = match &unread {
+                None => wait.not_yet(reason).await,
+                Some(error) => wait.no_answer(format!("{reason}: {}", silence(error))).await,
+            };
+            if waited.is_err() {
+                return Err(match unread {
                     Some(error) => unwatched(upid, operation, error),
                     None => PveError::lost(operation, Lost::Unfinished { upid: upid.clone() }),
                 });
             }
-            let pause = (clock.moment().since(begun) / SHARE).clamp(SHORTEST, LONGEST);
-            let jittered = self.0.chance.of(upid.as_str(), nth).jitter(pause);
-            clock.sleep(jittered.min(deadline.left())).await;
-            nth += 1;
         }
     }
 
@@ -229,6 +207,14 @@ impl Grace {
         self.looks += 1;
         let until = self.until.get_or_insert_with(|| self.clock.deadline(GRACE));
         self.looks > LOOKS && until.has_passed()
+    }
+}
+
+/// Why the state of a task is not known.
+fn silence(error: &PveError) -> String {
+    match error.silent_node() {
+        Some(host) => format!("the host {host} does not answer"),
+        None => error.to_string(),
     }
 }
 

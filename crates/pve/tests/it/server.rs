@@ -93,6 +93,7 @@ impl Server {
     pub(crate) async fn start(
         handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
     ) -> Self {
+        crate::trace::enable_callsites();
         let (certificate, key) = self_signed("pve.test");
         let chain = vec![CertificateDer::from(certificate.as_der().to_vec())];
         let key = PrivatePkcs8KeyDer::from(key.to_pkcs8().to_vec()).into();

@@ -1,7 +1,7 @@
 //! Traces of the requests of a client.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use talmox_pve::SecretText;
 use talmox_pve::api::{cluster, pool};
@@ -18,6 +18,13 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::server::{Server, data, json};
 
 const VERSION: &str = r#"{"release":"9.0","version":"9.0.3"}"#;
+
+/// Enables all callsites for the whole process. tracing caches per callsite whether any subscriber wants it; one that a test without
+/// a subscriber reaches first could otherwise stay disabled for the tests below.
+pub(crate) fn enable_callsites() {
+    static ENABLED: Once = Once::new();
+    ENABLED.call_once(|| tracing::subscriber::set_global_default(Registry::default()).unwrap());
+}
 
 /// Collector of ended spans and events, as texts.
 #[derive(Clone, Default)]

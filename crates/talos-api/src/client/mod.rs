@@ -173,7 +173,7 @@ impl Client {
         let call = || self.call(operation);
         let failed = |status| Err(TalosError::new(call(), status));
         // Boxed, because the futures of calls are part of many others, which would become large.
-        let opened = self.clock.timeout(self.patience(), Box::pin(self.channel.open()));
+        let opened = self.clock.timeout(self.timeout(), Box::pin(self.channel.open()));
         match opened.await {
             Ok(Ok(())) => {}
             Ok(Err(unanswered)) => return failed(Status::from_error(Box::new(unanswered))),
@@ -182,7 +182,7 @@ impl Client {
                 return Err(TalosError::Unreachable { call: call(), source });
             }
         }
-        match self.clock.timeout(self.patience(), Box::pin(answer)).await {
+        match self.clock.timeout(self.timeout(), Box::pin(answer)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => failed(status),
             Err(_) => Err(TalosError::Late { call: call() }),
@@ -203,7 +203,7 @@ impl Client {
         })
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         self.limit.max(self.least.mul_f64(self.clock.speed()))
     }
 

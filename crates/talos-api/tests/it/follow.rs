@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use talmox_clock::Clock;
+use talmox_clock::{Clock, Wait, WaitError};
 use talmox_talos_api::client::{Actor, RebootMode};
 use talmox_talos_api::proto::common::{Data, Error as SequenceError};
 use talmox_talos_api::proto::cosi::resource::state_server::{State, StateServer};
@@ -17,7 +17,7 @@ use talmox_talos_api::proto::machine::machine_service_server::{
 use talmox_talos_api::proto::machine::machine_status_event::{MachineStage, MachineStatus};
 use talmox_talos_api::proto::machine::*;
 use talmox_talos_api::server::{Answered, Asked, Services, Status};
-use talmox_talos_api::{Client, Expected, Follow, FollowError, Wait, WaitError};
+use talmox_talos_api::{Client, Expected, Follow, FollowError, LookError};
 use tonic::codegen::BoxStream;
 
 use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
@@ -137,11 +137,13 @@ async fn setup() -> Setup {
         .build();
     let server = Server::start(cluster.face(HOST), services).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
-    let clock = Clock::scaled(20.0);
-    let deadline = clock.deadline(Duration::from_mins(10));
-    let wait = Wait { clock, deadline, pause: Duration::from_secs(1) };
-    let follow = Follow::prepare(&client, wait).await.unwrap();
+    let follow = Follow::prepare(&client).await.unwrap();
     Setup { cluster, machine, server, client, follow }
+}
+
+fn wait() -> Wait<'static> {
+    let clock = Clock::scaled(20.0);
+    Wait::new(clock, clock.deadline(Duration::from_mins(10)))
 }
 
 /// Waits until a client listens for the `count`th time.
@@ -157,7 +159,9 @@ async fn heard(machine: &Restarting, count: usize) {
 async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
     let Setup { machine, server, client, follow, .. } = setup().await;
     let actor = client.reboot(RebootMode::Default).await.unwrap();
-    let mut told = vec![];
+    let told = Mutex::new(vec![]);
+    let report = |text: &str| told.lock().unwrap().push(text.to_owned());
+    let mut wait = wait().reporting(report);
     let restart = async {
         heard(&machine, 1).await;
         // A lost connection alone proves nothing: the same boot answers again.
@@ -166,10 +170,9 @@ async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
         machine.boots();
         server.cut();
     };
-    let (ended, ()) =
-        tokio::join!(follow.to_running(&actor, |text| told.push(text.to_owned())), restart);
+    let (ended, ()) = tokio::join!(follow.to_running(&actor, &mut wait), restart);
     ended.unwrap();
-    told.dedup();
+    let told = told.lock().unwrap().clone();
     assert_eq!(told[..2], ["reboot started", "phase stopServices"]);
     assert_eq!(
         told[told.len() - 2..],
@@ -188,7 +191,7 @@ async fn a_failed_sequence_ends_the_wait() {
     let Setup { machine, client, follow, server: _server, .. } = setup().await;
     machine.fails.store(true, Ordering::SeqCst);
     let actor = client.reboot(RebootMode::Default).await.unwrap();
-    let error = follow.to_running(&actor, |_| {}).await.unwrap_err();
+    let error = follow.to_running(&actor, &mut wait()).await.unwrap_err();
     assert!(matches!(error, FollowError::Failed { .. }), "{error:?}");
     assert_eq!(error.to_string(), "reboot failed: failed to unmount /var");
 }
@@ -197,11 +200,12 @@ async fn a_failed_sequence_ends_the_wait() {
 async fn a_machine_that_does_not_restart_times_out() {
     let Setup { client, server: _server, .. } = setup().await;
     let clock = Clock::scaled(1000.0);
-    let wait =
-        Wait { clock, deadline: clock.deadline(Duration::from_mins(1)), pause: Duration::ZERO };
-    let follow = Follow::prepare(&client, wait).await.unwrap();
-    let error = follow.to_running(&Actor("actor".to_owned()), |_| {}).await.unwrap_err();
-    let FollowError::Wait(WaitError::Late { reason }) = error else { panic!("{error:?}") };
+    let mut wait = Wait::new(clock, clock.deadline(Duration::from_mins(1))).pausing(Duration::ZERO);
+    let follow = Follow::prepare(&client).await.unwrap();
+    let error = follow.to_running(&Actor("actor".to_owned()), &mut wait).await.unwrap_err();
+    let FollowError::Look(LookError::Wait(WaitError::TimedOut { reason, .. })) = error else {
+        panic!("{error:?}")
+    };
     assert_eq!(reason, "the machine has not restarted");
 }
 
@@ -216,10 +220,11 @@ async fn a_reset_leads_to_maintenance_mode() {
     let (credentials, settings) = (cluster.credentials(), server.settings());
     let (actor, who) = (Actor("actor".to_owned()), (&credentials, &settings));
     let expected = Expected { uuid: Some("1234".to_owned()), ..Expected::default() };
-    let (found, ()) = tokio::join!(follow.to_maintenance(&actor, who, &expected, |_| {}), reset);
+    let mut wait = wait();
+    let (found, ()) = tokio::join!(follow.to_maintenance(&actor, who, &expected, &mut wait), reset);
     assert!(found.unwrap().pin.is_some());
     let other = Expected { uuid: Some("5678".to_owned()), ..Expected::default() };
-    let error = follow.to_maintenance(&actor, who, &other, |_| {}).await.unwrap_err();
+    let error = follow.to_maintenance(&actor, who, &other, &mut wait).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "another machine answers in maintenance mode at this address: its SMBIOS UUID is 1234, not 5678"

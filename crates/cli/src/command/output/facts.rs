@@ -220,7 +220,7 @@ fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&
         role: if node.is_control_plane { NodeRole::ControlPlane } else { NodeRole::Worker },
         is_talos: node.is_talos,
         own: vm.map(|vm| OwnVm { vm, identity: session.desired.identity_of(&node.name) }),
-        stranger: None,
+        foreign_vm: None,
         contact: node.contact,
     }
 }

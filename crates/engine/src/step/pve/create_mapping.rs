@@ -9,7 +9,7 @@ impl RunStep for CreateMapping {
     /// A mapping that exists gets the missing devices, and keeps the others.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { id, mapped, .. } = self;
-        let doing = format!("make the PCI mapping {id}");
+        let doing = format!("create the PCI mapping {id}");
         let known = context.ask(&mapping::list(None), &doing).await?;
         let Some(found) = known.into_iter().find(|mapping| mapping.id == *id) else {
             context.change(&mapping::create(id, mapped), &doing).await?;
@@ -26,7 +26,7 @@ impl RunStep for CreateMapping {
         // With two devices of one host in a mapping, Proxmox would choose one of them.
         let clashes = |new: &&MappedDevice| found.devices.iter().any(|old| old.node == new.node);
         if let Some(new) = missing.iter().find(clashes) {
-            let text = format!("the PCI mapping {id} means another device on {} already", new.node);
+            let text = format!("the PCI mapping {id} already has another device on {}", new.node);
             return Err(StepError::failed(StepCode::MappingConflict, text)
                 .hint("choose another name for the mapping"));
         }

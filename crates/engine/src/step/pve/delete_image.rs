@@ -18,7 +18,7 @@ impl RunStep for DeleteImage {
             None => Ok(Done::Acted),
             Some(_) => Err(StepError::retry(
                 StepCode::ChangeNotVisible,
-                format!("{doing}: Proxmox says it did, and it is there"),
+                format!("{doing}: Proxmox reported success, but the file still exists"),
             )),
         }
     }

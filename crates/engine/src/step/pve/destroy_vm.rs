@@ -8,7 +8,7 @@ use talmox_pve::api::qemu;
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{FoundVm, Sight, is_free, look, not_ours};
+use super::vm::{FoundVm, VmAtId, is_free, look, not_ours};
 
 /// Tasks that destroy a VM.
 const DESTROYS: &[&str] = &["qmdestroy"];
@@ -19,7 +19,7 @@ impl RunStep for DestroyVm {
         let own = &self.own;
         let mut earlier = Earlier::new(&own.vm, DESTROYS);
         loop {
-            // The call cannot be made conditional: marker and UUID are read right before it, every time.
+            // The request cannot be conditional, so marker and UUID are read right before it, every time.
             let Some(found) = still_there(own, context).await? else { return Ok(Done::Already) };
             let vm = &found.vm;
             let doing = format!("destroy VM {} on {}", vm.vmid, vm.node);
@@ -36,7 +36,8 @@ impl RunStep for DestroyVm {
             match context.try_task(&qemu::delete(vm, true)).await? {
                 Ok(_) if is_free(own, context).await? => return Ok(Done::Acted),
                 Ok(_) => {
-                    let text = format!("{doing}: Proxmox says it did, and it is there");
+                    let text =
+                        format!("{doing}: Proxmox reported success, but the VM still exists");
                     return Err(StepError::retry(StepCode::ChangeNotVisible, text));
                 }
                 // A task of an earlier run may hold the lock until all disks are deleted.
@@ -59,8 +60,8 @@ pub(super) async fn still_there(
     let mut is_last_look = false;
     loop {
         match look(own, context).await? {
-            Sight::Free => return Ok(None),
-            Sight::Ours(found) => return Ok(Some(found)),
+            VmAtId::Free => return Ok(None),
+            VmAtId::Owned(found) => return Ok(Some(found)),
             sight if is_last_look => return Err(not_ours(own, &sight)),
             // The task may have ended since the VM was read.
             _ => is_last_look = !earlier.follow(&doing, context).await?,

@@ -7,7 +7,7 @@ use talmox_pve::config::{PendingChange, VmChange, VmOptions};
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
 use super::vm::{FoundVm, ours};
-use crate::patience::{DETACH_PAUSE, DETACHES};
+use crate::timeouts::{DETACH_PAUSE, MAX_DETACHES};
 
 impl RunStep for DetachCidata {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -28,7 +28,7 @@ impl RunStep for DetachCidata {
                 .map_err(|error| error::of(&doing, error))?;
             return Ok(Done::Acted);
         }
-        let doing = format!("take {slot} away from VM {}", vm.vmid);
+        let doing = format!("detach {slot} from VM {}", vm.vmid);
         // A user may have protected the VM meanwhile, or an attempt whose drive the guest did not release.
         let mut digest = config.digest();
         if is_protected {
@@ -61,12 +61,15 @@ impl RunStep for DetachCidata {
         if !waits {
             return Err(error::of(&doing, error));
         }
-        if context.attempt < DETACHES {
+        if context.attempt < MAX_DETACHES {
             return Err(StepError::retry(StepCode::TaskFailed, doing)
                 .after(DETACH_PAUSE)
                 .caused_by(error));
         }
-        context.note(format!("the guest holds on to {slot}: it goes when VM {} stops", vm.vmid));
+        context.note(format!(
+            "the guest does not release {slot}: it is removed when VM {} stops",
+            vm.vmid
+        ));
         Ok(Done::Acted)
     }
 }

@@ -1,14 +1,14 @@
-//! How far a download is, as the log of its task tells it. Proxmox lets `wget` fetch, which writes a line for every 32 MiB:
-//! where it begins, a dot for each MiB, and how many percent of all there are then.
+//! Progress of a download, from the log of its task. Proxmox downloads with `wget`, which writes a line for every 32 MiB: its offset, a
+//! dot for each MiB, and the percentage at its end.
 
-/// What was read of a log so far.
+/// State of a log that is read line by line.
 #[derive(Debug)]
 pub(super) struct DownloadLog {
     total: Option<u64>,
     bytes: u64,
 }
 
-/// So many bytes of all.
+/// Downloaded and total bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) bytes: u64,
@@ -16,12 +16,12 @@ pub(super) struct Progress {
 }
 
 impl DownloadLog {
-    /// Where the length is not known, the log tells it.
+    /// Length of the file; if it is not known, it is read from the log.
     pub(super) fn new(total: Option<u64>) -> Self {
         Self { total, bytes: 0 }
     }
 
-    /// Reads a line, and says how far the download is if it has come further. Any other line is nothing.
+    /// Reads a line, and returns the progress if it shows more than before.
     pub(super) fn read(&mut self, line: &str) -> Option<Progress> {
         if self.total.is_none() {
             self.total = length(line);

@@ -1,4 +1,4 @@
-//! Tasks that an earlier run of ours began, and that go on without it.
+//! Tasks of an earlier run that still run.
 
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
@@ -6,9 +6,9 @@ use talmox_pve::id::Upid;
 
 use super::super::{StepContext, StepError};
 
-/// Tasks of some kinds that concern a VM, each of which is waited for once.
+/// Tasks of some kinds that concern a VM. Each is waited for once.
 pub(super) struct Earlier<'a> {
-    /// What they are about, and where they run.
+    /// The VM in the tasks, and the host that they run on.
     vm: &'a Vm,
     kinds: &'static [&'static str],
     followed: Vec<Upid>,
@@ -19,8 +19,7 @@ impl<'a> Earlier<'a> {
         Self { vm, kinds, followed: vec![] }
     }
 
-    /// Waits for the end of one that runs now. Whether its end was a good one the next look shows. Says whether there
-    /// was one.
+    /// Waits for the end of a task that runs now, and returns whether there was one. Whether it succeeded the next read shows.
     pub(super) async fn follow(
         &mut self,
         doing: &str,
@@ -32,10 +31,10 @@ impl<'a> Earlier<'a> {
         Ok(true)
     }
 
-    /// Our own tasks can be seen without any right.
+    /// Lists the tasks of this login, which needs no right.
     async fn running(&self, context: &StepContext) -> Result<Option<Upid>, StepError> {
         let Vm { node, vmid } = self.vm;
-        let doing = format!("look for the tasks of VM {vmid} on {node}");
+        let doing = format!("list the tasks of VM {vmid} on {node}");
         let filter = Filter { vmid: Some(*vmid), ..Filter::default() };
         let tasks = context.ask(&task::list(node, &filter), &doing).await?;
         let is_new = |task: &TaskEntry| {

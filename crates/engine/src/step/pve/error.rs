@@ -1,22 +1,21 @@
-//! What an error of Proxmox means for a step.
+//! Errors of steps, from errors of Proxmox.
 
 use talmox_pve::PveError;
 use talmox_pve::error::NotSent;
 
 use crate::step::{StepCode, StepError};
 
-/// What can be done where no host answers.
-pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is down, or cut off: bring it up, or \
-    name further hosts there; the same command goes on then";
+/// Hint if no host answers.
+pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is down or unreachable: bring it up, or \
+    add further hosts there; then run the same command to resume";
 
 /// An error that came up while `doing`, such as `create VM 300 on pve1`.
 ///
-/// Running a step again begins with a look, so whatever may have been done is found. Only what the
-/// server decided for good is not tried again.
+/// Each attempt of a step starts with a read, so it finds changes of earlier attempts. Only a final rejection is not retried.
 pub(super) fn of(doing: &str, error: PveError) -> StepError {
     let text = match error.silent_node() {
-        Some(host) => format!("{doing}: the host {host} is down, or cut off"),
-        None if error.is_unanswered() => format!("{doing}: no host answers for Proxmox"),
+        Some(host) => format!("{doing}: the host {host} is down or unreachable"),
+        None if error.is_unanswered() => format!("{doing}: Proxmox does not answer"),
         None => doing.to_owned(),
     };
     let code = StepCode::of_proxmox(&error);
@@ -36,7 +35,7 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
 
 fn may_pass(error: &PveError) -> bool {
     match error {
-        // A certificate that is not trusted stays so.
+        // A retry does not make a certificate trusted.
         PveError::NotSent { source: NotSent::Tls { .. } | NotSent::NotPinned { .. }, .. } => {
             error.is_unanswered()
         }
@@ -53,15 +52,19 @@ fn may_pass(error: &PveError) -> bool {
 
 fn hint(error: &PveError) -> Option<&'static str> {
     if error.is_auth() {
-        Some("check the API token: it is not known, or no longer")
+        Some("check the API token: Proxmox does not know it")
     } else if error.is_permission() {
-        Some("the API token lacks a right: `talmox check --live` tells which, and how to grant it")
+        Some(
+            "the API token lacks a right: run `talmox check --live` to see which one, and how to grant it",
+        )
     } else if error.is_full() {
-        Some("make room on the storage, or choose another one in the inventory")
+        Some("free space on the storage, or use another one in the inventory")
     } else if error.is_lock_timeout() {
-        Some("see which task on the host holds the lock for so long; the same command goes on then")
+        Some("check which task on the host holds the lock; then run the same command to resume")
     } else if error.is_node_scoped() {
-        Some("bring the host up, and see that the others reach it; the same command goes on then")
+        Some(
+            "bring the host up, and check that the other hosts reach it; then run the same command to resume",
+        )
     } else if error.is_unanswered() {
         Some(UNANSWERED)
     } else {

@@ -13,7 +13,7 @@ use super::download_log::{DownloadLog, Progress};
 use super::image_check::{ImageVerdict, Wanted};
 use super::storage_file::send;
 use super::{error, published_checksum};
-use crate::patience::FETCHES;
+use crate::timeouts::MAX_DOWNLOADS;
 
 /// Part of the message of Proxmox about a file with another checksum.
 const MISMATCH: &str = "checksum mismatch";
@@ -35,7 +35,7 @@ impl RunStep for FetchImage {
             ImageVerdict::Good => return Ok(Done::Already),
             ImageVerdict::Missing => {}
             ImageVerdict::Bad(why) => {
-                context.note(format!("{} on {} is no good: {why}", step.volume, step.host));
+                context.note(format!("{} on {} is not usable: {why}", step.volume, step.host));
                 // If the token may not delete it, the stream overwrites it.
                 remove(step, context).await?;
             }
@@ -45,12 +45,13 @@ impl RunStep for FetchImage {
             ImageVerdict::Good => Ok(Done::Acted),
             ImageVerdict::Missing => Err(StepError::retry(
                 StepCode::ChangeNotVisible,
-                format!("{} is not there after all", step.volume),
+                format!("{} does not exist after its download", step.volume),
             )),
             ImageVerdict::Bad(why) => {
-                let text = format!("{} on {} came out wrong: {why}", step.volume, step.host);
-                let hint = format!("see whether {} gives a sound image", shown_url(&step.url));
-                let is_worth_it = context.attempt < FETCHES;
+                let text =
+                    format!("{} on {} is wrong after its download: {why}", step.volume, step.host);
+                let hint = format!("check that {} is a valid image", shown_url(&step.url));
+                let is_worth_it = context.attempt < MAX_DOWNLOADS;
                 let kind = if is_worth_it { StepError::retry } else { StepError::failed };
                 let error = kind(StepCode::ImageWrong, text);
                 Err(error.hint(hint))
@@ -90,7 +91,7 @@ async fn follow_earlier(
     context: &StepContext,
 ) -> Result<bool, StepError> {
     let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
-    let doing = format!("look for downloads on {}", step.host);
+    let doing = format!("list the downloads on {}", step.host);
     let tasks = context.ask(&task::list(&step.host, &filter), &doing).await?;
     let name = step.volume.file_name();
     let running =
@@ -140,7 +141,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
         match tried {
             Ok(()) => return Ok(()),
             Err(error) => {
-                context.note(format!("{} cannot fetch {}: {error}", step.host, step.volume));
+                context.note(format!("{} cannot download {}: {error}", step.host, step.volume));
                 failure = Some(error);
             }
         }
@@ -150,7 +151,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
         Some(error) => error::of(&doing, error),
         None => StepError::failed(
             StepCode::DownloadFailed,
-            format!("{doing}: there is no way to do it"),
+            format!("{doing}: the token may neither download nor upload it"),
         ),
     })
 }
@@ -195,7 +196,7 @@ async fn stream(
     wanted: &Wanted,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let doing = format!("pass {} on to {}", step.volume, step.host);
+    let doing = format!("upload {} to {}", step.volume, step.host);
     let file = Box::pin(async {
         let opened = context.wait(context.run.web.open(&step.url)).await?;
         let file = opened.map_err(|error| StepError::web(&doing, error))?;
@@ -203,7 +204,7 @@ async fn stream(
             // Proxmox rejects uploads without a length.
             return Err(StepError::failed(
                 StepCode::DownloadFailed,
-                format!("{doing}: {} does not say its length", shown_url(&step.url)),
+                format!("{doing}: {} does not report its length", shown_url(&step.url)),
             ));
         };
         Ok(FileSource::new(file, length).with_progress(context.progress(Some(length))))

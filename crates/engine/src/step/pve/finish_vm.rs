@@ -25,8 +25,8 @@ impl RunStep for FinishVm {
         };
         if tags == TagsEnd::Set {
             config = see_again(&self.own, &vm, context).await?.config;
-            // The next change makes it outdated.
-            context.seen.take(vm.vmid);
+            // The next change makes the cached config outdated.
+            context.vm_cache.take(vm.vmid);
         }
         let change = change(self, &config, tags == TagsEnd::Rejected);
         if change.set.is_empty() && change.delete.is_empty() {
@@ -71,7 +71,7 @@ fn change(step: &FinishVm, config: &VmConfig, are_tags_rejected: bool) -> VmChan
     }
 }
 
-/// The same options with a marker by which later plans know that the tags cannot be set.
+/// The same options, with a marker that shows later plans that the tags cannot be set.
 fn noting_rejection(set: &VmOptions) -> VmOptions {
     let text = set.get("description").unwrap_or_default();
     let noted = Marker::find(text)
@@ -85,12 +85,12 @@ fn noting_rejection(set: &VmOptions) -> VmOptions {
 /// Why a config was not changed.
 struct PutError {
     error: StepError,
-    /// What Proxmox said, where the tag policy rejected the change.
+    /// The text of Proxmox, if the tag policy rejected the change.
     rejection: Option<String>,
 }
 
-/// Changes a config. A refusal may come after a part was taken, which would then come true at the
-/// next start: that part is taken back.
+/// Changes a config. A change that Proxmox rejects may be pending in part, and would take effect with the next start: that part is
+/// reverted.
 async fn try_put(
     vm: &Vm,
     change: &VmChange,
@@ -103,7 +103,7 @@ async fn try_put(
         Err(error) => error,
     };
     let is_refusal = matches!(error, PveError::Rejected(_));
-    // Both are judged before anything is taken.
+    // Proxmox checks both before it stores any option.
     if !is_refusal || error.is_digest_mismatch() || error.is_locked() {
         return Err(error::of(doing, error));
     }
@@ -113,13 +113,14 @@ async fn try_put(
     let error = match left {
         Ok(reverted) if reverted.is_empty() => error,
         Ok(reverted) => {
-            context.note(format!("took back what was left of it: {}", reverted.join(", ")));
+            context
+                .note(format!("reverted the pending part of the change: {}", reverted.join(", ")));
             error
         }
         Err(also) => {
             let hint = format!(
-                "a part of the change may still be pending on VM {} ({also}): see it in Proxmox \
-                 under Hardware and Options, and revert it there",
+                "a part of the change may still be pending on VM {} ({also}): revert it in Proxmox \
+                 under Hardware and Options",
                 vm.vmid
             );
             return Err(error.hint(hint));
@@ -128,13 +129,13 @@ async fn try_put(
     Ok(Err(PutError { error, rejection }))
 }
 
-/// Takes back those options of a refused change that became pending, and names them.
+/// Reverts the options of a rejected change that became pending, and returns their names.
 async fn revert(
     vm: &Vm,
     change: &VmChange,
     context: &StepContext,
 ) -> Result<Vec<String>, StepError> {
-    let doing = format!("take back what is pending on VM {}", vm.vmid);
+    let doing = format!("revert pending options of VM {}", vm.vmid);
     let pending = context.ask(&qemu::pending(vm), &doing).await?;
     let is_ours = |key: &str| {
         change.set.get(key).is_some() || change.delete.iter().any(|deleted| deleted == key)

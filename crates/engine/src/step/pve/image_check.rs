@@ -1,5 +1,4 @@
-//! Whether an image on a storage is the one it should be, as far as that can be seen from here:
-//! its length, its kind, and the size of the disk inside.
+//! Check of an image on a storage: its length, its format, and the size of the disk in it.
 
 use std::path::Path;
 
@@ -13,18 +12,18 @@ use super::error;
 use super::storage_file::find;
 use crate::web::WebError;
 
-/// The header of a qcow2 image: what it begins with, and where the size of the disk stands.
+/// Header of a qcow2 image: its magic bytes, and the position of the size of the disk.
 const QCOW2_MAGIC: &[u8] = b"QFI\xfb";
 const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
 
-/// What is known of an image from where it comes from. Nothing, if that cannot be reached from here:
-/// then the host fetches it, and what came is taken for granted if it is an image at all.
+/// Length and size of an image, from its source. Unknown if this machine cannot reach the source: then the host downloads the image, and
+/// any valid image is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// Whether its source answers.
     pub(super) is_reachable: bool,
     pub(super) length: Option<u64>,
-    /// Of the disk inside, in bytes.
+    /// Size of the disk in it, in bytes.
     virtual_size: Option<u64>,
 }
 
@@ -32,22 +31,22 @@ pub(super) struct Wanted {
 pub(super) enum ImageVerdict {
     Good,
     Missing,
-    /// Short, or no image, or of another size.
+    /// Truncated, not an image, or of another size.
     Bad(String),
 }
 
 impl Wanted {
-    /// Asks the place that the image comes from.
+    /// Asks the source of the image.
     pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
         let url = &step.url;
         let shown = shown_url(url);
-        let doing = format!("ask for {shown}");
+        let doing = format!("request {shown}");
         let web = &context.run.web;
-        let built = "the image to be built where it comes from";
+        let built = "waiting for the source to build the image";
         let length = match context.asks(built, web.length(url)).await? {
             Ok(length) => length,
             Err(WebError::Connect { source, .. }) => {
-                context.note(format!("{shown} cannot be reached from here: {source}"));
+                context.note(format!("this machine cannot reach {shown}: {source}"));
                 return Ok(Self::default());
             }
             Err(error) => return Err(StepError::web(&doing, error)),
@@ -61,13 +60,13 @@ impl Wanted {
         let Some(virtual_size) = qcow2_size(&head) else {
             return Err(StepError::failed(
                 StepCode::ImageWrong,
-                format!("{shown} gives no qcow2 image"),
+                format!("{shown} is not a qcow2 image"),
             ));
         };
         Ok(Self { is_reachable: true, length, virtual_size: Some(virtual_size) })
     }
 
-    /// Looks at what is on the storage.
+    /// Compares the file on the storage.
     pub(super) async fn judge(
         &self,
         step: &FetchImage,
@@ -81,11 +80,11 @@ impl Wanted {
         {
             return Ok(ImageVerdict::Bad(format!("it has {found} bytes instead of {wanted}")));
         }
-        let doing = format!("look into {} on {}", step.volume, step.host);
+        let doing = format!("read {} on {}", step.volume, step.host);
         let look = storage::volume(&step.host, &step.volume);
         let info = match context.try_ask(&look).await? {
             Ok(info) => info,
-            // The host looked into it and found nothing that it knows.
+            // The host does not recognise its format.
             Err(error @ PveError::Rejected(_)) if !error.is_permission() => {
                 return Ok(ImageVerdict::Bad(error.to_string()));
             }
@@ -93,7 +92,7 @@ impl Wanted {
         };
         match (self.virtual_size, info.size) {
             (Some(wanted), found) if found != wanted => Ok(ImageVerdict::Bad(format!(
-                "the disk inside has {found} bytes instead of {wanted}"
+                "the disk in it has {found} bytes instead of {wanted}"
             ))),
             _ => Ok(ImageVerdict::Good),
         }

@@ -10,20 +10,20 @@ use talmox_pve::config::VmConfig;
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
 use super::vm::says_taken;
-use crate::patience::LOOK_AT_PROXMOX;
+use crate::timeouts::PROXMOX_PAUSE;
 
 impl RunStep for MakeTemplate {
     /// Creates a VM and turns it into a template.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let doing =
-            format!("make the template {} as VM {} on {}", self.name, self.vm.vmid, self.vm.node);
+            format!("create the template {} as VM {} on {}", self.name, self.vm.vmid, self.vm.node);
         let vm = match begun(self, context, &doing).await? {
             Some(vm) => vm,
             None => make(self, context, &doing).await?,
         };
         let config = context.ask(&qemu::config(&vm), &doing).await?;
         if !is_meant(self, &config) {
-            let text = format!("VM {} is something else than the template", vm.vmid);
+            let text = format!("VM {} is not the template", vm.vmid);
             return Err(StepError::failed(StepCode::VmNotOwned, text)
                 .hint("delete it, or choose another vmid"));
         }
@@ -40,7 +40,7 @@ impl RunStep for MakeTemplate {
         context.run_task(&qemu::make_template(&vm), &doing).await?;
         let config = context.ask(&qemu::config(&vm), &doing).await?;
         if !config.is_template() {
-            let text = format!("{doing}: Proxmox says it did, and it is no template");
+            let text = format!("{doing}: Proxmox reported success, but the VM is not a template");
             return Err(StepError::failed(StepCode::ChangeNotVisible, text));
         }
         await_listed(self, &vm, context, &doing).await?;
@@ -90,7 +90,7 @@ async fn await_listed(
     context: &StepContext,
     doing: &str,
 ) -> Result<(), StepError> {
-    context.waits("Proxmox to list it");
+    context.waits("waiting for Proxmox to list the template");
     loop {
         let all = context.ask(&cluster::resources(), doing).await?;
         let mut guests = all.guests.iter().filter(|guest| guest.vmid == vm.vmid);
@@ -102,9 +102,9 @@ async fn await_listed(
                 StepCode::ChangeNotVisible,
                 format!("{doing}: Proxmox does not list it"),
             )
-            .hint("see whether its host is well: pvestatd tells the others of its VMs"));
+            .hint("check that pvestatd runs on its host: it reports the VMs to the other hosts"));
         }
-        context.pause_to_see(LOOK_AT_PROXMOX).await?;
+        context.pause_to_see(PROXMOX_PAUSE).await?;
     }
 }
 

@@ -1,5 +1,4 @@
-//! What create and clone have in common: a VM that comes into being, slowly, and has no owner until
-//! it is done.
+//! Common part of create and clone: a task that takes long, and a VM without a marker until it ends.
 
 use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
@@ -10,34 +9,33 @@ use talmox_pve::request::Request;
 use super::super::{Done, ErrorKind, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{Sight, look, not_ours, says_taken};
+use super::vm::{VmAtId, look, not_ours, says_taken};
 
-/// A VM that is to be made.
+/// A VM to be created.
 pub(super) struct Making<'a> {
     pub(super) own: &'a OwnVm,
     pub(super) request: Request<Upid>,
-    /// What its task is about, and where that runs.
+    /// The VM in its task, and the host that the task runs on.
     pub(super) place: Vm,
-    /// A task of an earlier run that makes it.
+    /// A task of an earlier run that creates it.
     pub(super) running: Option<&'a Upid>,
     pub(super) doing: String,
 }
 
 impl Making<'_> {
-    /// Makes the VM, unless it is there or being made.
+    /// Creates the VM, unless it exists or is being created.
     pub(super) async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         if let Some(upid) = self.running.filter(|_| context.attempt == 1) {
             context.end_of_earlier(upid, &self.doing).await?;
         }
-        // The call itself looks whether the number is free, and nothing happens if it is not: so the
-        // first attempt needs no look of its own.
+        // Proxmox checks whether the vmid is free and otherwise rejects the request, so the first attempt does not read it.
         if (context.attempt > 1 || self.running.is_some()) && self.is_there(context).await? {
-            context.seen.found(self.own.vm.vmid);
+            context.vm_cache.found(self.own.vm.vmid);
             return Ok(Done::Already);
         }
         let made = match context.start_task(&self.request).await? {
             Ok(running) => {
-                context.seen.creates(self.own.vm.vmid);
+                context.vm_cache.creates(self.own.vm.vmid);
                 context.end_of(running).await?
             }
             Err(error) => Err(error),
@@ -46,7 +44,7 @@ impl Making<'_> {
             Ok(_) => {}
             Err(error) if says_taken(&error) => {
                 if self.is_there(context).await? {
-                    context.seen.found(self.own.vm.vmid);
+                    context.vm_cache.found(self.own.vm.vmid);
                     return Ok(Done::Already);
                 }
                 return Err(StepError::retry(StepCode::ApiRejected, &self.doing).caused_by(error));
@@ -56,12 +54,11 @@ impl Making<'_> {
             }
             Err(error) => return Err(self.failed(error, context).await),
         }
-        context.seen.made(self.own.vm.vmid);
+        context.vm_cache.made(self.own.vm.vmid);
         Ok(Done::Acted)
     }
 
-    /// A task that fails cleans up after itself. One that was cut off, with its host, cannot: what it
-    /// left is locked, and for people.
+    /// A task that fails removes its VM. A task that ended with its host cannot: its VM stays locked, and must be deleted by hand.
     async fn failed(&self, error: PveError, context: &StepContext) -> StepError {
         let is_task = matches!(error, PveError::TaskFailed(_));
         let plain = error::of(&self.doing, error);
@@ -69,53 +66,53 @@ impl Making<'_> {
             return plain;
         }
         let left = match look(self.own, context).await {
-            Ok(sight @ Sight::Unfinished { .. }) => sight,
-            // Without an owner it has no pool, and hides from most tokens.
-            Ok(Sight::Hidden) => {
-                Sight::Unfinished { vm: self.own.vm.clone(), lock: "making".to_owned() }
+            Ok(sight @ VmAtId::Unfinished { .. }) => sight,
+            // A VM without a pool is hidden from most tokens.
+            Ok(VmAtId::Hidden) => {
+                VmAtId::Unfinished { vm: self.own.vm.clone(), lock: "making".to_owned() }
             }
             _ => return plain,
         };
         StepError { source: plain.source, ..not_ours(self.own, &left) }
     }
 
-    /// The task was not started, which another attempt may get past. But Proxmox reserves the number of a new VM before it
-    /// starts the task, and then no task is there to release it.
+    /// The task was not started, and a retry may succeed. But Proxmox reserves the vmid of a new VM before it starts the task, and then
+    /// no task releases it.
     async fn unstarted(
         &self,
         error: PveError,
         context: &StepContext,
     ) -> Result<StepError, StepError> {
         let left = match look(self.own, context).await? {
-            sight @ Sight::Unfinished { .. } => sight,
+            sight @ VmAtId::Unfinished { .. } => sight,
             // A VM that is not in its pool yet is hidden from most tokens.
-            Sight::Hidden => {
-                Sight::Unfinished { vm: self.own.vm.clone(), lock: "create".to_owned() }
+            VmAtId::Hidden => {
+                VmAtId::Unfinished { vm: self.own.vm.clone(), lock: "create".to_owned() }
             }
             _ => return Ok(error::of(&self.doing, error)),
         };
-        // Proxmox reserved the number for this very request: otherwise it would have said that the VM exists.
-        context.seen.creates(self.own.vm.vmid);
+        // Proxmox reserved the vmid for this request: otherwise the error would be that the VM exists.
+        context.vm_cache.creates(self.own.vm.vmid);
         Ok(not_ours(self.own, &left).caused_by(error))
     }
 
-    /// Whether the VM is there; waits for a task of ours that is making it.
+    /// Whether the VM exists. Waits for a task of this login that is creating it.
     async fn is_there(&self, context: &StepContext) -> Result<bool, StepError> {
-        // A clone's task carries the template's number.
+        // The task of a clone has the vmid of the template.
         let mut earlier = Earlier::new(&self.place, &["qmcreate", "qmclone"]);
         let mut is_last_look = false;
         loop {
             let sight = look(self.own, context).await?;
             match sight {
-                Sight::Free => return Ok(false),
-                Sight::Ours(found) => {
+                VmAtId::Free => return Ok(false),
+                VmAtId::Owned(found) => {
                     if found.vm == self.own.vm {
-                        context.seen.keep(found.vm.vmid, found.config);
+                        context.vm_cache.keep(found.vm.vmid, found.config);
                     }
                     return Ok(true);
                 }
-                // It may have ended since we looked.
-                Sight::Unfinished { .. } | Sight::Hidden if !is_last_look => {
+                // The task may have ended since the VM was read.
+                VmAtId::Unfinished { .. } | VmAtId::Hidden if !is_last_look => {
                     is_last_look = !earlier.follow(&self.doing, context).await?;
                 }
                 sight => return Err(not_ours(self.own, &sight)),

@@ -25,13 +25,14 @@ mod tags;
 mod upload_cidata;
 mod vm;
 
+use talmox_clock::Wait;
 use talmox_pve::PveError;
-use talmox_pve::client::{Permits, Running, TaskDone, TaskPatience};
+use talmox_pve::client::{Permits, Running, TaskDone};
 use talmox_pve::id::Upid;
 use talmox_pve::request::{Request, Scope};
 
 use super::{StepContext, StepError};
-use crate::patience::SILENT_HOST;
+use crate::timeouts::SILENT_HOST;
 
 pub(super) use error::UNANSWERED;
 pub(super) use power::reset;
@@ -42,17 +43,17 @@ impl StepContext {
         self.answered(request.operation(), Box::pin(self.run.pve.send(request))).await
     }
 
-    /// Asks Proxmox for something, while `doing`.
+    /// Sends a read request; `doing` names it in errors.
     async fn ask<T>(&self, request: &Request<T>, doing: &str) -> Result<T, StepError> {
         self.try_ask(request).await?.map_err(|error| error::of(doing, error))
     }
 
-    /// The same for who knows what to do about errors.
+    /// The same, for callers that handle errors.
     async fn try_ask<T>(&self, request: &Request<T>) -> Result<Result<T, PveError>, StepError> {
         self.see(self.send(request)).await
     }
 
-    /// Changes something at once.
+    /// Sends a change that starts no task.
     async fn change(&self, request: &Request<()>, doing: &str) -> Result<(), StepError> {
         let room = self.turn(request.scope(), self.run.pve.room_to_send(request)).await?;
         let send = Box::pin(self.run.pve.send_in(room, request));
@@ -60,12 +61,12 @@ impl StepContext {
         self.act(async { send.await.map_err(|error| error::of(doing, error)) }).await
     }
 
-    /// Starts a task and waits for its end, also where somebody wants to stop.
+    /// Starts a task and waits for its end, also if the run is cancelled.
     async fn run_task(&self, request: &Request<Upid>, doing: &str) -> Result<TaskDone, StepError> {
         self.try_task(request).await?.map_err(|error| error::of(doing, error))
     }
 
-    /// The same for who knows what to do about errors.
+    /// The same, for callers that handle errors.
     async fn try_task(
         &self,
         request: &Request<Upid>,
@@ -80,7 +81,7 @@ impl StepContext {
         &self,
         request: &Request<Upid>,
     ) -> Result<Result<Running, PveError>, StepError> {
-        // Who wants to stop must not begin something when others have made room.
+        // A cancelled run must not start a task once there is room.
         let room = self.room(request.scope()).await?;
         let start = Box::pin(self.run.pve.start_in(room, request));
         let has_begun = self.has_begun();
@@ -89,61 +90,55 @@ impl StepContext {
             Ok(self.answered(request.operation(), start).await)
         };
         let started = self.act(starting).await?;
-        // Only where the answer was lost is it unknown whether there is a task.
+        // Only if the answer was lost, a task may run.
         if matches!(&started, Err(error) if !matches!(error, PveError::MaybeApplied { .. })) {
             self.set_begun(has_begun);
         }
         Ok(started)
     }
 
-    /// Room on the host and its storages, which others may burden.
+    /// Waits until the host and its storages have room.
     async fn room(&self, scope: &Scope) -> Result<Permits, StepError> {
         self.turn(scope, self.run.pve.room(scope)).await
     }
 
-    /// Waits for its turn. That takes nothing of its own time.
+    /// Waits for its turn. The deadline of the step is paused meanwhile.
     async fn turn(
         &self,
         scope: &Scope,
         room: impl Future<Output = Permits>,
     ) -> Result<Permits, StepError> {
         let mut room = std::pin::pin!(room);
-        // Where there is room there is nothing to say.
+        // If there is room, no wait is reported.
         tokio::select! {
             biased;
             room = &mut room => return Ok(room),
             () = std::future::ready(()) => {}
         }
         let host = scope.node.as_ref().map(|host| format!(" on {host}"));
-        self.waits(format!("other tasks{} to end", host.unwrap_or_default()));
-        let _still = self.deadline.stand_still();
+        self.waits(format!("waiting for other tasks{} to end", host.unwrap_or_default()));
+        let _pause = self.deadline.pause();
         let room = self.wait(room).await?;
-        self.waits("Proxmox to answer");
+        self.waits("waiting for Proxmox to answer");
         Ok(room)
     }
 
     async fn end_of(&self, running: Running) -> Result<Result<TaskDone, PveError>, StepError> {
         self.set_begun(true);
-        let upid = running.upid.clone();
-        let what = format!("the task {} on {}", upid.kind(), upid.node());
-        self.waits(&*what);
-        let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        let ended = Box::pin(self.run.pve.finish(running, self.task_patience(&tell))).await;
+        let ended = Box::pin(self.run.pve.finish_with(running, self.task_wait())).await;
         if matches!(ended, Err(PveError::TaskFailed(_))) {
             self.set_begun(false);
         }
         Ok(ended)
     }
 
-    /// Waits for a task of an earlier run, or of an attempt whose answer was lost. Whether its end was a good one the next
-    /// look shows.
+    /// Waits for a task of an earlier run, or of an attempt whose answer was lost. Whether it succeeded the next look
+    /// shows.
     async fn end_of_earlier(&self, upid: &Upid, doing: &str) -> Result<(), StepError> {
-        let what = format!("the task {} on {} from before", upid.kind(), upid.node());
-        self.waits(&*what);
-        let tell = |trouble: Option<&PveError>| self.tell_task(&what, trouble);
-        let ended = self.see(Box::pin(self.run.pve.wait(upid, self.task_patience(&tell)))).await;
+        let ended = self.see(Box::pin(self.run.pve.wait_with(upid, self.task_wait()))).await;
         if ended.is_err() {
-            self.note(format!("{what} goes on in Proxmox"));
+            let (kind, host) = (upid.kind(), upid.node());
+            self.note(format!("the earlier task {kind} on {host} continues in Proxmox"));
         }
         match ended? {
             Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
@@ -151,21 +146,10 @@ impl StepContext {
         }
     }
 
-    fn task_patience<'a>(
-        &self,
-        tell: &'a (dyn Fn(Option<&PveError>) + Send + Sync),
-    ) -> TaskPatience<'a> {
-        TaskPatience { whole: self.deadline.left(), unseen: SILENT_HOST, tell }
-    }
-
-    /// Why nothing is known of a task, while that is so.
-    fn tell_task(&self, what: &str, trouble: Option<&PveError>) {
-        match trouble {
-            None => self.waits(what),
-            Some(error) => match error.silent_node() {
-                Some(host) => self.waits(format!("{what}: the host {host} does not answer")),
-                None => self.waits(format!("{what}: {error}")),
-            },
-        }
+    /// Wait for a task, until the deadline of the step. A silent host ends it sooner.
+    fn task_wait(&self) -> Wait<'_> {
+        Wait::new(self.run.clock, self.deadline.clone())
+            .silence_limit(SILENT_HOST)
+            .reporting(move |reason| self.waits(reason))
     }
 }

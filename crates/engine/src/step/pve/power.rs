@@ -8,7 +8,7 @@ use talmox_pve::client::TaskDone;
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
 use super::vm::ours;
-use crate::patience::LOOK_AT_PROXMOX;
+use crate::timeouts::PROXMOX_PAUSE;
 
 /// Resets a VM that does not answer. A reset counts as done also if it only may have been done: if its answer was lost, or if
 /// Proxmox does not report the end of its task.
@@ -20,7 +20,7 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
             StepCode::VmNotRunning,
             format!("VM {} does not run", found.vm.vmid),
         )
-        .hint("running the same command again starts it"));
+        .hint("run the same command to start it"));
     }
     let reset = context.try_task(&qemu::reset(&found.vm)).await?;
     // The caller waits for the machine, as for any machine that boots.
@@ -36,7 +36,7 @@ pub(super) async fn is_running(vm: &Vm, context: &StepContext) -> Result<bool, S
 }
 
 pub(super) fn looking(vm: &Vm) -> String {
-    format!("look whether VM {} runs", vm.vmid)
+    format!("read the state of VM {}", vm.vmid)
 }
 
 /// Waits for the HA manager, if it manages the VM: then the task ends at once, and the manager starts or stops the VM in its
@@ -51,14 +51,14 @@ pub(super) async fn await_ha(
         return Ok(());
     }
     let verb = if wanted { "start" } else { "stop" };
-    context.waits(format!("the HA manager to {verb} VM {}", vm.vmid));
+    context.waits(format!("waiting for the HA manager to {verb} VM {}", vm.vmid));
     while is_running(vm, context).await? != wanted {
         if context.deadline.has_passed() {
             let text = format!("the HA manager did not {verb} VM {} in time", vm.vmid);
             return Err(StepError::failed(StepCode::Timeout, text)
-                .hint("see `ha-manager status` on a host"));
+                .hint("run `ha-manager status` on a host"));
         }
-        context.pause_to_see(LOOK_AT_PROXMOX).await?;
+        context.pause_to_see(PROXMOX_PAUSE).await?;
     }
     Ok(())
 }

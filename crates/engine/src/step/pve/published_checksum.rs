@@ -6,8 +6,8 @@ use talmox_pve::api::storage::Checksum;
 use super::super::{StepContext, StepError};
 use super::image_check::Wanted;
 
-/// The checksum of an image: the inventory's, or one that its source publishes. A source that publishes none is no error: the
-/// connection to it is secured.
+/// The checksum of an image: that of the inventory, or one that its source publishes. A source without checksums is not an error, because
+/// the connection is secured.
 pub(super) async fn find(
     step: &FetchImage,
     wanted: &Wanted,

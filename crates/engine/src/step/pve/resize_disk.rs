@@ -15,13 +15,13 @@ impl RunStep for ResizeDisk {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { own, slot, gib, .. } = self;
         let doing = format!("grow {slot} of VM {} to {gib} GiB", own.vm.vmid);
-        if context.seen.is_fresh(own.vm.vmid) && context.attempt == 1 {
+        if context.vm_cache.is_fresh(own.vm.vmid) && context.attempt == 1 {
             return resize_fresh(self, &doing, context).await;
         }
         let FoundVm { vm, config, .. } = ours(own, context).await?;
         if is_grown(self, &config)? {
             if vm == own.vm {
-                context.seen.keep(vm.vmid, config);
+                context.vm_cache.keep(vm.vmid, config);
             }
             return Ok(Done::Already);
         }
@@ -75,7 +75,7 @@ async fn see_grown(
     match grown {
         Some(size) if size < u64::from(*gib) * GIB => Err(StepError::failed(
             StepCode::ChangeNotVisible,
-            format!("{doing}: Proxmox says it did, and it has {size} bytes"),
+            format!("{doing}: Proxmox reported success, but the disk has {size} bytes"),
         )),
         _ => Ok(Done::Acted),
     }

@@ -30,7 +30,7 @@ impl RunStep for ScrubCidata {
             Ok(_) => Ok(Done::Acted),
             Err(error) if error.is_permission() => {
                 context.note(format!(
-                    "{volume} stays, with zeros in it: deleting takes another right"
+                    "{volume} was overwritten with zeros and not deleted: the token lacks the right to delete it"
                 ));
                 Ok(Done::Acted)
             }

@@ -12,7 +12,7 @@ impl RunStep for StartVm {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let vmid = self.own.vm.vmid;
         // A VM that this run created and finished exists, is owned and does not run.
-        let vm = if context.seen.take_fresh(vmid) {
+        let vm = if context.vm_cache.take_fresh(vmid) {
             self.own.vm.clone()
         } else {
             let found = ours(&self.own, context).await?;

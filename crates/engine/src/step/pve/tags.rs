@@ -1,8 +1,8 @@
 //! Tags of VMs, which the datacenter's policy may reject.
 //!
-//! Proxmox judges tags in the middle of a change, and keeps those options of the change pending that it had already taken. So tags
-//! that are not known to be allowed are set in a call of their own. Nothing depends on tags: marker and UUID prove whose a VM
-//! is. A rejection is therefore reported, noted in the marker, and is not an error.
+//! Proxmox checks tags in the middle of a change, and keeps the options before them pending. So tags that are not known to be allowed are
+//! set in a request of their own. Nothing depends on tags: marker and UUID prove that a VM is owned. A rejection is therefore reported,
+//! noted in the marker, and is not an error.
 
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmConfig, VmOptions};
@@ -12,7 +12,7 @@ use super::super::tag_policy::TagVerdict;
 use super::super::{StepContext, StepError};
 use super::error;
 
-/// What became of the tags.
+/// Result of setting tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagsEnd {
     /// The VM has them, or they can be set along with everything else.
@@ -31,7 +31,7 @@ pub(super) async fn settle(
     context: &StepContext,
 ) -> Result<TagsEnd, StepError> {
     let old = config.tags();
-    let mut policy = context.wait(context.seen.tag_policy.lock()).await?;
+    let mut policy = context.wait(context.vm_cache.tag_policy.lock()).await?;
     match policy.judge(&old, tags) {
         TagVerdict::Allowed => return Ok(TagsEnd::Allowed),
         TagVerdict::Rejected { reason } => {
@@ -61,13 +61,13 @@ pub(super) async fn settle(
 
 /// Notes that tags were rejected after all: the policy was changed during the run.
 pub(super) async fn forbid(tags: &Tags, config: &VmConfig, reason: String, context: &StepContext) {
-    context.seen.tag_policy.lock().await.reject(&config.tags(), tags, reason);
+    context.vm_cache.tag_policy.lock().await.reject(&config.tags(), tags, reason);
 }
 
 fn report(vm: &Vm, tags: &Tags, reason: &str, context: &StepContext) {
     context.note(format!(
         "warning: Proxmox rejected the tags {tags} of VM {vmid}: {reason}. The tag policy of the datacenter (user-tag-access, \
-         registered-tags) does not let the token set them; the VM is complete without them. To have them, run as root on \
+         registered-tags) does not let the token set them; the VM works without them. To set them, run as root on \
          {host}: qm set {vmid} --tags '{tags}'",
         vmid = vm.vmid,
         host = vm.node,

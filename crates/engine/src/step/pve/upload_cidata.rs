@@ -27,7 +27,7 @@ impl RunStep for UploadCidata {
         }
         Err(StepError::retry(
             StepCode::ChangeNotVisible,
-            format!("{doing}: {size} bytes went out, and {found:?} are there"),
+            format!("{doing}: {size} bytes were sent, and the storage has {found:?}"),
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! Finding a VM, and seeing whether it is ours.
+//! Finding a VM, and checking whether it is an owned VM.
 
 use talmox_plan::ownership::{Owner, unfinished_vm_hint};
 use talmox_plan::plan::OwnVm;
@@ -10,45 +10,44 @@ use talmox_pve::config::VmConfig;
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
-/// What is found under the number of a VM.
+/// What exists at the vmid of a VM.
 #[derive(Debug)]
-pub(super) enum Sight {
-    /// Nothing.
+pub(super) enum VmAtId {
+    /// No VM.
     Free,
-    /// Ours.
-    Ours(FoundVm),
-    /// Something that has no owner yet: a create or clone goes on, or broke off.
+    /// The owned VM.
+    Owned(FoundVm),
+    /// A VM without a marker: a create or clone is running, or was interrupted.
     Unfinished { vm: Vm, lock: String },
-    /// Something that we may not see: of somebody else, or of ours in the making, which is not in its
-    /// pool yet.
+    /// A VM that the token cannot see: a foreign VM, or a VM of this cluster that is being created and not in its pool yet.
     Hidden,
-    /// Not provably ours.
+    /// A foreign VM.
     Foreign { reason: String },
 }
 
-/// A VM of ours, where it is, which need not be where it was planned: it may have been moved.
+/// An owned VM with its host, which may not be the planned one: it may have been migrated.
 #[derive(Clone, Debug)]
 pub(super) struct FoundVm {
     pub(super) vm: Vm,
     pub(super) config: VmConfig,
 }
 
-/// Looks at what there is under the VM's number.
-pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, StepError> {
-    let doing = format!("look at VM {}", own.vm.vmid);
+/// Reads what exists at the vmid of the VM.
+pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, StepError> {
+    let doing = format!("read VM {}", own.vm.vmid);
     let config = context.try_ask(&qemu::config(&own.vm)).await?;
     let error = match config {
         Ok(config) => return Ok(judge(own, &own.vm, config)),
         Err(error) => error,
     };
-    // Gone and forbidden look alike to a token with few rights.
+    // For a token with few rights, missing and forbidden VMs have the same error.
     if !error.is_vm_missing() && !error.is_permission() {
         return Err(error::of(&doing, error));
     }
     if is_free(own, context).await? {
-        return Ok(Sight::Free);
+        return Ok(VmAtId::Free);
     }
-    // Somebody has the number: perhaps our VM, elsewhere.
+    // The vmid is used, maybe by the VM on another host.
     let resources = context.ask(&cluster::resources(), &doing).await?;
     let guest = resources.guests.into_iter().find(|guest| guest.vmid == own.vm.vmid);
     match guest {
@@ -57,75 +56,73 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<Sight, St
             let config = context.try_ask(&qemu::config(&vm)).await?;
             match config {
                 Ok(config) => Ok(judge(own, &vm, config)),
-                Err(error) if error.is_permission() => Ok(Sight::Hidden),
+                Err(error) if error.is_permission() => Ok(VmAtId::Hidden),
                 Err(error) => Err(error::of(&doing, error)),
             }
         }
         Some(guest) if !guest.is_vm => {
-            Ok(Sight::Foreign { reason: "it is a container".to_owned() })
+            Ok(VmAtId::Foreign { reason: "it is a container".to_owned() })
         }
-        _ if error.is_permission() => Ok(Sight::Hidden),
-        // On its way from one to the other at this very moment.
+        _ if error.is_permission() => Ok(VmAtId::Hidden),
+        // It is being migrated at this moment.
         _ => Err(StepError::retry(StepCode::ApiRejected, doing).caused_by(error)),
     }
 }
 
-/// The one question that needs no rights.
+/// Whether a vmid is free, which needs no rights.
 pub(super) async fn is_free(own: &OwnVm, context: &StepContext) -> Result<bool, StepError> {
     let asked = context.try_ask(&cluster::is_free(own.vm.vmid)).await?;
     match asked {
         Ok(_) => Ok(true),
         Err(error) if error.is_already_exists() => Ok(false),
-        Err(error) => {
-            Err(error::of(&format!("ask whether the VM number {} is free", own.vm.vmid), error))
-        }
+        Err(error) => Err(error::of(&format!("check whether vmid {} is free", own.vm.vmid), error)),
     }
 }
 
-fn judge(own: &OwnVm, vm: &Vm, config: VmConfig) -> Sight {
+fn judge(own: &OwnVm, vm: &Vm, config: VmConfig) -> VmAtId {
     match own.identity.judge(&config) {
-        Owner::Owned(_) => Sight::Ours(FoundVm { vm: vm.clone(), config }),
+        Owner::Owned(_) => VmAtId::Owned(FoundVm { vm: vm.clone(), config }),
         Owner::Foreign { reason } => match config.lock() {
             Some(lock @ ("create" | "clone")) if is_nameless(&config) => {
-                Sight::Unfinished { vm: vm.clone(), lock: lock.to_owned() }
+                VmAtId::Unfinished { vm: vm.clone(), lock: lock.to_owned() }
             }
-            _ => Sight::Foreign { reason },
+            _ => VmAtId::Foreign { reason },
         },
     }
 }
 
-/// While disks are copied a VM has no name and no text but what Proxmox itself puts there.
+/// While disks are copied a VM has no name, and no notes but those of Proxmox.
 fn is_nameless(config: &VmConfig) -> bool {
     let description = config.description().trim();
     config.name().is_none() && (description.is_empty() || description == "qmclone temporary file")
 }
 
-/// The VM, which must be there and ours. What the step before saw will do.
+/// The VM, which must exist and be owned. The config that the step before read is used.
 pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
-    if let Some(config) = context.seen.take(own.vm.vmid)
-        && let Sight::Ours(found) = judge(own, &own.vm, config)
+    if let Some(config) = context.vm_cache.take(own.vm.vmid)
+        && let VmAtId::Owned(found) = judge(own, &own.vm, config)
     {
         return Ok(found);
     }
     match look(own, context).await? {
-        Sight::Ours(found) => Ok(found),
+        VmAtId::Owned(found) => Ok(found),
         sight => Err(not_ours(own, &sight)),
     }
 }
 
-/// Looks again after a change, and remembers it for the next step.
+/// Reads the VM again after a change, and caches its config for the next step.
 pub(super) async fn see_again(
     own: &OwnVm,
     vm: &Vm,
     context: &StepContext,
 ) -> Result<FoundVm, StepError> {
-    let doing = format!("look at VM {} on {}", vm.vmid, vm.node);
+    let doing = format!("read VM {} on {}", vm.vmid, vm.node);
     let config = context.ask(&qemu::config(vm), &doing).await?;
     match judge(own, vm, config) {
-        Sight::Ours(found) => {
-            // Only there does the next step expect it.
+        VmAtId::Owned(found) => {
+            // The next step expects the VM on this host.
             if found.vm == own.vm {
-                context.seen.keep(vm.vmid, found.config.clone());
+                context.vm_cache.keep(vm.vmid, found.config.clone());
             }
             Ok(found)
         }
@@ -133,30 +130,31 @@ pub(super) async fn see_again(
     }
 }
 
-/// Why nothing is done to what was found.
-pub(super) fn not_ours(own: &OwnVm, sight: &Sight) -> StepError {
+/// The error if the VM at the vmid is not the expected one.
+pub(super) fn not_ours(own: &OwnVm, sight: &VmAtId) -> StepError {
     let vmid = own.vm.vmid;
     let node = &own.identity.node;
     match sight {
-        Sight::Free => StepError::failed(StepCode::VmGone, format!("VM {vmid} of {node} is gone"))
-            .hint("run the same command again: it plans anew"),
-        Sight::Ours(_) => {
-            StepError::failed(StepCode::VmExists, format!("VM {vmid} of {node} is there already"))
+        VmAtId::Free => StepError::failed(StepCode::VmGone, format!("VM {vmid} of {node} is gone"))
+            .hint("run the same command to make a new plan"),
+        VmAtId::Owned(_) => {
+            StepError::failed(StepCode::VmExists, format!("VM {vmid} of {node} already exists"))
         }
-        Sight::Unfinished { vm, lock } => {
-            let text = format!("VM {vmid} is half made: its {lock} broke off, and left it locked");
+        VmAtId::Unfinished { vm, lock } => {
+            let text =
+                format!("VM {vmid} is incomplete: its {lock} was interrupted, and left it locked");
             // No token can remove the lock.
             StepError::failed(StepCode::VmHalfMade, text)
                 .hint(unfinished_vm_hint(vmid, vm.node.as_str()))
         }
-        Sight::Hidden => {
-            let text = format!("the VM number {vmid} is taken by something that may not be seen");
+        VmAtId::Hidden => {
+            let text = format!("vmid {vmid} is used by a VM that the token cannot see");
             StepError::failed(StepCode::VmInvisible, text).hint(
-                "it belongs to somebody else, or was taken out of the pool; \
-                 choose another vmid, or put it back",
+                "it is a foreign VM, or was removed from its pool: \
+                 choose another vmid, or add it to the pool again",
             )
         }
-        Sight::Foreign { reason } => StepError::failed(
+        VmAtId::Foreign { reason } => StepError::failed(
             StepCode::VmNotOwned,
             format!("VM {vmid} is not the VM of {node}: {reason}"),
         )
@@ -164,7 +162,7 @@ pub(super) fn not_ours(own: &OwnVm, sight: &Sight) -> StepError {
     }
 }
 
-/// Whether a refusal says that a VM with this number is there.
+/// Whether a rejection means that the VM exists.
 pub(super) fn says_taken(error: &PveError) -> bool {
     error.is_already_exists()
 }

@@ -1,12 +1,13 @@
-//! Applies the manifests of an add-on and waits until they work.
+//! Applies the manifests of an add-on and waits until its workloads run.
 
+use talmox_clock::Wait;
 use talmox_plan::plan::ApplyAddon;
 
 use super::{NO_NETWORK, has_no_network};
 use crate::addon::{AddonError, manifests};
 use crate::kube::{ApplyError, KubeError};
-use crate::patience::{LOOK, Patience};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
+use crate::timeouts::NODE_PAUSE;
 
 impl RunStep for ApplyAddon {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -19,23 +20,22 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
     let read = context.wait(manifests(&step.name, &step.source, &context.run.web)).await?;
     let manifests = read.map_err(|error| unreadable(&doing, error))?;
     let kube = context.cluster()?.kube()?;
-    let tell = |reason: &str| context.waits(reason);
-    let clock = context.run.clock;
-    let deadline = clock.deadline(context.deadline.left());
-    let patience = Patience { clock, deadline, pause: LOOK, tell: &tell };
+    let mut wait = Wait::new(context.run.clock, context.deadline.clone())
+        .pausing(NODE_PAUSE)
+        .reporting(move |reason| context.waits(reason));
     let failed = |error: ApplyError| {
         let hint = match &error {
             ApplyError::Conflict { .. } => {
-                "take these fields out of the manifest, or let go of them elsewhere"
+                "remove these fields from the manifest, or from the other field manager"
             }
             ApplyError::Missing(_) => {
-                "bring it with an add-on, or make it in the cluster; the same command goes on then"
+                "create it with an add-on, or in the cluster; then run the same command to resume"
             }
-            ApplyError::Refused { .. } => {
-                "correct the manifest, or what it says no to; the same command goes on then"
+            ApplyError::Rejected { .. } => {
+                "correct the manifest, or the policy that rejects it; then run the same command to resume"
             }
-            ApplyError::Late(late) if has_no_network(&late.reason) => NO_NETWORK,
-            _ => "running the same command again goes on from here",
+            ApplyError::Wait(error) if has_no_network(error.reason()) => NO_NETWORK,
+            _ => "run the same command to resume",
         };
         StepError::failed(StepCode::AddonFailed, &*doing).caused_by(error).hint(hint)
     };
@@ -43,16 +43,16 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
         let may_pass = error.may_pass();
         let kind = if may_pass { StepError::retry } else { StepError::failed };
         let plain = kind(StepCode::KubernetesFailed, &doing);
-        plain.caused_by(error).hint("running the same command again goes on from here")
+        plain.caused_by(error).hint("run the same command to resume")
     };
-    // Applying the same again changes nothing, so it may be broken off and begun anew. It is noted
-    // down first: killed in between, what was applied is still found again.
+    // Applying the same manifests again changes nothing, so it may be cancelled and repeated. The objects are recorded first, so that
+    // those of a killed run are found again.
     let act = async {
         context.wait(kube.note(&step.name, &manifests)).await?.map_err(unnoted)?;
-        context.wait(kube.apply(&manifests, patience)).await?.map_err(failed)
+        context.wait(kube.apply(&manifests, &mut wait)).await?.map_err(failed)
     };
     context.act(act).await?;
-    context.wait(kube.await_rollout(&manifests, patience)).await?.map_err(failed)?;
+    context.wait(kube.await_rollout(&manifests, &mut wait)).await?.map_err(failed)?;
     Ok(Done::Acted)
 }
 
@@ -63,7 +63,10 @@ fn unreadable(doing: &str, error: AddonError) -> StepError {
         }
         error @ AddonError::Checksum { .. } => StepError::failed(StepCode::AddonFailed, doing)
             .caused_by(error)
-            .hint("find out what changed before you change the checksum"),
+            .hint("check what changed before you update the checksum"),
+        error @ AddonError::NotInPlan { .. } => {
+            StepError::failed(StepCode::PlanIncomplete, doing).caused_by(error)
+        }
         error => StepError::failed(StepCode::AddonFailed, doing).caused_by(error),
     }
 }

@@ -1,4 +1,4 @@
-//! Gives a node its config, and makes sure that it became what it should be.
+//! Sends a node its config, and waits until it has the network of its config.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,18 @@ use talmox_talos_api::probe::{HANGS, Maintenance};
 use talmox_talos_api::{Expected, TalosError, Verdict};
 use talmox_talos_config::contract::Contract;
 
-use super::StepWait;
-use super::first_answer::{Found, first_answer};
+use super::ExplainedWait;
+use super::first_answer::{FirstAnswer, first_answer};
 use super::settled::await_settled;
-use crate::patience::LOOK;
-use crate::settled::Reason;
+use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
+use crate::timeouts::NODE_PAUSE;
 
-/// What a node does right after it has taken its config.
+/// Reason while a node restarts its API after it accepted its config.
 const RESTARTING: &str = "waiting for the node to restart its API with its config";
 
-/// The first Talos that tells its version without a config.
-const TELLS_VERSION: Contract = Contract::new(1, 13);
+/// First version of Talos that reports its version in maintenance mode.
+const REPORTS_VERSION: Contract = Contract::new(1, 13);
 
 impl RunStep for ApplyConfig {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -32,31 +32,31 @@ async fn apply_config(step: &ApplyConfig, context: &StepContext) -> Result<Done,
     let mut resets = step.resets;
     let address = loop {
         let (address, found) = first_answer(step, resets, context).await?;
-        // Who answered once came up, and needs no reset any more.
+        // A machine that answered needs no reset.
         resets = 0;
-        let Found::Waiting { node, expected } = found else { break address };
-        refuse_other_release(step, &node, context).await?;
-        tell(context);
+        let FirstAnswer::Maintenance { node, expected } = found else { break address };
+        check_release(step, &node, context).await?;
+        report_apply(context);
         let unsure = apply(step, &node, context).await?;
-        // A node that just booted changes its key a few times.
+        // A node that just booted changes its key several times.
         if !matches!(unsure, Some(TalosError::Unreachable { .. })) {
             done = Done::Acted;
-            await_ours(step, &expected, address, context).await?;
+            await_own_node(step, &expected, address, context).await?;
             break address;
         }
-        // Who it is may have changed while nobody listened, so it is asked again.
-        context.pause(LOOK).await?;
+        // Another machine may have the address by now, so its identity is read again.
+        context.pause(NODE_PAUSE).await?;
     };
-    let what = format!("{} does not become what its config says", step.node.name);
-    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
+    let what = format!("{} does not have the network of its config", step.node.name);
+    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]).needing(&step.needs);
     await_settled(&step.shape, address, &mut wait, context).await?;
     note_version(step, address, context).await?;
     Ok(done)
 }
 
-/// A template may hold any Talos, and one of another release takes the config and makes something else of it. Who cannot
-/// tell its version is given the config: that nobody knows better is no reason to stop.
-async fn refuse_other_release(
+/// Fails if a machine from a template runs another release of Talos, which would interpret the config in another way. A machine that
+/// does not report its version gets the config.
+async fn check_release(
     step: &ApplyConfig,
     node: &Maintenance,
     context: &StepContext,
@@ -67,31 +67,30 @@ async fn refuse_other_release(
         Ok(version) if version.tag.parse().is_ok_and(|found: Contract| found != wanted) => {
             version.tag
         }
-        Err(error) if error.is_unimplemented() && wanted >= TELLS_VERSION => {
-            format!("older than {TELLS_VERSION}")
+        Err(error) if error.is_unimplemented() && wanted >= REPORTS_VERSION => {
+            format!("older than {REPORTS_VERSION}")
         }
         _ => return Ok(()),
     };
     let TalosNode { name, .. } = &step.node;
     let wanted = &step.talos_version;
-    let text = format!(
-        "{name} runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
-    );
+    let text =
+        format!("{name} runs Talos {runs}, and its config is for {wanted}: nothing was sent to it");
     Err(StepError::failed(StepCode::WrongTalosVersion, text).hint(format!(
-        "the template {template} holds another Talos: set `talos_version:` to the version that it holds, then run the same \
-         command; or name a template that has {wanted}, which new VMs are cloned from"
+        "the template {template} has another version of Talos: set `talos_version:` to that version, then run the same \
+         command; or use a template with {wanted} for new VMs"
     )))
 }
 
-/// Says that the config is sent: where no answer comes, that is what is waited for.
-fn tell(context: &StepContext) {
-    let reason = "its config is being applied";
+/// Reports that the node gets its config: without an answer, this is the reason of the wait.
+fn report_apply(context: &StepContext) {
+    let reason = "waiting for the node to apply its config";
     if context.last_reason() != reason {
         context.waits(reason);
     }
 }
 
-/// Gives the node its config. Inside, why it may not have taken it: only where it could not be reached is that certain.
+/// Sends the node its config. The inner error is why it may not have accepted it; only an unreachable node certainly has not.
 async fn apply(
     step: &ApplyConfig,
     node: &Maintenance,
@@ -105,19 +104,19 @@ async fn apply(
         Err(error @ (TalosError::No { .. } | TalosError::Unreadable { .. })) => {
             Err(StepError::failed(
                 StepCode::TalosRejected,
-                format!("{} does not take its config", step.node.name),
+                format!("{} rejected its config", step.node.name),
             )
             .caused_by(error)
             .hint("`talmox render` shows the config without its secrets"))
         }
-        // It has a config already, or is about to; or it cannot be heard.
+        // It has a config already, is applying one, or does not answer.
         Err(error) => Ok(Some(error)),
     }
 }
 
-/// Waits until the node answers as one of the cluster. Whoever is still in maintenance mode after
-/// its answer got lost is given the config once more.
-async fn await_ours(
+/// Waits until the node answers as a node of the cluster. A node that is still in maintenance mode after its answer was lost gets the
+/// config again.
+async fn await_own_node(
     step: &ApplyConfig,
     expected: &Expected,
     address: IpAddr,
@@ -125,49 +124,49 @@ async fn await_ours(
 ) -> Result<(), StepError> {
     let access = context.cluster()?;
     let what = format!("{} does not come back with its config", step.node.name);
-    let mut wait = StepWait::new(context, what).about([&step.node.own]).needing(&step.needs);
+    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]).needing(&step.needs);
     loop {
         let reason = match context.wait(access.probe(address)).await?? {
             Verdict::Ours => return Ok(()),
             Verdict::Maintenance(node) => {
                 if let Some(why) = node.machine.mismatch(expected) {
-                    Reason::from(format!("another machine answers: {why}"))
+                    WaitReason::from(format!("another machine answers: {why}"))
                 } else {
                     without_config(apply(step, &node, context).await?.as_ref())
                 }
             }
-            // Talos closes its port, or breaks connections off, while it restarts its API.
+            // Talos closes its port and its connections while it restarts its API.
             Verdict::Nothing(error) | Verdict::Mute(error) => {
-                Reason::from(format!("{RESTARTING} ({error})"))
+                WaitReason::from(format!("{RESTARTING} ({error})"))
             }
-            Verdict::Unclear(error) if error.may_pass() => Reason::from(RESTARTING),
-            other => Reason::from(other.to_string()),
+            Verdict::Unclear(error) if error.may_pass() => WaitReason::from(RESTARTING),
+            other => WaitReason::from(other.to_string()),
         };
         wait.not_yet(reason).await?;
     }
 }
 
-/// Why a node that was just sent its config is still without.
-fn without_config(unsure: Option<&TalosError>) -> Reason {
-    let text = "it is still without a config";
-    let Some(error) = unsure else { return Reason::from(text) };
+/// Reason for a node that still has no config after it was sent.
+fn without_config(unsure: Option<&TalosError>) -> WaitReason {
+    let text = "it still has no config";
+    let Some(error) = unsure else { return WaitReason::from(text) };
     let is_silent = matches!(error, TalosError::Late { .. } | TalosError::Lost { .. });
-    Reason { text: format!("{text}: {error}"), advice: is_silent.then_some(HANGS) }
+    WaitReason { text: format!("{text}: {error}"), advice: is_silent.then_some(HANGS) }
 }
 
-/// People should know if it runs another version than its config is made for.
+/// Reports a node that runs another version of Talos than its config is for.
 async fn note_version(
     step: &ApplyConfig,
     address: IpAddr,
     context: &StepContext,
 ) -> Result<(), StepError> {
     let client = context.cluster()?.client(address)?;
-    // Who cannot be asked now was well a moment ago.
+    // The node answered a moment ago: an error here does not matter.
     if let Ok(version) = context.wait(client.version()).await?
         && version.tag != step.talos_version
     {
         context.note(format!(
-            "{} runs Talos {}, and its config is made for {}",
+            "{} runs Talos {}, and its config is for {}",
             step.node.name, version.tag, step.talos_version
         ));
     }

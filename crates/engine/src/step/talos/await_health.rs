@@ -1,4 +1,4 @@
-//! Waits until the cluster is well, by the checks that talosctl makes.
+//! Waits until the cluster is healthy, by the health checks of talosctl.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use talmox_talos_api::health::{
     Check, ClusterHealth, HealthSettings, NodeView, Seen, State, Subject, look,
 };
 
-use super::{StepWait, locate, or_wait};
+use super::{ExplainedWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
-use crate::patience::NETWORK;
-use crate::settled::Reason;
+use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
+use crate::timeouts::POD_NETWORK;
 
-/// What to do about a node that runs and is not in Kubernetes.
-const FORGOTTEN: &str = "a node that Kubernetes has forgotten (kubectl delete node, or new control planes) is there again when \
-                         its kubelet begins anew: talosctl -n ADDRESS service kubelet restart; the same command goes on then";
+/// Hint for a node that runs and is not registered in Kubernetes.
+const NOT_REGISTERED: &str = "a node that was deleted from Kubernetes (kubectl delete node, or new control planes) registers again when its \
+                         kubelet restarts: run talosctl -n ADDRESS service kubelet restart; then run the same command to resume";
 
 impl RunStep for AwaitHealth {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -29,13 +29,13 @@ impl RunStep for AwaitHealth {
 async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done, StepError> {
     let has_cni = step.goal == HealthGoal::Ready;
     let grace = match step.goal {
-        HealthGoal::Settled => NETWORK,
+        HealthGoal::Settled => POD_NETWORK,
         HealthGoal::Ready | HealthGoal::Registered => Duration::ZERO,
     };
     let mut well = None;
     let mut health = ClusterHealth::new(context.run.clock, HealthSettings { has_cni });
     let kube = context.cluster()?.kube()?;
-    let mut wait = StepWait::new(context, "the cluster does not get well")
+    let mut wait = ExplainedWait::new(context, "the cluster does not become healthy")
         .about(step.nodes.iter().map(|node| &node.own));
     let subjects = loop {
         break or_wait!(wait, all(step, context).await?);
@@ -46,12 +46,12 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         health.update(&nodes, view.as_ref().ok());
         let Some((check, reason)) = health.waits_for() else {
             let has_network = has_cni || view.is_ok_and(|view| view.has_network);
-            // It begins when there is nothing else to wait for.
+            // The time starts once all checks pass.
             let end = well.get_or_insert_with(|| context.run.clock.deadline(grace));
             if has_network || end.has_passed() {
                 break;
             }
-            wait.not_yet("the pods have no network yet: an add-on may still bring one").await?;
+            wait.not_yet("waiting for an add-on to create the pod network").await?;
             continue;
         };
         if let Some(message) = two_clusters(nodes.iter().filter_map(voters)) {
@@ -70,8 +70,8 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
             Ok(_) => {}
             Err(error) => said = format!("{said} ({})", error.progress()),
         }
-        let advice = (check == Check::NodesReport).then_some(FORGOTTEN);
-        wait.not_yet(Reason { text: said, advice }).await?;
+        let advice = (check == Check::NodesReport).then_some(NOT_REGISTERED);
+        wait.not_yet(WaitReason { text: said, advice }).await?;
     }
     for report in health.reports() {
         if let Some(unavailable) = &report.unavailable {
@@ -84,14 +84,14 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
     Ok(Done::Already)
 }
 
-/// Who votes in etcd, as a node sees it.
+/// The voting members of etcd, as a node reports them.
 fn voters(node: &NodeView) -> Option<BTreeSet<&str>> {
     let Seen::Is(members) = &node.etcd_members else { return None };
     let voters = members.iter().filter(|member| !member.is_learner);
     Some(voters.map(|member| member.hostname.as_str()).filter(|name| !name.is_empty()).collect())
 }
 
-/// A check that many nodes do not pass yet is waited for by the first of them.
+/// The reason of the first node, and the number of further ones.
 fn first_of(reasons: &str) -> String {
     let mut all = reasons.split("; ");
     let first = all.next().unwrap_or_default();
@@ -101,7 +101,7 @@ fn first_of(reasons: &str) -> String {
     }
 }
 
-/// What the first of the nodes that are not ready says about it.
+/// Why the first node that is not ready is not.
 async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
     let nodes = kube.nodes().await.ok()?;
     let is_ours = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
@@ -109,7 +109,7 @@ async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
     Some(unready.reason)
 }
 
-/// The nodes, once all of them are known to be somewhere.
+/// The nodes, once the addresses of all are known.
 async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subject>>, StepError> {
     let mut subjects = vec![];
     for node in &step.nodes {
@@ -129,14 +129,14 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
     Ok(Look::Done(subjects))
 }
 
-/// Without a network for pods this is the end that is expected; people should know it is one.
+/// Reports the nodes that are not ready, which is expected without a pod network.
 async fn note_unready(
     step: &AwaitHealth,
     health: &ClusterHealth,
     kube: &KubeClient,
     context: &StepContext,
 ) {
-    // Who cannot be asked now was well a moment ago.
+    // Kubernetes answered a moment ago: an error here does not matter.
     let nodes = kube.nodes().await.unwrap_or_default();
     let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
     let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();
@@ -147,7 +147,7 @@ async fn note_unready(
     let skipped: Vec<&str> = skipped.map(|report| report.check.name()).collect();
     context.note(format!(
         "{unready} of {} nodes are registered, NotReady: CNI missing. \
-         They become ready with a network add-on of your choice. Not waited for: {}",
+         They become ready with a network add-on. Not checked: {}",
         step.nodes.len(),
         skipped.join("; ")
     ));

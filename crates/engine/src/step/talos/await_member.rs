@@ -4,7 +4,7 @@ use talmox_plan::plan::{AwaitMember, TalosNode};
 use talmox_talos_api::{Client, EtcdState};
 
 use super::settled::await_settled;
-use super::{StepWait, locate, or_wait};
+use super::{ExplainedWait, locate, or_wait};
 use crate::kube::KubeClient;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -18,7 +18,7 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
     let node = &step.node;
     let kube = context.cluster()?.kube()?;
     let what = format!("{} does not join", node.name);
-    let mut wait = StepWait::new(context, what).about([&node.own]);
+    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
     loop {
         if node.is_control_plane {
             let address = or_wait!(wait, locate(node, context).await);
@@ -34,8 +34,8 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
         }
     }
     if let Some(shape) = &step.shape {
-        let what = format!("{} is not what its config says", node.name);
-        let mut wait = StepWait::new(context, what).about([&node.own]);
+        let what = format!("{} does not have the network of its config", node.name);
+        let mut wait = ExplainedWait::new(context, what).about([&node.own]);
         let address = loop {
             break or_wait!(wait, locate(node, context).await);
         };
@@ -44,7 +44,7 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
     Ok(Done::Already)
 }
 
-/// Why it has no vote yet.
+/// Why it is not a voting member of etcd yet.
 async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
     match EtcdState::read(client).await {
         Ok(EtcdState::Member(members)) => {

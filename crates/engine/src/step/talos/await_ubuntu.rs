@@ -2,7 +2,7 @@
 
 use talmox_plan::plan::AwaitUbuntu;
 
-use super::{StepWait, or_wait};
+use super::{ExplainedWait, or_wait};
 use crate::other_system::look;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -14,7 +14,7 @@ impl RunStep for AwaitUbuntu {
 
 async fn await_ubuntu(step: &AwaitUbuntu, context: &StepContext) -> Result<Done, StepError> {
     let what = format!("VM {} does not come up", step.own.vm.vmid);
-    let mut wait = StepWait::new(context, what).about([&step.own]);
+    let mut wait = ExplainedWait::new(context, what).about([&step.own]);
     let reach = &context.cluster()?.settings.reach;
     let (vm, pve) = (&step.own.vm, &context.run.pve);
     loop {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use talmox_plan::plan::{AwaitVip, VipBringer};
 use talmox_talos_api::Address;
 
-use super::StepWait;
-use crate::patience::NETWORK;
-use crate::settled::Reason;
+use super::ExplainedWait;
+use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepContext, StepError};
+use crate::timeouts::POD_NETWORK;
 
-/// What to do about an add-on that does not bring it.
-const NOT_HELD: &str = "see that the add-on is told this very address (kube-vip takes it as `address`), and that it can be \
-                        reached from here; the same command goes on then";
+/// Hint for an add-on that does not provide the address.
+const NOT_HELD: &str = "check that the add-on is configured with this address (`address` of kube-vip), and that this machine can reach \
+                        it; then run the same command to resume";
 
 impl RunStep for AwaitVip {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -20,24 +20,24 @@ impl RunStep for AwaitVip {
     }
 }
 
-/// Whoever answers there must be this cluster: its authority vouches for it.
+/// Waits until the address answers with a certificate of this cluster.
 async fn await_vip(step: &AwaitVip, context: &StepContext) -> Result<Done, StepError> {
     let address = Address { host: step.address.to_string(), port: step.port };
     let kube = context.cluster()?.kube_at(std::slice::from_ref(&address))?;
     let what = match &step.by {
         VipBringer::Addon(name) => {
-            format!("the add-on {name} does not bring the Kubernetes API to {address}")
+            format!("the add-on {name} does not provide the Kubernetes API at {address}")
         }
         _ => format!("{address} does not answer as the Kubernetes API of this cluster"),
     };
     let (grace, advice) = match &step.by {
         VipBringer::Talos => (None, None),
         VipBringer::Addon(_) => (None, Some(NOT_HELD)),
-        VipBringer::Perhaps => (Some(NETWORK), None),
+        VipBringer::Perhaps => (Some(POD_NETWORK), None),
         VipBringer::Nobody => (Some(Duration::ZERO), None),
     };
     let grace = grace.map(|grace| context.run.clock.deadline(grace));
-    let mut wait = StepWait::new(context, what);
+    let mut wait = ExplainedWait::new(context, what);
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(Done::Already),
@@ -47,12 +47,12 @@ async fn await_vip(step: &AwaitVip, context: &StepContext) -> Result<Done, StepE
         };
         if grace.is_some_and(|grace| grace.has_passed()) {
             context.note(format!(
-                "nobody brings {} yet, which is left to kube-vip: {reason}. \
-                 Bring it with an add-on of your choice; the same command looks again",
+                "no add-on provides {} yet, which is left to kube-vip: {reason}. \
+                 Install an add-on that provides it, then run the same command to check again",
                 step.address
             ));
             return Ok(Done::Already);
         }
-        wait.not_yet(Reason { text: reason, advice }).await?;
+        wait.not_yet(WaitReason { text: reason, advice }).await?;
     }
 }

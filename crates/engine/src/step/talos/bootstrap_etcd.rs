@@ -1,7 +1,7 @@
-//! Makes the first member of etcd, on one control plane, once.
+//! Bootstraps etcd on one control plane, once.
 //!
-//! A second bootstrap would be a second cluster. It is ruled out by asking everybody who may have data right before the act
-//! (`witness.rs`); who cannot be asked, and may have data, is a reason to stop.
+//! A second bootstrap would create a second cluster. To prevent that, all witnesses are read right before it (`witness.rs`); a witness that
+//! may have data and cannot be read ends the step.
 
 use talmox_clock::Deadline;
 use talmox_plan::plan::BootstrapEtcd;
@@ -9,9 +9,9 @@ use talmox_talos_api::{BootstrapRequest, Code, TalosError};
 
 use super::etcd::EtcdData;
 use super::witness::{self, Objection};
-use super::{StepWait, locate, machine, or_wait};
-use crate::patience::WITNESS;
+use super::{ExplainedWait, locate, machine, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
+use crate::timeouts::ETCD_WITNESS;
 
 impl RunStep for BootstrapEtcd {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -20,13 +20,13 @@ impl RunStep for BootstrapEtcd {
 }
 
 async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<Done, StepError> {
-    let witness_deadline = context.run.clock.deadline(WITNESS.min(context.deadline.left()));
+    let witness_deadline = context.run.clock.deadline(ETCD_WITNESS.min(context.deadline.left()));
     let mut done = Done::Already;
     // The boot in which the node accepted the request. A second one would stop the etcd that the first one is starting, so it is
     // repeated only after a reboot, or after that etcd failed.
     let mut accepted_in: Option<String> = None;
     let what = format!("etcd does not come up on {}", step.node.name);
-    let mut wait = StepWait::new(context, what).about([&step.node.own]);
+    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
     loop {
         let address = or_wait!(wait, locate(&step.node, context).await);
         let client = context.cluster()?.client(address)?;
@@ -55,7 +55,7 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
             }
         };
         let is_starting = match context.wait(BootstrapRequest::read(&client)).await? {
-            // An earlier run may have sent the request, and was killed.
+            // An earlier run that was killed may have sent the request.
             Ok(BootstrapRequest::Accepted) => true,
             Ok(BootstrapRequest::None) => accepted_in.as_ref() == Some(&boot),
             Ok(BootstrapRequest::Failed) => false,
@@ -92,7 +92,7 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
     }
 }
 
-/// Why it cannot be done yet, if it cannot.
+/// Why etcd cannot be bootstrapped yet, if it cannot.
 async fn objection(
     step: &BootstrapEtcd,
     context: &StepContext,

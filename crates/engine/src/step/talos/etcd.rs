@@ -2,19 +2,19 @@
 
 use talmox_talos_api::{Client, EtcdState, TalosError};
 
-/// Where the database is, once there is one.
+/// Path of the database of etcd.
 const DATABASE: &str = "/var/lib/etcd/member/snap/db";
 
-/// etcd on a control plane, as bootstrapping needs to know it.
+/// State of etcd on a control plane.
 #[derive(Debug)]
 pub(super) enum EtcdData {
     /// etcd runs, as a member.
     Member,
     /// The service runs and does not answer: it is starting, joining, or without a quorum. It counts as having data.
     Starting(String),
-    /// There is data, and the service does not run.
+    /// It has data, and the service does not run.
     AtRest,
-    /// etcd has never run here. Inside, what its service is doing.
+    /// etcd has never run here. Holds the state of its service.
     Nothing(String),
 }
 

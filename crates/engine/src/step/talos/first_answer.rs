@@ -1,118 +1,119 @@
-//! Waiting for a machine to answer at all, and finding out whether it is the one that is meant.
+//! Waiting for the first answer of a machine, and checking its identity.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use talmox_clock::WaitError;
 use talmox_plan::plan::{ApplyConfig, ConfigBy};
 use talmox_talos_api::probe::Maintenance;
 use talmox_talos_api::{Expected, Look, Verdict};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use super::ground::{Below, Ground};
+use super::vm_check::{VmCheck, VmTrouble};
 use super::{locate, machine};
-use crate::patience::{GLANCE, LOOK, Patience, STALL};
 use crate::step::{ErrorKind, StepCode, StepContext, StepError, pve};
+use crate::timeouts::{BOOT_STALL, NODE_PAUSE, VM_CHECK};
 
-const CONSOLE: &str = "look at the console of the VM; running the same command again goes on";
+const CONSOLE: &str = "check the console of the VM; then run the same command to resume";
 
-/// What to do about a node that is in maintenance mode although its config is on a volume.
+/// Hint for a node that is in maintenance mode although its config is on a volume.
 const NO_CONFIG: &str = "talmox sends no config to it: any machine could answer like this. Check on the console of the VM why Talos \
-                         did not read the volume with its config; running the same command again resumes";
-/// Pause before another control plane that needs a reset asks for its turn again.
+                         did not read the volume with its config; then run the same command to resume";
+/// Pause before a control plane that needs a reset tries again to get its turn.
 const TURN: Duration = Duration::from_secs(10);
 
-/// Timeout for the question whether Kubernetes lists a node: of a socket, hence in real time.
+/// Timeout of the request whether Kubernetes lists a node, in real time: it limits a socket.
 const KUBERNETES: Duration = Duration::from_secs(5);
 
-/// What is shown while a new machine has not answered yet.
+/// Reason while a new machine has not answered yet.
 const BOOTING: &str = "booting: waiting for the Talos API to answer";
 
-/// What answers, once it is known to be the machine that is meant.
+/// State of the machine, once its identity is known.
 #[derive(Debug)]
-pub(super) enum Found {
-    /// It has no config yet, and takes one.
-    Waiting {
+pub(super) enum FirstAnswer {
+    /// It has no config yet, and accepts one.
+    Maintenance {
         node: Box<Maintenance>,
-        /// All that it is known by.
+        /// Its complete identity.
         expected: Expected,
     },
     /// It is a node of the cluster.
-    Ours,
+    OwnNode,
 }
 
 /// Waits for the machine, and resets it at most `most_resets` times if its port stays closed: Talos sometimes stalls on its
-/// first boot, and a reset cures it. The last boot gets all of the time that the inventory allows, for machines that are
+/// first boot, and a reset fixes that. The last boot gets all of the time that the inventory allows, for machines that are
 /// merely slow. A reset that Proxmox rejected is retried, for as long as resets would have taken.
 pub(super) async fn first_answer(
     step: &ApplyConfig,
     most_resets: u32,
     context: &StepContext,
-) -> Result<(IpAddr, Found), StepError> {
+) -> Result<(IpAddr, FirstAnswer), StepError> {
     let name = &step.node.name;
-    let is_older = step.resets == 0 || context.seen.was_found(step.node.own.vm.vmid);
+    let is_older = step.resets == 0 || context.vm_cache.was_found(step.node.own.vm.vmid);
     let most_resets = if is_older { 0 } else { most_resets };
-    let stall = step.boot.min(STALL);
+    let stall = step.boot.min(BOOT_STALL);
     let boot = |resets: u32| if resets < most_resets { stall } else { step.boot };
     let last = context.run.clock.deadline(stall * most_resets + step.boot);
-    let mut ground = Ground::of(vec![&step.node.own], context);
-    let (mut resets, mut patience) = (0, boot(0));
-    // Why the last reset was not done, if it was not.
+    let mut vm_check = VmCheck::of(vec![&step.node.own], context);
+    let (mut resets, mut boot_time) = (0, boot(0));
+    // Why Proxmox rejected the last reset, if it did.
     let mut no_reset: Option<String> = None;
     // Held while a control plane boots after its reset.
     let mut turn: Option<OwnedMutexGuard<()>> = None;
     loop {
         // A machine that stalls again does not keep the turn for all of its last boot.
-        let held = if turn.is_some() { patience.min(stall) } else { patience };
-        let mut answer = await_answer(step, held, &mut ground, context).await?;
+        let held = if turn.is_some() { boot_time.min(stall) } else { boot_time };
+        let mut answer = await_answer(step, held, &mut vm_check, context).await?;
         drop(turn.take());
-        if answer.is_err() && held < patience {
+        if answer.is_err() && held < boot_time {
             answer =
-                await_answer(step, patience.saturating_sub(held), &mut ground, context).await?;
+                await_answer(step, boot_time.saturating_sub(held), &mut vm_check, context).await?;
         }
         let silence = match answer {
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
-        let below = ground.look(context).await.cloned();
-        if below.is_none()
+        let vm_trouble = vm_check.look(context).await.cloned();
+        if vm_trouble.is_none()
             && let Some(why) = &no_reset
         {
-            ground.has_no_reset(why.clone());
+            vm_check.has_no_reset(why.clone());
         }
         let is_late = context.deadline.has_passed() || last.has_passed();
         let is_over = is_late || !silence.is_closed || resets == most_resets;
-        if is_over || matches!(below, Some(Below::Down(_))) {
+        if is_over || matches!(vm_trouble, Some(VmTrouble::Down(_))) {
             let times = if resets == 1 { "reset" } else { "resets" };
             let often =
                 if resets == 0 { String::new() } else { format!(" after {resets} {times}") };
-            let reason = match &below {
-                Some(Below::Down(what)) => what.clone(),
-                _ => ground.add_to(&silence.reason, silence.is_closed),
+            let reason = match &vm_trouble {
+                Some(VmTrouble::Down(what)) => what.clone(),
+                _ => vm_check.add_to(&silence.reason, silence.is_closed),
             };
             return Err(StepError::failed(
                 StepCode::NodeNotAnswering,
                 format!("{name} does not come up{often}: {reason}"),
             )
-            .hint(match below {
-                Some(Below::Down(_)) => {
+            .hint(match vm_trouble {
+                Some(VmTrouble::Down(_)) => {
                     "bring it up, then run the same command to resume".to_owned()
                 }
-                Some(Below::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
+                Some(VmTrouble::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
                 _ if silence.is_closed && is_older => not_reset(step),
                 _ => silence.advice.to_owned(),
             }));
         }
-        patience = GLANCE;
-        if below == Some(Below::Silent) {
+        boot_time = VM_CHECK;
+        if vm_trouble == Some(VmTrouble::Silent) {
             continue;
         }
         if step.node.is_control_plane {
-            let lock = Arc::clone(&context.seen.control_plane_reset);
+            let lock = Arc::clone(&context.vm_cache.control_plane_reset);
             let Ok(guard) = lock.try_lock_owned() else {
-                context.waits("waiting until another control plane that was reset answers");
-                patience = TURN;
+                context.waits("waiting for another control plane that was reset to answer");
+                boot_time = TURN;
                 continue;
             };
             turn = Some(guard);
@@ -129,8 +130,8 @@ pub(super) async fn first_answer(
             Ok(()) => {
                 let waited = stall.as_secs();
                 (resets, no_reset) = (resets + 1, None);
-                patience = boot(resets);
-                ground.forget();
+                boot_time = boot(resets);
+                vm_check.forget();
                 context.note(format!(
                     "{name} did not answer within {waited} s of its first boot: its VM was reset ({resets} of {most_resets})"
                 ));
@@ -139,7 +140,7 @@ pub(super) async fn first_answer(
                 let mut why = vec![error.message.clone()];
                 why.extend(error.causes());
                 let why = why.join(": ");
-                ground.has_no_reset(why.clone());
+                vm_check.has_no_reset(why.clone());
                 no_reset = Some(why);
                 turn = None;
             }
@@ -161,7 +162,7 @@ async fn runs_kubernetes(step: &ApplyConfig, context: &StepContext) -> Result<bo
     Ok(known.iter().any(|node| node.name == step.node.name))
 }
 
-/// What to do about a VM that this run did not create: it may hold data, so talmox does not reset it.
+/// Hint for a VM that this run did not create: it may hold data, so talmox does not reset it.
 fn not_reset(step: &ApplyConfig) -> String {
     let vm = &step.node.own.vm;
     format!(
@@ -171,29 +172,28 @@ fn not_reset(step: &ApplyConfig) -> String {
     )
 }
 
-/// Nothing came of a boot.
+/// A boot without an answer.
 #[derive(Debug)]
 struct Silence {
     reason: String,
-    /// The same, as it is shown while it is waited for.
+    /// The reason as it is shown during the wait.
     shown: String,
-    /// What can be done about it.
+    /// Hint for the error.
     advice: &'static str,
-    /// Whether it is a port that nobody opens.
+    /// Whether the port is closed.
     is_closed: bool,
 }
 
-/// Waits for one boot, so long. Inside, why nothing came of it.
+/// Waits for one boot, at most for `boot_time`. The inner error is why the machine did not answer.
 async fn await_answer(
     step: &ApplyConfig,
-    patience: Duration,
-    ground: &mut Ground<'_>,
+    boot_time: Duration,
+    vm_check: &mut VmCheck<'_>,
     context: &StepContext,
-) -> Result<Result<(IpAddr, Found), Silence>, StepError> {
+) -> Result<Result<(IpAddr, FirstAnswer), Silence>, StepError> {
     let clock = context.run.clock;
-    let deadline = clock.deadline(patience.min(context.deadline.left()));
-    let tell = |reason: &str| context.waits(reason);
-    let mut wait = Patience { clock, deadline, pause: LOOK, tell: &tell }.begin();
+    let deadline = clock.deadline(boot_time.min(context.deadline.left()));
+    let mut wait = context.cancellable_wait(deadline);
     loop {
         let silence = match context.wait(look(step, context)).await?? {
             Ok(found) => return Ok(Ok(found)),
@@ -203,21 +203,23 @@ async fn await_answer(
         // A machine that this run started and whose port is closed is booting, as far as can be known.
         let is_booting = silence.is_closed && step.is_started;
         let shown = if is_booting { BOOTING } else { &silence.shown };
-        let shown = ground.explain(shown, silence.is_closed, context).await;
-        if context.wait(wait.not_yet(shown)).await?.is_err() {
-            return Ok(Err(silence));
+        let shown = vm_check.explain(shown, silence.is_closed, context).await;
+        match wait.not_yet(shown).await {
+            Ok(()) => {}
+            Err(WaitError::Cancelled) => return Err(StepError::cancelled()),
+            Err(WaitError::TimedOut { .. }) => return Ok(Err(silence)),
         }
     }
 }
 
-/// One look. Inside, what keeps us waiting.
+/// One look. The inner error is the reason to wait.
 async fn look(
     step: &ApplyConfig,
     context: &StepContext,
-) -> Result<Result<(IpAddr, Found), Silence>, StepError> {
+) -> Result<Result<(IpAddr, FirstAnswer), Silence>, StepError> {
     let address = match locate(&step.node, context).await {
         Look::Done(address) => address,
-        // Without an address nobody knows whether the port is closed, but it comes to the same.
+        // A machine without an address counts as one with a closed port.
         Look::NotYet(reason) => {
             let shown = reason.clone();
             return Ok(Err(Silence { reason, shown, advice: CONSOLE, is_closed: true }));
@@ -238,16 +240,18 @@ async fn look(
     let look = match verdict {
         Verdict::Ours => {
             let client = access.client(address)?;
-            machine::known_member(&client, &step.node, address).await?.map(|()| Found::Ours)
+            machine::known_member(&client, &step.node, address)
+                .await?
+                .map(|()| FirstAnswer::OwnNode)
         }
-        Verdict::Maintenance(node) => waiting(step, node, address, context).await?,
+        Verdict::Maintenance(node) => in_maintenance(step, node, address, context).await?,
         Verdict::OtherAuthority => {
-            // A node that just gets its config changes faces: only who stays a stranger is one.
-            context.pause(LOOK).await?;
+            // A node that applies its config changes its certificate, so another authority counts only if it stays.
+            context.pause(NODE_PAUSE).await?;
             match access.probe(address).await? {
                 Verdict::OtherAuthority => {
                     let why = "it is a node of another cluster";
-                    return Err(machine::stranger(&step.node, address, why));
+                    return Err(machine::other_machine(&step.node, address, why));
                 }
                 other => Look::NotYet(other.to_string()),
             }
@@ -263,13 +267,13 @@ async fn look(
     })
 }
 
-/// Whether a machine without a config is the one that is meant, and waits for us to give it one.
-async fn waiting(
+/// Whether a machine without a config is the machine of the node, and accepts a config.
+async fn in_maintenance(
     step: &ApplyConfig,
     node: Box<Maintenance>,
     address: IpAddr,
     context: &StepContext,
-) -> Result<Look<Found>, StepError> {
+) -> Result<Look<FirstAnswer>, StepError> {
     let mut meant = step.node.clone();
     if step.by == ConfigBy::Volume {
         // A machine that did not read the volume does not have its instance id. Nothing is sent to it in any case.
@@ -285,5 +289,5 @@ async fn waiting(
         Look::Done(()) => Look::Done(step.node.expected.clone()),
         Look::NotYet(reason) => Look::NotYet(reason),
     };
-    Ok(known.map(|expected| Found::Waiting { node, expected }))
+    Ok(known.map(|expected| FirstAnswer::Maintenance { node, expected }))
 }

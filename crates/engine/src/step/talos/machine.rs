@@ -1,4 +1,4 @@
-//! Whether the machine that answers is the VM that is meant.
+//! Identity of the machine that answers.
 
 use std::net::IpAddr;
 
@@ -7,19 +7,19 @@ use talmox_pve::PveError;
 use talmox_pve::api::qemu;
 use talmox_talos_api::{Client, Expected, Look, Machine};
 
-use crate::locate::unsaid;
+use crate::locate::missing_identity;
 use crate::step::{StepCode, StepContext, StepError};
 
-/// Whether it is the machine that is meant. What it has not said yet does not speak against it.
+/// Whether a machine is the VM of the node. Parts of its identity that it has not reported yet are waited for.
 pub(super) fn known(
     machine: &Machine,
     node: &TalosNode,
     address: IpAddr,
 ) -> Result<Look<()>, StepError> {
-    told(machine, &node.expected).judge(node, address)
+    compare(machine, &node.expected).judge(node, address)
 }
 
-/// The same of a node of the cluster, which is asked.
+/// The same for a configured node, whose identity is read.
 pub(super) async fn known_member(
     client: &Client,
     node: &TalosNode,
@@ -28,56 +28,56 @@ pub(super) async fn known_member(
     ask(client, node).await.judge(node, address)
 }
 
-/// What a machine says of itself, held against what it should say.
+/// Result of comparing the identity of a machine.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum IdentityMatch {
     Same,
     NotYet(String),
     Other(String),
 }
 
-impl Told {
+impl IdentityMatch {
     fn judge(self, node: &TalosNode, address: IpAddr) -> Result<Look<()>, StepError> {
         match self {
             Self::Same => Ok(Look::Done(())),
             Self::NotYet(reason) => Ok(Look::NotYet(reason)),
-            Self::Other(why) => Err(stranger(node, address, &why)),
+            Self::Other(why) => Err(other_machine(node, address, &why)),
         }
     }
 }
 
-/// Asks a node of the cluster. Its certificate tells that it is one, and what it is made of tells which; the drive or
-/// volume of its first boot may be long gone.
-pub(super) async fn ask(client: &Client, node: &TalosNode) -> Told {
+/// Reads the identity of a configured node. Its certificate proves that it is a node of the cluster, and its hardware which one; the drive
+/// or volume of its first boot may have been removed.
+pub(super) async fn ask(client: &Client, node: &TalosNode) -> IdentityMatch {
     let expected = Expected { instance_id: None, ..node.expected.clone() };
     match Machine::read(client).await {
-        Ok(machine) => told(&machine, &expected),
-        Err(error) => Told::NotYet(error.reason()),
+        Ok(machine) => compare(&machine, &expected),
+        Err(error) => IdentityMatch::NotYet(error.reason()),
     }
 }
 
-pub(super) fn told(machine: &Machine, expected: &Expected) -> Told {
-    if let Some(missing) = unsaid(machine, expected) {
-        return Told::NotYet(format!("it has not told its {missing} yet"));
+pub(super) fn compare(machine: &Machine, expected: &Expected) -> IdentityMatch {
+    if let Some(missing) = missing_identity(machine, expected) {
+        return IdentityMatch::NotYet(format!("it has not reported its {missing} yet"));
     }
-    machine.mismatch(expected).map_or(Told::Same, Told::Other)
+    machine.mismatch(expected).map_or(IdentityMatch::Same, IdentityMatch::Other)
 }
 
-pub(super) fn stranger(node: &TalosNode, address: IpAddr, why: &str) -> StepError {
+pub(super) fn other_machine(node: &TalosNode, address: IpAddr, why: &str) -> StepError {
     let vmid = node.own.vm.vmid;
     StepError::failed(
         StepCode::WrongMachine,
-        format!("at {address} there is not the VM {vmid} of {}: {why}", node.name),
+        format!("the machine at {address} is not the VM {vmid} of {}: {why}", node.name),
     )
     .hint(
-        "nothing was sent to it; find out which machine has the address, or give the node another",
+        "nothing was sent to it; check which machine has the address, or give the node another one",
     )
 }
 
-/// Whether a machine was booted with the drive that Proxmox wrote for the VM; if so, all that it is known by.
+/// Whether a machine was booted with the drive that Proxmox wrote for the VM; if so, its complete identity.
 ///
-/// The drive was written when the VM was started, and Proxmox tells what it would write now. Files of somebody's own
-/// on it (`cicustom`) Proxmox does not count in: their VMs are known by the rest.
+/// The drive was written when the VM was started, and Proxmox reports the id of the drive that it would write now. That id does not cover
+/// custom files on the drive (`cicustom`): VMs with these are identified by the rest.
 pub(super) async fn by_drive(
     machine: &Machine,
     node: &TalosNode,
@@ -85,11 +85,11 @@ pub(super) async fn by_drive(
     context: &StepContext,
 ) -> Result<Look<Expected>, StepError> {
     if machine.instance_id.is_none() {
-        return Ok(Look::NotYet("it has not told its instance id yet".to_owned()));
+        return Ok(Look::NotYet("it has not reported its instance id yet".to_owned()));
     }
     let vm = &node.own.vm;
     let unknown = |error: PveError| {
-        Ok(Look::NotYet(format!("Proxmox does not tell which drive it has: {error}")))
+        Ok(Look::NotYet(format!("Proxmox does not report which drive it has: {error}")))
     };
     let id = match context.send(&qemu::instance_id(vm)).await {
         Ok(qemu::InstanceId(id)) => id,
@@ -101,9 +101,9 @@ pub(super) async fn by_drive(
         Ok(config) if config.get("cicustom").is_some() => {
             Ok(Look::Done(node.expected.clone()))
         }
-        Ok(_) => Err(stranger(node, address, &why).hint(format!(
+        Ok(_) => Err(other_machine(node, address, &why).hint(format!(
             "nothing was sent to it; if it is the VM, its cloud-init settings were changed since it was started: on \
-             {}, qm stop {vmid} && qm start {vmid}. If not, find out which machine has the address",
+             {}, qm stop {vmid} && qm start {vmid}. If not, check which machine has the address",
             vm.node,
             vmid = vm.vmid,
         ))),

@@ -1,7 +1,7 @@
-//! Steps that concern Talos and Kubernetes: from a machine that boots to a cluster that is well.
+//! Steps that concern Talos and Kubernetes: from a machine that boots to a healthy cluster.
 //!
-//! Nearly all of them wait for something that goes on without us. Each look says why the wait goes
-//! on; only what cannot pass by itself ends it before its time.
+//! Nearly all of them wait for a condition. Each look gives the reason of the wait; only an error that cannot pass by itself ends a
+//! wait before its deadline.
 
 mod apply_addon;
 mod apply_config;
@@ -10,105 +10,110 @@ mod await_member;
 mod await_ubuntu;
 mod await_vip;
 mod bootstrap_etcd;
-mod census;
 mod etcd;
 mod first_answer;
-mod ground;
 mod machine;
+mod possible_members;
 mod settled;
+mod vm_check;
 mod witness;
 mod write_client_files;
 
 use std::net::IpAddr;
 
+use talmox_clock::{Wait, WaitError};
 use talmox_plan::plan::{OwnVm, StepId, TalosNode};
 use talmox_talos_api::Look;
 
 use super::{StepCode, StepContext, StepError};
 use crate::access::AccessError;
-use crate::patience::LOOK;
-use crate::settled::Reason;
-use ground::Ground;
+use crate::node_network::WaitReason;
+use vm_check::VmCheck;
 
-/// Where a node is.
+/// The address of a node.
 async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
     crate::locate::locate(node.contact, &node.own.vm, &context.run.pve).await
 }
 
 impl From<AccessError> for StepError {
     fn from(error: AccessError) -> Self {
-        Self::failed(StepCode::SecretsUnusable, "use the secrets of the cluster").caused_by(error)
+        Self::failed(StepCode::SecretsUnusable, "the secrets of the cluster cannot be used")
+            .caused_by(error)
     }
 }
 
-/// One wait of a step: as long as the step may take, until somebody wants to stop.
-struct StepWait<'a> {
+/// Wait of a step that explains what it waits for, until the deadline of the step.
+struct ExplainedWait<'a> {
     context: &'a StepContext,
-    /// What does not come about: `talos-cp-01 does not join`.
+    /// The condition that is not met, for the error: `talos-cp-01 does not join`.
     what: String,
     needs: &'a [StepId],
-    ground: Ground<'a>,
-    told: String,
+    vm_check: VmCheck<'a>,
+    wait: Wait<'a>,
 }
 
-impl<'a> StepWait<'a> {
+impl<'a> ExplainedWait<'a> {
     fn new(context: &'a StepContext, what: impl Into<String>) -> Self {
-        let ground = Ground::of(vec![], context);
-        Self { context, what: what.into(), needs: &[], ground, told: String::new() }
+        let wait = context.cancellable_wait(context.deadline.clone());
+        Self {
+            context,
+            what: what.into(),
+            needs: &[],
+            vm_check: VmCheck::of(vec![], context),
+            wait,
+        }
     }
 
     /// The machines that it waits for.
     fn about(self, machines: impl IntoIterator<Item = &'a OwnVm>) -> Self {
-        Self { ground: Ground::of(machines.into_iter().collect(), self.context), ..self }
+        Self { vm_check: VmCheck::of(machines.into_iter().collect(), self.context), ..self }
     }
 
-    /// The steps without which it waits in vain.
+    /// The steps that it depends on: once one of them failed, the wait ends.
     fn needing(self, needs: &'a [StepId]) -> Self {
         Self { needs, ..self }
     }
 
-    /// Waits a little before the next look, and says why.
-    async fn not_yet(&mut self, reason: impl Into<Reason>) -> Result<(), StepError> {
+    /// Reports why the condition is not met, and pauses until the next look.
+    async fn not_yet(&mut self, reason: impl Into<WaitReason>) -> Result<(), StepError> {
         self.context.still_needs(self.needs)?;
-        let Reason { text, advice } = reason.into();
-        let reason = self.ground.explain(&text, false, self.context).await;
-        if self.context.deadline.has_passed() {
-            let text = format!("{} in time: {reason}", self.what);
-            return Err(StepError::failed(StepCode::Timeout, text)
-                .hint(advice.unwrap_or_else(|| hint(&reason))));
-        }
-        if reason != self.told {
-            self.context.waits(&*reason);
-            self.told = reason;
-        }
-        self.context.pause(LOOK).await
+        let WaitReason { text, advice } = reason.into();
+        let reason = self.vm_check.explain(&text, false, self.context).await;
+        self.wait.not_yet(reason).await.map_err(|error| match error {
+            WaitError::Cancelled => StepError::cancelled(),
+            WaitError::TimedOut { reason, .. } => {
+                let text = format!("{} in time: {reason}", self.what);
+                StepError::failed(StepCode::Timeout, text)
+                    .hint(advice.unwrap_or_else(|| hint(&reason)))
+            }
+        })
     }
 }
 
-/// What to do about nodes that are not ready because there is no network for pods.
-const NO_NETWORK: &str = "the pods have no network (CNI): add one to `addons:` or bring it by hand, or let Talos bring its own; \
-                          the same command goes on then";
+/// Hint for nodes that are not ready because there is no pod network.
+const NO_NETWORK: &str = "the cluster has no pod network (CNI): add one to `addons:`, install one, or let Talos install its own; \
+                          then run the same command to resume";
 
-/// Whether the container runtime of a node says that, in the words of Kubernetes.
+/// Whether the reason is a missing pod network, by the texts of Kubernetes.
 fn has_no_network(reason: &str) -> bool {
     reason.contains("cni plugin not initialized") || reason.contains("NetworkPluginNotReady")
 }
 
-/// What can be done about a wait that was in vain, by what Talos says: it has no codes for its reasons, only words.
+/// Hint for a wait that timed out, by the text of Talos, which has no codes for its reasons.
 fn hint(reason: &str) -> &'static str {
-    // Without the time Talos starts neither etcd nor anything that needs a certificate.
+    // Without the time, Talos starts neither etcd nor any service with a certificate.
     if has_no_network(reason) {
         NO_NETWORK
     } else if reason.contains("time is not in sync") {
-        "the node has not got the time: see that `network.gateway` and `network.nameservers` are \
-         right and that a time server answers it (UDP 123); `network.time_servers` names others. \
-         The same command goes on then"
+        "the node has no time: check that `network.gateway` and `network.nameservers` are right and that a time \
+         server answers the node (UDP 123); set `network.time_servers` to use others. Then run the same command to \
+         resume"
     } else {
-        "running the same command again goes on from here"
+        "run the same command to resume"
     }
 }
 
-/// What cannot be had yet is the reason to look again.
+/// The result of a look, or another round of the wait if it is not done.
 macro_rules! or_wait {
     ($wait:expr, $look:expr) => {
         match $look {

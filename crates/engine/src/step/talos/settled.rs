@@ -1,38 +1,37 @@
-//! Waits until a node has become what its config says.
+//! Waits until a node has the network of its config.
 
 use std::net::IpAddr;
 
 use talmox_plan::desired::ExpectedNetwork;
 
-use super::StepWait;
-use crate::patience::DHCP;
-use crate::settled::{Settled, look};
+use super::ExplainedWait;
+use crate::node_network::{NodeNetwork, look};
 use crate::step::{StepContext, StepError};
+use crate::timeouts::DHCP_ADDRESS;
 
-/// What stays wrong ends the step with its deadline; a further card without an address is told, and no
-/// reason to stop.
+/// Waits until the deadline of the step. A further network card without an address is reported, and does not fail the step.
 pub(super) async fn await_settled(
     shape: &ExpectedNetwork,
     address: IpAddr,
-    wait: &mut StepWait<'_>,
+    wait: &mut ExplainedWait<'_>,
     context: &StepContext,
 ) -> Result<(), StepError> {
     let client = context.cluster()?.client(address)?;
-    let mut patience = None;
+    let mut dhcp = None;
     loop {
         let reason = match context.wait(look(shape, &client)).await? {
-            Ok(Settled::Yes) => return Ok(()),
-            Ok(Settled::ButFor(lacking)) => {
-                let until = patience.get_or_insert_with(|| context.run.clock.deadline(DHCP));
+            Ok(NodeNetwork::Configured) => return Ok(()),
+            Ok(NodeNetwork::CardWithoutAddress(lacking)) => {
+                let until = dhcp.get_or_insert_with(|| context.run.clock.deadline(DHCP_ADDRESS));
                 if until.has_passed() {
                     context.note(format!(
-                        "{lacking}. With `dhcp: false` or an `ip:` of its own it is not waited for"
+                        "{lacking}. To skip this wait, set `dhcp: false` or an `ip:` for the card"
                     ));
                     return Ok(());
                 }
                 lacking.into()
             }
-            Ok(Settled::NotYet(reason)) => reason,
+            Ok(NodeNetwork::NotYet(reason)) => reason,
             Err(error) => error.reason().into(),
         };
         wait.not_yet(reason).await?;

@@ -1,8 +1,8 @@
-//! Everybody who may know of an etcd cluster is asked right before one is bootstrapped.
+//! Reads all witnesses right before etcd is bootstrapped.
 //!
-//! A second bootstrap would be a second cluster with the same identity, beside one that may hold data. Nobody who may have
-//! data may be left out because the inventory no longer names it: Proxmox is asked for all VMs with a sign of this cluster, and
-//! the shared address, the endpoint, and the addresses in older client files, whatever machine answers there.
+//! A second bootstrap would create a second cluster with the same identity, beside one that may hold data. Witnesses are not limited to the
+//! inventory: they are all VMs in Proxmox with a sign of this cluster, and the machines at the shared address, the endpoint, and the
+//! addresses in older client files.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,80 +16,80 @@ use talmox_talos_api::{Look, Verdict};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use super::census::{Census, Suspect};
 use super::etcd::EtcdData;
 use super::locate;
-use super::machine::{self, Told};
+use super::machine::{self, IdentityMatch};
+use super::possible_members::{PossibleMember, PossibleMembers};
 use crate::step::{StepCode, StepContext, StepError};
 
 /// Timeout for a VM that need not answer.
 const GLIMPSE: Duration = Duration::from_secs(5);
-/// The least of it on the clock of the machine, however fast a lab is: bytes cross a real network.
+/// Shortest timeout in real time, however fast a lab is: bytes cross a real network.
 const LEAST: Duration = Duration::from_secs(1);
-const EXISTS: &str = "this cluster has been bootstrapped before, and a second time would make it two: see that its control \
-                      planes are in the inventory with the names, numbers and addresses that they have";
+const EXISTS: &str = "this cluster has been bootstrapped before, and a second bootstrap would create another one: check that its \
+                      control planes are in the inventory with their names, vmids and addresses";
 
 fn glimpse(clock: Clock) -> Duration {
     GLIMPSE.max(LEAST.mul_f64(clock.speed()))
 }
 
-/// Why nothing can be bootstrapped yet.
+/// Why etcd cannot be bootstrapped yet.
 #[derive(Debug)]
 pub(super) struct Objection {
     pub(super) reason: String,
-    /// What a person can do if it stays so.
+    /// Hint if it does not pass.
     pub(super) hint: String,
 }
 
-/// Asks everybody. An error is final: there is data. An objection may pass.
+/// Reads all witnesses. An error is final: there is data. An objection may pass.
 pub(super) async fn ask_all(
     step: &BootstrapEtcd,
     context: &StepContext,
 ) -> Result<Option<Objection>, StepError> {
-    let (kubernetes, anywhere, census) = tokio::join!(
+    let (kubernetes, anywhere, possible) = tokio::join!(
         ask_kubernetes(context),
         ask_addresses(step, context),
-        Census::take(step, context),
+        PossibleMembers::search(step, context),
     );
     kubernetes?;
     anywhere?;
-    let census = match census? {
-        Ok(census) => census,
+    let possible = match possible? {
+        Ok(possible) => possible,
         Err(reason) => {
-            let hint = "see that Proxmox answers; then run the same command to resume".to_owned();
+            let hint = "check that Proxmox answers; then run the same command to resume".to_owned();
             return Ok(Some(Objection { reason, hint }));
         }
     };
-    if let Some(unread) = census.unread.first() {
+    if let Some(unread) = possible.unread.first() {
         return Ok(Some(Objection {
             reason: format!("a VM that may hold etcd data of this cluster cannot be read: {unread}"),
-            hint: "see that its host is up and that the token may read it; then run the same command to resume".to_owned(),
+            hint: "check that its host is up and that the token may read it; then run the same command to resume".to_owned(),
         }));
     }
     let mut optional = vec![];
     for witness in &step.witnesses {
         let vmid = witness.node.own.vm.vmid;
-        let is_listed = census.suspects.iter().any(|suspect| suspect.vm.vmid == vmid);
-        // A disk that this run made is empty. One that the plan wanted to make, and another run made, is among the suspects.
+        let is_listed = possible.members.iter().any(|member| member.vm.vmid == vmid);
+        // A disk that this run created is empty. A disk that another run created in its place is among the members.
         let is_fresh = witness.evidence == Evidence::FreshDisk && !is_listed;
-        if context.seen.is_created(vmid) || is_fresh {
+        if context.vm_cache.is_created(vmid) || is_fresh {
             optional.push(witness.node.clone());
             continue;
         }
         let Err(reason) = ask(&witness.node, context).await? else { continue };
         return Ok(Some(silent(&witness.node.name, &witness.node.own, &reason)));
     }
-    for suspect in &census.suspects {
-        let is_asked = |node: &TalosNode| node.own.vm.vmid == suspect.vm.vmid;
+    for member in &possible.members {
+        let is_asked = |node: &TalosNode| node.own.vm.vmid == member.vm.vmid;
         if step.witnesses.iter().any(|witness| is_asked(&witness.node)) {
             continue;
         }
-        if suspect.may_be_silent {
-            let told = suspect.addresses.iter().map(|address| Contact::At(*address));
-            optional.extend(told.map(|contact| node_of(step, suspect, contact)));
+        if member.may_be_silent {
+            let told = member.addresses.iter().map(|address| Contact::At(*address));
+            optional.extend(told.map(|contact| node_of(step, member, contact)));
             continue;
         }
-        if let Some(objection) = ask_suspect(step, suspect, context).await? {
+        if let Some(objection) = ask_member(step, member, context).await? {
             return Ok(Some(objection));
         }
     }
@@ -101,38 +101,38 @@ fn silent(name: &str, own: &OwnVm, reason: &str) -> Objection {
     let (vmid, host) = (own.vm.vmid, &own.vm.node);
     Objection {
         reason: format!(
-            "{name} was made earlier and may have its data, and cannot be asked: {reason}"
+            "{name} was created earlier and may have etcd data, and cannot be read: {reason}"
         ),
         hint: format!(
-            "bring VM {vmid} on {host} up and see that it answers at its address; then run the same command to resume"
+            "bring VM {vmid} on {host} up and check that it answers at its address; then run the same command to resume"
         ),
     }
 }
 
-/// A VM with a sign of this cluster that the inventory does not name as a control plane.
-async fn ask_suspect(
+/// Reads a VM with a sign of this cluster that is not a control plane of the inventory.
+async fn ask_member(
     step: &BootstrapEtcd,
-    suspect: &Suspect,
+    member: &PossibleMember,
     context: &StepContext,
 ) -> Result<Option<Objection>, StepError> {
-    let own = node_of(step, suspect, Contact::AskAgent).own;
+    let own = node_of(step, member, Contact::AskAgent).own;
     let objection = |reason: &str| {
-        let mut objection = silent(&suspect.name, &own, reason);
-        if suspect.is_role_unknown {
+        let mut objection = silent(&member.name, &own, reason);
+        if member.is_role_unknown {
             objection.hint.push_str(
-                "\nif an earlier release of talmox made it as a worker, and it was never a control plane, add the word \
+                "\nif an earlier release of talmox created it as a worker, and it was never a control plane, add the word \
                  role=worker to the line of its notes that starts with talmox/1",
             );
         }
         Ok(Some(objection))
     };
-    if !suspect.is_running {
+    if !member.is_running {
         return objection("its VM does not run");
     }
-    let told = suspect.addresses.iter().map(|address| Contact::At(*address));
+    let told = member.addresses.iter().map(|address| Contact::At(*address));
     let mut reasons = vec![];
     for contact in told.chain([Contact::AskAgent]) {
-        match ask(&node_of(step, suspect, contact), context).await? {
+        match ask(&node_of(step, member, contact), context).await? {
             Ok(()) => return Ok(None),
             Err(reason) => reasons.push(reason),
         }
@@ -140,18 +140,18 @@ async fn ask_suspect(
     objection(&reasons.join("; "))
 }
 
-fn node_of(step: &BootstrapEtcd, suspect: &Suspect, contact: Contact) -> TalosNode {
-    let identity = Identity { node: suspect.name.clone(), ..step.node.own.identity.clone() };
+fn node_of(step: &BootstrapEtcd, member: &PossibleMember, contact: Contact) -> TalosNode {
+    let identity = Identity { node: member.name.clone(), ..step.node.own.identity.clone() };
     TalosNode {
-        name: suspect.name.clone(),
-        own: OwnVm { vm: suspect.vm.clone(), identity },
+        name: member.name.clone(),
+        own: OwnVm { vm: member.vm.clone(), identity },
         contact,
-        expected: suspect.expected.clone(),
-        is_control_plane: !suspect.may_be_silent,
+        expected: member.expected.clone(),
+        is_control_plane: !member.may_be_silent,
     }
 }
 
-/// Asks those who need not answer: silence says nothing, data does. One that only starts etcd may wait for this bootstrap.
+/// Reads witnesses that need not answer: only data is an error. An etcd that is starting may wait for this bootstrap.
 async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<(), StepError> {
     let mut asked = JoinSet::new();
     for node in nodes {
@@ -170,7 +170,7 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
     context.wait(asked.join_all()).await?.into_iter().collect()
 }
 
-/// Whether a node has no data of etcd; inside, why it cannot be asked.
+/// Whether a node has no etcd data. The inner error is why it cannot be read.
 async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), String>, StepError> {
     match read(node, context).await? {
         Ok(data) => has_none(&node.name, &data).map(Ok),
@@ -178,8 +178,7 @@ async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), Strin
     }
 }
 
-/// What a node says of its etcd; inside, why it cannot be asked. Only the machine itself can say so: another machine at its
-/// address knows nothing about it.
+/// The state of etcd on a node. The inner error is why it cannot be read. Another machine at its address does not count.
 async fn read(
     node: &TalosNode,
     context: &StepContext,
@@ -190,26 +189,28 @@ async fn read(
     };
     let client = context.cluster()?.client(address)?;
     let verdict = context.cluster()?.probe(address).await?;
-    let told = match &verdict {
-        Verdict::Maintenance(found) => machine::told(&found.machine, &node.expected),
+    let identity = match &verdict {
+        Verdict::Maintenance(found) => machine::compare(&found.machine, &node.expected),
         Verdict::Ours => machine::ask(&client, node).await,
         other => return Ok(Err(other.to_string())),
     };
-    match told {
-        Told::Same => {}
-        Told::NotYet(reason) => return Ok(Err(reason)),
-        Told::Other(why) => return Ok(Err(format!("at {address} is another machine: {why}"))),
+    match identity {
+        IdentityMatch::Same => {}
+        IdentityMatch::NotYet(reason) => return Ok(Err(reason)),
+        IdentityMatch::Other(why) => {
+            return Ok(Err(format!("another machine answers at {address}: {why}")));
+        }
     }
-    // Without a config there is no etcd.
+    // A machine without a config has no etcd.
     if matches!(verdict, Verdict::Maintenance(_)) {
         return Ok(Ok(EtcdData::Nothing("it has no config".to_owned())));
     }
     Ok(EtcdData::read(&client).await.map_err(|error| error.reason()))
 }
 
-/// Refuses if there is data.
+/// Fails if the node has etcd data.
 fn has_none(name: &str, data: &EtcdData) -> Result<(), StepError> {
-    let refused = |what: &str, hint: &str| {
+    let exists = |what: &str, hint: &str| {
         Err(StepError::failed(
             StepCode::BootstrapUnsafe,
             format!("etcd is not bootstrapped: {name} {what}"),
@@ -218,19 +219,19 @@ fn has_none(name: &str, data: &EtcdData) -> Result<(), StepError> {
     };
     match data {
         EtcdData::Nothing(_) => Ok(()),
-        EtcdData::AtRest | EtcdData::Starting(_) => refused(
-            "has its data, and does not run it",
-            "this cluster has been bootstrapped before, and a second time would make it two: see that enough of its \
-             other control planes are up, or restore a backup",
+        EtcdData::AtRest | EtcdData::Starting(_) => exists(
+            "has etcd data, and etcd does not run there",
+            "this cluster has been bootstrapped before, and a second bootstrap would create another one: check that enough of \
+             its other control planes are up, or restore a backup",
         ),
-        EtcdData::Member => refused(
-            "is a member of it already",
-            "this cluster has been bootstrapped before: the same command again lets a new control plane join it",
+        EtcdData::Member => exists(
+            "is already a member of it",
+            "this cluster has been bootstrapped before: run the same command again to join a new control plane to it",
         ),
     }
 }
 
-/// A Kubernetes API with this cluster's authority has an etcd behind it.
+/// Fails if a Kubernetes API of this cluster answers: it has an etcd.
 async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
     let kube = context.cluster()?.kube()?;
     let asked =
@@ -245,7 +246,7 @@ async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
     }
 }
 
-/// Asks the machine at an address of the cluster as a whole, or was there when its client files were written.
+/// Reads the machines at the addresses of the cluster, and at those in older client files.
 async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<(), StepError> {
     let access = context.cluster()?;
     let own = match step.node.contact {

@@ -1,7 +1,8 @@
-//! kubeconfig and talosconfig, made from the bundle and handed to whoever writes files.
+//! Creates kubeconfig and talosconfig from the secrets bundle, and passes them to the writer of files.
 
 use std::time::Duration;
 
+use talmox_clock::WaitError;
 use talmox_plan::plan::{Meanwhile, StepId, TalosNode, WriteClientFiles};
 use talmox_talos_api::address::PORT;
 use talmox_talos_api::{Address, Reach, node_address};
@@ -10,12 +11,11 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
 
-use super::{StepWait, locate, or_wait};
+use super::{ExplainedWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
-use crate::patience::LOOK;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
-/// As long as talosctl makes them.
+/// Validity of the certificates, as that of talosctl.
 const TTL: Duration = Duration::from_hours(365 * 24);
 
 impl RunStep for WriteClientFiles {
@@ -30,10 +30,10 @@ async fn write_client_files(
 ) -> Result<Done, StepError> {
     let access = context.cluster()?;
     let reach = &access.settings.reach;
-    let Some(way) = way_in(step, context).await? else { return Ok(Done::Already) };
+    let Some(way) = server(step, context).await? else { return Ok(Done::Already) };
     let around = match way {
-        Way::Straight => None,
-        Way::Around(server) => Some(server),
+        KubeconfigServer::Shared => None,
+        KubeconfigServer::ControlPlane(server) => Some(server),
     };
     let seconds = i64::try_from(context.run.clock.unix()).unwrap_or(i64::MAX);
     let now = UnixTime::from_seconds(seconds);
@@ -49,7 +49,7 @@ async fn write_client_files(
     };
     let kubeconfig =
         kubeconfig::generate(&access.bundle, &request, now, randomness).map_err(|error| {
-            StepError::failed(StepCode::ClientFilesFailed, "make a kubeconfig").caused_by(error)
+            StepError::failed(StepCode::ClientFilesFailed, "create a kubeconfig").caused_by(error)
         })?;
     let kubeconfig = match around {
         Some(_) => SecretText::new(format!("{PROVISIONAL}{}", kubeconfig.expose())),
@@ -67,7 +67,7 @@ async fn write_client_files(
     };
     let talosconfig =
         talosconfig::generate(&access.bundle, &request, now, randomness).map_err(|error| {
-            StepError::failed(StepCode::ClientFilesFailed, "make a talosconfig").caused_by(error)
+            StepError::failed(StepCode::ClientFilesFailed, "create a talosconfig").caused_by(error)
         })?;
     let files = ClientFiles { cluster: step.cluster.clone(), kubeconfig, talosconfig };
     let write = async {
@@ -82,18 +82,21 @@ async fn write_client_files(
     Ok(Done::Acted)
 }
 
-/// How a kubeconfig leads to the cluster.
-enum Way {
-    /// To the place that it is meant to.
-    Straight,
-    /// To the first control plane, because the shared address does not answer.
-    Around(String),
+/// Server in a kubeconfig.
+enum KubeconfigServer {
+    /// The shared address, or the endpoint of the inventory.
+    Shared,
+    /// The first control plane, because the shared address does not answer.
+    ControlPlane(String),
 }
 
-/// The way to be written down, if one is. While another step waits for the shared address, so does this one.
-async fn way_in(step: &WriteClientFiles, context: &StepContext) -> Result<Option<Way>, StepError> {
+/// The server to write into kubeconfig; none to leave the file as it is. While another step waits for the shared address, so does this one.
+async fn server(
+    step: &WriteClientFiles,
+    context: &StepContext,
+) -> Result<Option<KubeconfigServer>, StepError> {
     let (Some(shared), Some(first)) = (&step.shared, step.endpoints.first()) else {
-        return Ok(Some(Way::Straight));
+        return Ok(Some(KubeconfigServer::Shared));
     };
     let address = Address { host: shared.address.to_string(), port: shared.port };
     let awaited_by = match &shared.meanwhile {
@@ -101,7 +104,7 @@ async fn way_in(step: &WriteClientFiles, context: &StepContext) -> Result<Option
         Meanwhile::Around | Meanwhile::Leave => &[],
     };
     if answers(&address, awaited_by, context).await? {
-        return Ok(Some(Way::Straight));
+        return Ok(Some(KubeconfigServer::Shared));
     }
     if shared.meanwhile == Meanwhile::Leave {
         return Ok(None);
@@ -116,33 +119,32 @@ async fn way_in(step: &WriteClientFiles, context: &StepContext) -> Result<Option
         "{address} does not answer: kubeconfig leads to {} alone, {until}",
         first.name
     ));
-    Ok(Some(way.map_or(Way::Straight, |way| Way::Around(format!("https://{way}")))))
+    Ok(Some(way.map_or(KubeconfigServer::Shared, |way| {
+        KubeconfigServer::ControlPlane(format!("https://{way}"))
+    })))
 }
 
-/// Whether the API of this cluster does, at the latest when nobody waits for it any more.
+/// Whether the Kubernetes API of this cluster answers at an address. Waits for it while another step of the plan brings it.
 async fn answers(
     address: &Address,
     awaited_by: &[StepId],
     context: &StepContext,
 ) -> Result<bool, StepError> {
     let kube = context.cluster()?.kube_at(std::slice::from_ref(address))?;
-    let mut told = String::new();
+    let mut wait = context.cancellable_wait(context.deadline.clone());
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(true),
             Err(error) => error.reason(),
         };
-        if awaited_by.is_empty()
-            || context.still_needs(awaited_by).is_err()
-            || context.deadline.has_passed()
-        {
+        if awaited_by.is_empty() || context.still_needs(awaited_by).is_err() {
             return Ok(false);
         }
-        if told != reason {
-            context.waits(format!("{address} does not answer yet: {reason}"));
-            told = reason;
+        match wait.not_yet(format!("waiting for {address} to answer: {reason}")).await {
+            Ok(()) => {}
+            Err(WaitError::Cancelled) => return Err(StepError::cancelled()),
+            Err(WaitError::TimedOut { .. }) => return Ok(false),
         }
-        context.pause(LOOK).await?;
     }
 }
 
@@ -150,7 +152,7 @@ async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<Str
     let mut found = vec![];
     for node in nodes {
         let what = format!("the address of {} is not known", node.name);
-        let mut wait = StepWait::new(context, what).about([&node.own]);
+        let mut wait = ExplainedWait::new(context, what).about([&node.own]);
         let address = loop {
             break or_wait!(wait, locate(node, context).await);
         };
@@ -159,7 +161,7 @@ async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<Str
     Ok(found)
 }
 
-/// Where Talos's clients find a node from here.
+/// The address of a node for clients on this machine.
 fn endpoint(host: &str, reach: &Reach) -> String {
     let target = reach.target(&node_address(host));
     if target.port == PORT { target.host } else { target.to_string() }

@@ -1,8 +1,8 @@
 use std::sync::Mutex;
 
 use serde_json::Value;
+use talmox_clock::WaitError;
 use talmox_engine::kube::{ApplyError, Comparison, KubeError};
-use talmox_engine::patience::Late;
 use talmox_plan::manifest::{Manifest, read_manifests};
 
 use super::cluster::Cluster;
@@ -60,8 +60,8 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
     let admin = cluster.admin();
     let told = Mutex::new(vec![]);
     let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
-    admin.apply(&shop(), cluster.patience_telling(10, &tell)).await.unwrap();
-    admin.await_rollout(&shop(), cluster.patience_telling(10, &tell)).await.unwrap();
+    admin.apply(&shop(), &mut cluster.wait(10).reporting(tell)).await.unwrap();
+    admin.await_rollout(&shop(), &mut cluster.wait(10).reporting(tell)).await.unwrap();
     let till = cluster.store.get("deployments.apps", "shop", "till").unwrap();
     assert_eq!(till["status"]["availableReplicas"], 2);
     assert_eq!(till["metadata"]["managedFields"][0]["manager"], "talmox");
@@ -76,7 +76,7 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
         found["metadata"]["resourceVersion"].clone()
     };
     let before = version("till");
-    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
     assert_eq!(version("till"), before);
 }
 
@@ -84,14 +84,14 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
 async fn what_somebody_else_looks_after_is_named() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
-    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
     cluster.store.change("deployments.apps", "shop", "till", |till| {
         till["spec"]["replicas"] = 5.into();
         let fields = till["metadata"]["managedFields"].as_array_mut().unwrap();
         let ours = fields.iter_mut().find(|entry| entry["manager"] == "talmox").unwrap();
         ours["manager"] = "somebody".into();
     });
-    let error = admin.apply(&shop(), cluster.patience(10)).await.unwrap_err();
+    let error = admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap_err();
     let ApplyError::Conflict { object, conflicts } = &error else { panic!("{error:?}") };
     assert_eq!(object, "Deployment shop/till");
     assert_eq!(conflicts.len(), 1, "{conflicts:?}");
@@ -106,9 +106,9 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
     // No worker: nobody can take the pods.
     let cluster = Cluster::start_ready(&["cp-1"]).await;
     let admin = cluster.admin();
-    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
-    let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
-    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
+    admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
+    let error = admin.await_rollout(&shop(), &mut cluster.wait(1)).await.unwrap_err();
+    let ApplyError::Wait(WaitError::TimedOut { reason, .. }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("Deployment shop/till: 0 of 2 pods are ready"), "{reason}");
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
     assert!(!reason.contains("is not ready"), "{reason}");
@@ -118,15 +118,15 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
 async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
     let cluster = Cluster::start(&["cp-1"]).await;
     let admin = cluster.admin();
-    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
+    admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
     let is_left = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled");
         scheduled.any(|one| one["status"] == "False")
     };
     cluster.until(|store| store.list("pods").iter().any(|pod| is_left(pod))).await;
-    let error = admin.await_rollout(&shop(), cluster.patience(1)).await.unwrap_err();
-    let ApplyError::Late(Late { reason }) = &error else { panic!("{error:?}") };
+    let error = admin.await_rollout(&shop(), &mut cluster.wait(1)).await.unwrap_err();
+    let ApplyError::Wait(WaitError::TimedOut { reason, .. }) = &error else { panic!("{error:?}") };
     assert!(reason.contains("0/1 nodes are available"), "{reason}");
     assert!(reason.contains("(cp-1 is not ready: container runtime network not ready"), "{reason}");
     assert!(reason.contains("cni plugin not initialized"), "{reason}");
@@ -137,12 +137,9 @@ async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n";
     let manifests = read_manifests("x.yaml", text).unwrap();
-    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the time is up, and still: Such thing: the Kubernetes API knows no no.example/v1 Such"
-    );
-    assert!(matches!(error, ApplyError::Missing(_)), "{error:?}");
+    let error = cluster.admin().apply(&manifests, &mut cluster.wait(1)).await.unwrap_err();
+    let ApplyError::Missing(missing) = &error else { panic!("{error:?}") };
+    assert_eq!(missing.reason(), "Such thing: the Kubernetes API has no no.example/v1 Such");
 }
 
 #[tokio::test]
@@ -154,8 +151,8 @@ async fn a_kind_that_nobody_can_bring_is_refused_at_once() {
         let told = format!(
             "cannot apply {kind} thing (x.yaml, document 1): Kubernetes has no {api_version} {kind}"
         );
-        let error = cluster.admin().apply(&manifests, cluster.patience(10)).await.unwrap_err();
-        let ApplyError::Refused { source, .. } = &error else { panic!("{error:?}") };
+        let error = cluster.admin().apply(&manifests, &mut cluster.wait(10)).await.unwrap_err();
+        let ApplyError::Rejected { source, .. } = &error else { panic!("{error:?}") };
         assert_eq!(source.to_string(), told);
         let error = cluster.admin().compare(&manifests).await.unwrap_err();
         assert_eq!(error.to_string(), told, "and before anything is done");
@@ -168,20 +165,21 @@ async fn a_namespace_that_somebody_else_brings_is_waited_for() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: later}\n---\n\
         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
     let manifests = read_manifests("x.yaml", text).unwrap();
-    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
-    let still = "the time is up, and still: Secret later/a: there is no namespace later";
-    assert_eq!(error.to_string(), still);
+    let error = cluster.admin().apply(&manifests, &mut cluster.wait(1)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("timed out after "), "{text}");
+    assert!(text.ends_with(": Secret later/a: the namespace later does not exist"), "{text}");
     let found = |kind: &str, namespace: &str, name: &str| {
         cluster.store.get(kind, namespace, name).is_some()
     };
     assert!(found("configmaps", "default", "b"), "the others need not wait");
 
     let tell = |reason: &str| {
-        assert_eq!(reason, "Secret later/a: there is no namespace later");
+        assert_eq!(reason, "Secret later/a: the namespace later does not exist");
         let namespace = serde_json::json!({"metadata": {"name": "later"}});
         cluster.store.create("namespaces", namespace).unwrap();
     };
-    cluster.admin().apply(&manifests, cluster.patience_telling(10, &tell)).await.unwrap();
+    cluster.admin().apply(&manifests, &mut cluster.wait(10).reporting(tell)).await.unwrap();
     assert!(found("secrets", "later", "a"));
 }
 
@@ -230,8 +228,8 @@ async fn what_is_empty_is_a_value_like_any_other() {
         let manifests = read_manifests("x.yaml", text).unwrap();
         let before = admin.compare(&manifests).await.unwrap().changes;
         assert_eq!(before.len(), 3, "round {round}: {before:?}");
-        admin.apply(&manifests, cluster.patience(10)).await.unwrap();
-        admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
+        admin.apply(&manifests, &mut cluster.wait(10)).await.unwrap();
+        admin.await_rollout(&manifests, &mut cluster.wait(10)).await.unwrap();
         assert_eq!(
             admin.compare(&manifests).await.unwrap(),
             Comparison::default(),
@@ -246,8 +244,8 @@ async fn a_refused_secret_stays_one() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: Not_A_Name}\n\
         stringData: {password: hunter2}\n";
     let manifests = read_manifests("x.yaml", text).unwrap();
-    let error = cluster.admin().apply(&manifests, cluster.patience(1)).await.unwrap_err();
-    assert!(matches!(error, ApplyError::Refused { .. }), "{error:?}");
+    let error = cluster.admin().apply(&manifests, &mut cluster.wait(1)).await.unwrap_err();
+    assert!(matches!(error, ApplyError::Rejected { .. }), "{error:?}");
     assert!(!format!("{error:?}").contains("hunter2"));
 }
 
@@ -268,14 +266,14 @@ async fn what_the_api_refuses_is_known_before_anything_is_applied() {
     assert_eq!(refused(&admin.compare(&read(&typo)).await.unwrap()), misfit);
     assert_eq!(admin.compare(&shop()).await.unwrap().refusals, []);
     assert!(cluster.store.get("namespaces", "", "shop").is_none());
-    admin.apply(&shop(), cluster.patience(10)).await.unwrap();
-    admin.await_rollout(&shop(), cluster.patience(10)).await.unwrap();
+    admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
+    admin.await_rollout(&shop(), &mut cluster.wait(10)).await.unwrap();
     let found = admin.compare(&read(&typo)).await.unwrap();
     assert_eq!(refused(&found), misfit);
     let [change] = &found.changes[..] else { panic!("{found:?}") };
     assert_eq!(
         (change.object.as_str(), change.what.as_str()),
-        ("Deployment shop/till", "is refused")
+        ("Deployment shop/till", "would be rejected")
     );
     assert_eq!(found.refusals[0].place, "shop.yaml, document 2");
 
@@ -296,9 +294,9 @@ async fn a_field_that_there_is_not_ends_it_at_once() {
     let manifests = read_manifests("shop.yaml", &text).unwrap();
     let told = Mutex::new(vec![]);
     let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
-    let patience = cluster.patience_telling(600, &tell);
-    let error = cluster.admin().apply(&manifests, patience).await.unwrap_err();
-    let ApplyError::Refused { source, .. } = &error else { panic!("{error:?}") };
+    let applied = cluster.admin().apply(&manifests, &mut cluster.wait(600).reporting(tell)).await;
+    let error = applied.unwrap_err();
+    let ApplyError::Rejected { source, .. } = &error else { panic!("{error:?}") };
     let KubeError::Misfit { why, .. } = source else { panic!("{source:?}") };
     assert_eq!(why, ".spec.replicsa: field not declared in schema");
     let told = told.into_inner().unwrap();
@@ -321,18 +319,18 @@ async fn a_field_that_a_definition_may_still_bring_is_waited_for_a_while() {
     let manifests = read_manifests("shop.yaml", &text).unwrap();
     let told = Mutex::new(vec![]);
     let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
-    let patience = cluster.patience_telling(600, &tell);
-    let error = cluster.admin().apply(&manifests, patience).await.unwrap_err();
-    let ApplyError::Refused { source: KubeError::Misfit { why, .. }, .. } = &error else {
+    let mut wait = cluster.wait(600).reporting(tell);
+    let error = cluster.admin().apply(&manifests, &mut wait).await.unwrap_err();
+    let ApplyError::Rejected { source: KubeError::Misfit { why, .. }, .. } = &error else {
         panic!("{error:?}")
     };
     assert_eq!(why, ".spec.boks: field not declared in schema");
     let waited = format!("Shelf shop/first: {why}");
     assert!(told.lock().unwrap().contains(&waited));
-    assert!(!patience.deadline.has_passed());
+    assert!(!wait.has_timed_out());
 
     let right = read_manifests("shop.yaml", &text.replace("boks", "books")).unwrap();
-    cluster.admin().apply(&right, cluster.patience(10)).await.unwrap();
+    cluster.admin().apply(&right, &mut cluster.wait(10)).await.unwrap();
     let found = cluster.admin().compare(&manifests).await.unwrap();
     assert_eq!(refused(&found), [(why.as_str(), false)], "its definition may change too");
 }

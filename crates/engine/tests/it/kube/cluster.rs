@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use talmox_clock::{Chance, Clock};
+use talmox_clock::{Chance, Clock, Wait};
 use talmox_engine::kube::{KubeClient, endpoints};
-use talmox_engine::patience::Patience;
 use talmox_lab::kube::{
     KubeControllers, KubeServer, KubeSettings, KubeStore, KubeTls, Machine, control, serve,
 };
@@ -104,18 +103,10 @@ impl Cluster {
         panic!("it does not come to be so");
     }
 
-    /// Waits for minutes of the cluster's time, and tells nobody why.
-    pub(crate) fn patience(&self, minutes: u64) -> Patience<'static> {
-        self.patience_telling(minutes, &|_| {})
-    }
-
-    pub(crate) fn patience_telling<'a>(
-        &self,
-        minutes: u64,
-        tell: &'a (dyn Fn(&str) + Send + Sync),
-    ) -> Patience<'a> {
+    /// A wait for minutes of the cluster's time.
+    pub(crate) fn wait(&self, minutes: u64) -> Wait<'static> {
         let deadline = self.clock.deadline(Duration::from_mins(minutes));
-        Patience { clock: self.clock, deadline, pause: Duration::from_secs(2), tell }
+        Wait::new(self.clock, deadline).pausing(Duration::from_secs(2))
     }
 }
 

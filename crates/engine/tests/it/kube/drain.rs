@@ -1,6 +1,6 @@
 use serde_json::json;
+use talmox_clock::WaitError;
 use talmox_engine::kube::DrainError;
-use talmox_engine::patience::Late;
 use talmox_plan::manifest::read_manifests;
 
 use super::cluster::Cluster;
@@ -27,13 +27,13 @@ async fn a_drained_node_keeps_what_belongs_to_it_only() {
     let cluster = Cluster::start_ready(&["worker-1", "worker-2"]).await;
     let admin = cluster.admin();
     let manifests = read_manifests("app.yaml", APP).unwrap();
-    admin.apply(&manifests, cluster.patience(10)).await.unwrap();
-    admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
+    admin.apply(&manifests, &mut cluster.wait(10)).await.unwrap();
+    admin.await_rollout(&manifests, &mut cluster.wait(10)).await.unwrap();
     assert!(pods_on(&cluster.store, "worker-1") > 1);
-    admin.drain("worker-1", cluster.patience(10)).await.unwrap();
+    admin.drain("worker-1", &mut cluster.wait(10)).await.unwrap();
     // The pod of flannel.
     assert_eq!(pods_on(&cluster.store, "worker-1"), 1);
-    admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
+    admin.await_rollout(&manifests, &mut cluster.wait(10)).await.unwrap();
     let node = cluster.store.get("nodes", "", "worker-1").unwrap();
     assert_eq!(node["spec"]["unschedulable"], true);
     admin.uncordon("worker-1").await.unwrap();
@@ -46,8 +46,8 @@ async fn a_budget_that_allows_nothing_is_the_reason() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
     let manifests = read_manifests("app.yaml", APP).unwrap();
-    admin.apply(&manifests, cluster.patience(10)).await.unwrap();
-    admin.await_rollout(&manifests, cluster.patience(10)).await.unwrap();
+    admin.apply(&manifests, &mut cluster.wait(10)).await.unwrap();
+    admin.await_rollout(&manifests, &mut cluster.wait(10)).await.unwrap();
     let budget = json!({
         "metadata": {"name": "app", "namespace": "default"},
         "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "app"}}},
@@ -59,8 +59,10 @@ async fn a_budget_that_allows_nothing_is_the_reason() {
             found["status"]["expectedPods"] == 4
         })
         .await;
-    let error = admin.drain("worker-1", cluster.patience(1)).await.unwrap_err();
-    let DrainError::Late { source: Late { reason }, .. } = &error else { panic!("{error:?}") };
+    let error = admin.drain("worker-1", &mut cluster.wait(1)).await.unwrap_err();
+    let DrainError::Wait { source: WaitError::TimedOut { reason, .. }, .. } = &error else {
+        panic!("{error:?}")
+    };
     assert!(reason.starts_with("4 pods are still on worker-1; "), "{reason}");
     assert!(reason.contains("disruption budget"), "{reason}");
 }

@@ -81,7 +81,7 @@ async fn what_is_not_ours_is_not_touched() {
     assert!(hint.contains("another vmid"), "{hint}");
     // With few rights it cannot even be seen.
     let (text, _) = rig.run(&bring_up(&own("cp-1", 101))).await.failure();
-    assert!(text.contains("taken by something that may not be seen"), "{text}");
+    assert!(text.contains("used by a VM that the token cannot see"), "{text}");
     let asked = rig.asked();
     let changes = asked.iter().filter(|call| !call.starts_with("GET "));
     assert_eq!(changes.collect::<Vec<_>>(), ["POST /nodes/pve1/qemu", "POST /nodes/pve1/qemu"]);

@@ -96,7 +96,7 @@ async fn events_tell_the_story_of_a_run() {
     assert!(ends.iter().all(|(_, end)| *end == StepEnd::Done));
     assert!(ran.events.iter().any(|event| matches!(
         &event.what,
-        Event::StepWaits { reason, .. } if reason == "the task qmcreate on pve1"
+        Event::StepWaits { reason, .. } if reason == "waiting for the task qmcreate on pve1"
     )));
 }
 
@@ -133,8 +133,8 @@ async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
     };
     let ran = rig.run(&[step("schematic", Action::PostSchematic(post), &[])]).await;
     let (text, hint) = ran.failure();
-    assert_eq!(text, "it has not ended after 1 min: the factory");
-    assert!(hint.contains("goes on from here"), "{hint}");
+    assert_eq!(text, "it has not ended after 1 min: waiting for the Image Factory to answer");
+    assert!(hint.contains("to resume"), "{hint}");
 }
 
 /// There is room for one, and the last has to wait for longer than the time it has.
@@ -155,6 +155,7 @@ async fn who_waits_for_its_turn_has_all_its_time_left() {
     let ran = rig.run_with(&steps.collect::<Vec<_>>(), &context).await;
     assert_eq!(ran.results(), ["a done", "b done", "c done", "d done"]);
     let waits = ran.waits();
-    let turns = waits.iter().filter(|wait| **wait == "other tasks on pve1 to end").count();
+    let turns =
+        waits.iter().filter(|wait| **wait == "waiting for other tasks on pve1 to end").count();
     assert!(turns >= 3, "{waits:?}");
 }

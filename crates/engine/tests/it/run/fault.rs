@@ -111,7 +111,7 @@ async fn a_full_storage_is_named_as_such() {
     })
     .await;
     assert!(text.contains("free space"), "{text}");
-    assert!(hint.contains("make room"), "{hint}");
+    assert!(hint.contains("free space on the storage"), "{hint}");
 }
 
 #[tokio::test]
@@ -176,12 +176,12 @@ async fn a_host_that_stays_down_is_named_before_long() {
     let ran = rig.run(&bring_up(&own)).await;
     let (text, hint) = ran.failure();
     assert!(
-        text.contains("VM 300") && text.contains("the host pve2 is down, or cut off"),
+        text.contains("VM 300") && text.contains("the host pve2 is down or unreachable"),
         "{text}"
     );
     assert!(hint.contains("bring the host up"), "{hint}");
     let waits: Vec<_> = ran.waits();
-    let reason = "the task qmcreate on pve2: the host pve2 does not answer";
+    let reason = "waiting for the task qmcreate on pve2: the host pve2 does not answer";
     assert!(waits.contains(&reason), "{waits:?}");
     let took = ran.events.last().unwrap().time - ran.events[0].time;
     assert!(took < DEADLINE.as_secs_f64() / 2.0, "{took} s");

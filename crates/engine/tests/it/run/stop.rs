@@ -120,12 +120,12 @@ async fn a_task_of_an_earlier_run_is_left_to_itself_and_that_is_said() {
     let own = own("one", 300);
     slow(&rig, "qmcreate", Duration::from_hours(24));
     rig.run_until(&bring_up(&own), "one/create", Moment::AfterAct).await;
-    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason.ends_with("from before"));
+    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason.starts_with("waiting for the earlier task"));
     let context = rig.context(TALMOX);
     let ran = run_until_heard(&bring_up(&own), &context, &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);
     assert!(ran.results().iter().all(|result| result.ends_with("cancelled")));
-    assert_eq!(ran.notes(), ["the task qmcreate on pve1 from before goes on in Proxmox"]);
+    assert_eq!(ran.notes(), ["the earlier task qmcreate on pve1 continues in Proxmox"]);
     assert_eq!(running(&rig).await, ["qmcreate"]);
 }
 
@@ -136,7 +136,7 @@ async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
     let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
     // A storage bears two at a time.
-    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason == "other tasks on pve1 to end");
+    let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason == "waiting for other tasks on pve1 to end");
     let ran = run_until_heard(&steps, &rig.context(TALMOX), &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);
     let results = ran.results();

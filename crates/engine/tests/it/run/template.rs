@@ -130,7 +130,7 @@ async fn a_template_is_made_and_found_again() {
         rig.client(ADMIN).send(&qemu::set_config(&vm(901), &change)).await.unwrap();
         assert_eq!(rig.run(&make_it).await.results(), ["template already"]);
         let (text, _) = rig.run(&make(901, "talos-v1.13.0-base")).await.failure();
-        assert!(text.contains("something else than the template"), "{text}");
+        assert!(text.contains("is not the template"), "{text}");
     }
 }
 
@@ -177,5 +177,5 @@ async fn a_mapping_gets_what_it_lacks_and_loses_nothing() {
     let known = rig.client(ADMIN).send(&mapping::get(&id("gpu"))).await.unwrap();
     assert_eq!(known.devices, [one, two]);
     let ran = rig.run_with(&map(vec![device("pve2", "0000:09:00.0")]), &context).await;
-    assert!(ran.failure().0.contains("means another device on pve2 already"));
+    assert!(ran.failure().0.contains("already has another device on pve2"));
 }

@@ -40,7 +40,7 @@ async fn trap_1_what_a_crash_of_the_host_left_locked_is_for_people() {
     let rig = Rig::start("9.2");
     let steps = [step("create", create(&own("cp-1", 310)), &[])];
     let (text, hint) = rig.run_with(&steps, &rig.context(ADMIN)).await.failure();
-    assert!(text.contains("VM 310 is half made: its create broke off"), "{text}");
+    assert!(text.contains("VM 310 is incomplete: its create was interrupted"), "{text}");
     // The VM may be one that is being restored from a backup: what proves that it is empty comes before its deletion.
     let (proof, deletion) = hint.split_once("Only one that has none of these").unwrap();
     assert!(proof.contains("on pve1: qm config 310") && !proof.contains("destroy"), "{hint}");
@@ -128,7 +128,7 @@ async fn trap_5_gone_and_forbidden_look_alike() {
     let gone = rig.run(&take_down(&ours)).await;
     assert_eq!(gone.results(), ["stop already", "destroy already"]);
     let (text, _) = rig.run(&take_down(&foreign)).await.failure();
-    assert!(text.contains("may not be seen"), "{text}");
+    assert!(text.contains("cannot see"), "{text}");
     assert!(!rig.record().contains("DELETE"));
 }
 

@@ -102,7 +102,11 @@ async fn who_may_delete_an_upload_does() {
     let ran = rig.run(&steps).await;
     ran.assert_done();
     assert_eq!(size(&rig).await, Some(4096));
-    assert!(ran.notes()[0].contains("stays, with zeros in it"), "{:?}", ran.notes());
+    assert!(
+        ran.notes()[0].contains("was overwritten with zeros and not deleted"),
+        "{:?}",
+        ran.notes()
+    );
 }
 
 #[tokio::test]
@@ -131,6 +135,6 @@ async fn a_guest_that_holds_on_keeps_the_volume_until_it_stops() {
     rig.strike("PUT", "/nodes/pve1/qemu/300/config", busy);
     // Refused and not pending: that is no guest that holds on.
     let (text, _) = rig.run(&steps[5..]).await.failure();
-    assert!(text.contains("take scsi1 away from VM 300"), "{text}");
+    assert!(text.contains("detach scsi1 from VM 300"), "{text}");
     assert_eq!(rig.run(&steps[5..]).await.results(), ["detach done"]);
 }

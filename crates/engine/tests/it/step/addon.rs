@@ -50,6 +50,6 @@ async fn who_waits_for_what_nobody_brings_hears_that_it_is_to_be_brought() {
     rig.lead(VIP, 6443, cluster.address);
     let told =
         rig.run(addon("apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n")).await;
-    assert!(told.failure().contains("the Kubernetes API knows no"), "{}", told.failure());
-    assert!(told.hint().starts_with("bring it with an add-on"), "{}", told.hint());
+    assert!(told.failure().contains("the Kubernetes API has no"), "{}", told.failure());
+    assert!(told.hint().starts_with("create it with an add-on"), "{}", told.hint());
 }

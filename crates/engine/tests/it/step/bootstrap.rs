@@ -272,8 +272,8 @@ async fn whoever_else_has_the_address_says_nothing_about_it() {
         .await;
         let told = rig.run(bootstrap(&[Evidence::Answer])).await;
         let failure = told.failure();
-        assert!(failure.contains("cp-12 was made earlier and may have its data"), "{failure}");
-        let why = format!("at 10.0.0.12 is another machine: its SMBIOS UUID is {STRANGE}");
+        assert!(failure.contains("cp-12 was created earlier and may have etcd data"), "{failure}");
+        let why = format!("another machine answers at 10.0.0.12: its SMBIOS UUID is {STRANGE}");
         assert!(failure.contains(&why), "{failure}");
         assert_eq!(first.facts().bootstraps, 0);
     }
@@ -289,7 +289,10 @@ async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
         })
         .await;
     let failure = rig.run(bootstrap(&[])).await.failure();
-    assert!(failure.starts_with("at 10.0.0.11 there is not the VM 300 of cp-11: "), "{failure}");
+    assert!(
+        failure.starts_with("the machine at 10.0.0.11 is not the VM 300 of cp-11: "),
+        "{failure}"
+    );
     assert_eq!(other.facts().bootstraps, 0);
 }
 
@@ -300,7 +303,7 @@ async fn who_may_have_data_and_does_not_answer_forbids_it() {
     let _closed = rig.lead_nowhere(OTHER);
     let told = rig.run(bootstrap(&[Evidence::Answer])).await;
     let failure = told.failure();
-    assert!(failure.contains("cp-12 was made earlier and may have its data"), "{failure}");
+    assert!(failure.contains("cp-12 was created earlier and may have etcd data"), "{failure}");
     assert_eq!(first.facts().bootstraps, 0);
     // With a fresh disk it cannot have any.
     let told = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
@@ -314,8 +317,8 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
     let by_tags = other_vm("", "talmox;home");
     for vm in [by_notes, by_tags] {
         for (etcd, said) in [
-            (Etcd::Member, "is a member of it already"),
-            (Etcd::Data, "has its data, and does not run it"),
+            (Etcd::Member, "is already a member of it"),
+            (Etcd::Data, "has etcd data, and etcd does not run there"),
         ] {
             let mut rig = Rig::with_proxmox(&vm);
             let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
@@ -348,7 +351,7 @@ async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
     let _closed = rig.lead_nowhere(OTHER);
     let told = rig.run(bootstrap(&[])).await;
     let failure = told.failure();
-    assert!(failure.contains("old-cp was made earlier and may have its data"), "{failure}");
+    assert!(failure.contains("old-cp was created earlier and may have etcd data"), "{failure}");
     assert!(!told.hint().contains("destroy"), "{}", told.hint());
     assert_eq!(first.facts().bootstraps, 0);
 
@@ -385,7 +388,10 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
             let _closed = rig.lead_nowhere(OTHER);
             let told = rig.run(moved()).await;
             let failure = told.failure();
-            assert!(failure.contains("old-cp was made earlier and may have its data"), "{failure}");
+            assert!(
+                failure.contains("old-cp was created earlier and may have etcd data"),
+                "{failure}"
+            );
             let says_how = told.hint().contains("role=worker");
             assert_eq!(says_how, first_role.is_none(), "{}", told.hint());
             assert_eq!(first.facts().bootstraps, 0);
@@ -446,7 +452,7 @@ async fn a_member_at_an_address_of_the_cluster_forbids_it() {
         })
         .await;
         let failure = rig.run(bootstrap(&[])).await.failure();
-        let said = format!("etcd is not bootstrapped: the node at {at} is a member of it already");
+        let said = format!("etcd is not bootstrapped: the node at {at} is already a member of it");
         assert_eq!(failure, said);
         assert_eq!(first.facts().bootstraps, 0);
     }

@@ -38,7 +38,7 @@ async fn a_stranger_gets_nothing() {
     assert_eq!(
         told.failure(),
         format!(
-            "at 10.0.0.11 there is not the VM 300 of cp-11: its SMBIOS UUID is {other}, \
+            "the machine at 10.0.0.11 is not the VM 300 of cp-11: its SMBIOS UUID is {other}, \
              not 4c4c4544-0042-3510-8051-b4c04f333732"
         )
     );
@@ -97,7 +97,7 @@ async fn a_config_that_is_not_taken_is_told_with_the_reason() {
     let step = ApplyConfig { config: SecretText::new("bad").into(), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     let failure = told.failure();
-    assert!(failure.starts_with("cp-11 does not take its config: "), "{failure}");
+    assert!(failure.starts_with("cp-11 rejected its config: "), "{failure}");
     assert!(failure.contains("configuration validation failed: it is bad"), "{failure}");
 }
 
@@ -109,7 +109,7 @@ async fn two_addresses_are_one_too_many() {
     let told = rig.run(Action::ApplyConfig(step)).await;
     assert_eq!(
         told.failure(),
-        "cp-11 does not become what its config says in time: \
+        "cp-11 does not have the network of its config in time: \
          eth0 has the address 10.0.0.77, which its config does not give it"
     );
     assert!(told.hint().contains("destroy its VM"), "{}", told.hint());
@@ -128,7 +128,7 @@ async fn a_shared_address_is_not_counted_but_the_kubelet_must_not_use_it() {
     node.facts().node_ip = ADDRESS.to_owned();
     node.facts().hostname = "talos-xyz".to_owned();
     let told = rig.run(Action::ApplyConfig(step)).await;
-    assert!(told.failure().ends_with("it calls itself talos-xyz, not cp-11"));
+    assert!(told.failure().ends_with("its hostname is talos-xyz, not cp-11"));
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn another_version_is_worth_a_word() {
     let step = ApplyConfig { talos_version: "v1.12.0".to_owned(), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
-    assert_eq!(told.notes, ["cp-11 runs Talos v1.11.2, and its config is made for v1.12.0"]);
+    assert_eq!(told.notes, ["cp-11 runs Talos v1.11.2, and its config is for v1.12.0"]);
 }
 
 #[tokio::test]
@@ -183,10 +183,14 @@ async fn a_clone_of_another_minor_version_gets_nothing() {
         assert_eq!(
             told.failure(),
             format!(
-                "cp-11 runs Talos {runs}, and its config is made for {wanted}: nothing was sent to it"
+                "cp-11 runs Talos {runs}, and its config is for {wanted}: nothing was sent to it"
             )
         );
-        assert!(told.hint().starts_with("the template golden holds another"), "{}", told.hint());
+        assert!(
+            told.hint().starts_with("the template golden has another version of Talos"),
+            "{}",
+            told.hint()
+        );
         assert!(node.facts().applied.is_empty());
     }
 }
@@ -248,9 +252,9 @@ async fn a_config_whose_receipt_is_never_confirmed_is_told() {
     rig.node(ADDRESS, |facts| facts.is_deaf = true).await;
     let step = ApplyConfig { deadline: Duration::from_mins(4), ..apply_config(ADDRESS) };
     let told = rig.run(Action::ApplyConfig(step)).await;
-    let why = "it is still without a config: ApplyConfiguration on 10.0.0.11:50000 was not answered in time, \
+    let why = "it still has no config: ApplyConfiguration on 10.0.0.11:50000 was not answered in time, \
                and may have been executed";
     assert_eq!(told.failure(), format!("cp-11 does not come back with its config in time: {why}"));
     assert!(told.hint().contains("`mtu:`"), "{}", told.hint());
-    assert_eq!(told.waits[0], "its config is being applied");
+    assert_eq!(told.waits[0], "waiting for the node to apply its config");
 }

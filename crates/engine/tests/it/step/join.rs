@@ -65,7 +65,7 @@ async fn a_node_that_joined_must_be_what_its_config_says() {
     let told = rig.run(join("10.0.0.78")).await;
     assert_eq!(
         told.failure(),
-        "cp-11 is not what its config says in time: \
+        "cp-11 does not have the network of its config in time: \
          eth0 does not have the address 10.0.0.78, and has 10.0.0.11"
     );
 }
@@ -91,7 +91,7 @@ async fn the_shared_address_must_answer_for_this_cluster() {
         ),
         (
             VipBringer::Addon("net".to_owned()),
-            "the add-on net does not bring the Kubernetes API to 10.0.0.20:6443 in time: ",
+            "the add-on net does not provide the Kubernetes API at 10.0.0.20:6443 in time: ",
         ),
     ] {
         let told = rig.run(vip(by)).await;
@@ -103,7 +103,7 @@ async fn the_shared_address_must_answer_for_this_cluster() {
         let told = rig.run(vip(by)).await;
         assert!(!matches!(told.result, StepResult::Failed(_)), "{:?}", told.result);
         assert_eq!(told.notes.len(), 1, "{:?}", told.notes);
-        let start = "nobody brings 10.0.0.20 yet, which is left to kube-vip: ";
+        let start = "no add-on provides 10.0.0.20 yet, which is left to kube-vip: ";
         assert!(told.notes[0].starts_with(start), "{}", told.notes[0]);
     }
 }
@@ -125,14 +125,14 @@ async fn without_a_network_registered_is_the_end_that_is_expected() {
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
     assert_eq!(told.notes.len(), 1);
     assert!(told.notes[0].starts_with("1 of 1 nodes are registered, NotReady: CNI missing"));
-    assert!(told.notes[0].contains("Not waited for: all nodes are ready; "), "{}", told.notes[0]);
+    assert!(told.notes[0].contains("Not checked: all nodes are ready; "), "{}", told.notes[0]);
     let told = rig.run(health(HealthGoal::Ready)).await;
     let failure = told.failure();
     assert!(failure.contains("all nodes are ready: cp-11 is not ready"), "{failure}");
     assert!(failure.contains("cni plugin not initialized"), "{failure}");
     let StepResult::Failed(error) = &told.result else { panic!("{failure}") };
     let hint = error.hint.as_deref().unwrap_or_default();
-    assert!(hint.starts_with("the pods have no network (CNI)"), "{hint}");
+    assert!(hint.starts_with("the cluster has no pod network (CNI)"), "{hint}");
 }
 
 fn client_files(meanwhile: Meanwhile) -> Action {
@@ -183,7 +183,13 @@ async fn add_ons_get_a_while_to_bring_a_network() {
     let rig = grown(&cluster).await;
     let told = rig.run(health(HealthGoal::Settled)).await;
     assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert!(told.waits.iter().any(|why| why.contains("may still bring one")), "{:?}", told.waits);
+    assert!(
+        told.waits
+            .iter()
+            .any(|why| why.contains("waiting for an add-on to create the pod network")),
+        "{:?}",
+        told.waits
+    );
     assert_eq!(told.notes.len(), 1);
 }
 

@@ -8,4 +8,5 @@ mod bootstrap;
 mod config;
 mod join;
 mod proxmox;
+mod report;
 mod status;

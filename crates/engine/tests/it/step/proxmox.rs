@@ -216,7 +216,7 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
         role: NodeRole::Worker,
         is_talos: false,
         own: Some(own_vm(&name(ADDRESS))),
-        stranger: None,
+        foreign_vm: None,
         contact: Contact::AskAgent,
     };
     let limit = Duration::from_secs(5);

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use talmox_clock::Clock;
 use talmox_engine::status::{
-    Known, NodeRole, ObservedCluster, Part, StatusSources, Subject, VmState, gather, running,
+    Known, NodeRole, ObservedCluster, Part, Status, StatusSources, Subject, VmState, gather,
+    running,
 };
 use talmox_plan::desired::Contact;
 use talmox_plan::plan::{Change, Class, FieldChange, Object};
@@ -17,7 +19,7 @@ fn subject(address: &str, role: NodeRole) -> Subject {
         role,
         is_talos: true,
         own: Some(own_vm(&name(address))),
-        stranger: None,
+        foreign_vm: None,
         contact: Contact::At(address.parse().unwrap()),
     }
 }
@@ -141,4 +143,66 @@ async fn what_runs_is_told_by_who_runs_it() {
         (&Known::Unknown("it has no VM that runs".to_owned()), &Some(none()))
     );
     assert_eq!((&ubuntu.talos, &ubuntu.kubernetes), (&None, &None));
+}
+
+/// Requests the status of one control plane, and checks that it does not take the whole limit: nodes and Kubernetes have 4 s, and
+/// the rest of the bound is for a busy machine. Every other timeout on the way is 20 s or longer.
+async fn status_within_seconds(rig: &Rig) -> Status {
+    let subjects = [subject("10.0.0.11", NodeRole::ControlPlane)];
+    let sources = StatusSources {
+        pve: rig.pve.clone(),
+        cluster: rig.access(),
+        limit: Duration::from_secs(30),
+    };
+    let observed =
+        async { Ok(ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() }) };
+    let clock = Clock::real();
+    let started = clock.moment();
+    let (status, _) = gather("home", &subjects, &sources, observed).await;
+    let time = clock.moment().since(started);
+    assert!(time < Duration::from_secs(10), "{time:?}");
+    status
+}
+
+#[tokio::test]
+async fn a_kubernetes_api_that_never_answers_is_reported_within_seconds() {
+    let proxmox = Rig::with_proxmox("");
+    let mut rig = Rig::at(Clock::real());
+    rig.pve = proxmox.pve.clone();
+    rig.node("10.0.0.11", |facts| {
+        facts.is_configured = true;
+        facts.etcd = Etcd::Member;
+    })
+    .await;
+    // It accepts connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    for host in [VIP, "10.0.0.11"] {
+        rig.lead(host, 6443, silent.local_addr().unwrap());
+    }
+    let status = status_within_seconds(&rig).await;
+    let unanswered = || "no answer in time".to_owned();
+    assert_eq!(status.kubernetes, Known::Unknown(unanswered()));
+    let node = &status.nodes[0];
+    assert_eq!(node.kubernetes, Some(Known::Unknown(unanswered())));
+    assert!(matches!(node.talos, Some(Known::Is(_))), "{node:#?}");
+    assert!(matches!(node.etcd, Some(Known::Is(_))), "{node:#?}");
+    let kubernetes = status.unreachable.iter().find(|one| one.part == Part::Kubernetes).unwrap();
+    assert_eq!(kubernetes.reason, "no answer in time");
+}
+
+#[tokio::test]
+async fn an_etcd_that_is_down_is_reported_within_seconds() {
+    let proxmox = Rig::with_proxmox("");
+    let mut rig = Rig::at(Clock::real());
+    rig.pve = proxmox.pve.clone();
+    rig.node("10.0.0.11", |facts| {
+        facts.is_configured = true;
+        facts.etcd = Etcd::Data;
+    })
+    .await;
+    let status = status_within_seconds(&rig).await;
+    let node = &status.nodes[0];
+    let Some(Known::Unknown(why)) = &node.etcd else { panic!("{node:#?}") };
+    assert_eq!(why, "etcd is starting: pulling its image");
+    assert!(matches!(node.talos, Some(Known::Is(_))), "{node:#?}");
 }

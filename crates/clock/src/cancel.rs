@@ -1,10 +1,8 @@
-//! Cancellation of a run.
-
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Cancels a run. Clones share one state.
+/// Cancels a run and every wait of it. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<watch::Sender<bool>>);
 
@@ -25,8 +23,8 @@ impl Cancel {
 
     /// Returns once the run is cancelled.
     pub async fn cancelled(&self) {
-        let mut told = self.0.subscribe();
+        let mut state = self.0.subscribe();
         // The sender lives as long as this does.
-        told.wait_for(|is_cancelled| *is_cancelled).await.ok();
+        state.wait_for(|is_cancelled| *is_cancelled).await.ok();
     }
 }

@@ -1,5 +1,5 @@
-//! What Proxmox says about machines that do not answer: a host that is down, or a VM that is off,
-//! explains more than a closed port. So does a Proxmox that does not answer either.
+//! State of the VMs whose machines do not answer: a host that is down, or a VM that is stopped, explains more than a closed port. So
+//! does a Proxmox that does not answer.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use talmox_clock::Deadline;
 use talmox_plan::plan::OwnVm;
 use talmox_pve::api::cluster::{self, Resources};
 
-use crate::patience::GLANCE;
 use crate::step::StepContext;
+use crate::timeouts::VM_CHECK;
 
-/// Looks at Proxmox now and then while machines are waited for.
+/// Asks Proxmox in intervals about VMs whose machines are waited for.
 #[derive(Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct VmCheck<'a> {
     machines: Vec<&'a OwnVm>,
     next: Deadline,
-    found: Option<Below>,
+    found: Option<VmTrouble>,
 }
 
-/// What is wrong below machines.
+/// Problem of a VM or its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Below {
-    /// A host that is down, a VM that is off: in words.
+pub(super) enum VmTrouble {
+    /// A host is down or a VM is stopped, in words.
     Down(String),
-    /// Nobody answers for Proxmox.
+    /// Proxmox does not answer.
     Silent,
-    /// A machine cannot be reset now: in words.
+    /// A VM cannot be reset now, in words.
     NoReset(String),
 }
 
-impl fmt::Display for Below {
+impl fmt::Display for VmTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Down(what) => f.write_str(what),
@@ -39,14 +39,14 @@ impl fmt::Display for Below {
     }
 }
 
-impl<'a> Ground<'a> {
-    /// Nothing is asked while it is early: most machines answer before.
+impl<'a> VmCheck<'a> {
+    /// The first request is sent after an interval: most machines answer before.
     pub(super) fn of(machines: Vec<&'a OwnVm>, context: &StepContext) -> Self {
-        Self { machines, next: context.run.clock.deadline(GLANCE), found: None }
+        Self { machines, next: context.run.clock.deadline(VM_CHECK), found: None }
     }
 
-    /// The reason of a wait, with what Proxmox says about it if that explains it. That nobody answers for Proxmox either
-    /// explains only why machines are silent.
+    /// The reason of a wait, with the problem of its VM if there is one. A Proxmox that does not answer explains only why machines are
+    /// silent.
     pub(super) async fn explain(
         &mut self,
         reason: &str,
@@ -59,34 +59,36 @@ impl<'a> Ground<'a> {
         self.add_to(reason, is_silent)
     }
 
-    /// The reason of a wait, with what is known already.
+    /// The reason of a wait, with the problem that is known already.
     pub(super) fn add_to(&self, reason: &str, is_silent: bool) -> String {
         match &self.found {
-            Some(found) if is_silent || *found != Below::Silent => format!("{reason} ({found})"),
+            Some(found) if is_silent || *found != VmTrouble::Silent => {
+                format!("{reason} ({found})")
+            }
             _ => reason.to_owned(),
         }
     }
 
-    /// Takes down what keeps a machine from being reset, until the next look.
+    /// Notes why a VM cannot be reset, until the next look.
     pub(super) fn has_no_reset(&mut self, why: String) {
-        self.found = Some(Below::NoReset(why));
+        self.found = Some(VmTrouble::NoReset(why));
     }
 
-    /// What was known holds no longer.
+    /// Drops the known problem, after the VM was reset.
     pub(super) fn forget(&mut self) {
         self.found = None;
     }
 
-    /// What is wrong below the machines, asked now.
-    pub(super) async fn look(&mut self, context: &StepContext) -> Option<&Below> {
-        self.next = context.run.clock.deadline(GLANCE);
+    /// Asks Proxmox now for the problem of the VMs.
+    pub(super) async fn look(&mut self, context: &StepContext) -> Option<&VmTrouble> {
+        self.next = context.run.clock.deadline(VM_CHECK);
         let asked = context.wait(context.send(&cluster::resources())).await;
         self.found = match asked {
             Ok(Ok(all)) => {
-                self.machines.iter().find_map(|machine| trouble(machine, &all)).map(Below::Down)
+                self.machines.iter().find_map(|machine| trouble(machine, &all)).map(VmTrouble::Down)
             }
-            Ok(Err(error)) if error.is_unanswered() => Some(Below::Silent),
-            // Who does not say explains nothing.
+            Ok(Err(error)) if error.is_unanswered() => Some(VmTrouble::Silent),
+            // Any other error explains nothing.
             Ok(Err(_)) | Err(_) => None,
         };
         self.found.as_ref()
@@ -103,7 +105,7 @@ fn trouble(machine: &OwnVm, all: &Resources) -> Option<String> {
         return Some(format!("the host {host} of {name} is {}", seen.status));
     }
     match guest {
-        None => Some(format!("the VM {vmid} of {name} is gone, or may not be seen")),
+        None => Some(format!("the VM {vmid} of {name} is gone, or the token cannot see it")),
         Some(guest) if guest.status == "stopped" => {
             Some(format!("the VM {vmid} of {name} is stopped"))
         }

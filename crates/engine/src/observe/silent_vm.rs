@@ -1,5 +1,5 @@
-//! VMs from which nothing is heard. The list of all VMs is some seconds old: one that was just stopped
-//! still runs by it, so these are asked about one by one.
+//! Power state of VMs whose nodes do not answer. The list of all VMs is some seconds old and may show a VM as running that was just
+//! stopped, so the state of these VMs is requested one by one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use talmox_pve::Client;
 use talmox_pve::api::qemu;
 use tokio::task::JoinSet;
 
-pub(super) async fn look_again(
+pub(super) async fn refresh_power_states(
     desired: &Desired,
     pve: &mut Pve,
     nodes: &BTreeMap<String, TalosSeen>,
@@ -20,12 +20,12 @@ pub(super) async fn look_again(
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
-        // Whoever else answers at its address tells nothing about it.
+        // Another machine at its address does not show that the VM runs.
         let is_heard = matches!(
             nodes.get(&node.name),
             Some(TalosSeen::OwnNode(_) | TalosSeen::Maintenance { mismatch: None })
         );
-        // Those that do not run Talos are looked at in another way, once they are made.
+        // VMs with another system than Talos are checked in `other_system.rs`, once they are created.
         let is_other = !node.is_talos && found.marker.stage == Stage::Made;
         if is_heard || is_other || !found.seen.is_running {
             continue;

@@ -1,25 +1,25 @@
-//! What a node has, held against what it must have.
+//! Comparison of the network of a node with its config.
 
 use std::net::IpAddr;
 
 use talmox_plan::desired::{Addressing, Card, CardName, ExpectedNetwork};
 
-use super::found::NodeLink;
-use super::verdict::{Reason, Settled, not_yet};
+use super::link::NodeLink;
+use super::verdict::{NodeNetwork, WaitReason, not_yet};
 
-/// What to do about an address that stays beside those of the config.
-const TWO_ADDRESSES: &str = "what a node is told at its first boot stays beside its config: give it the same address in \
+/// Hint for an address that is not in the config.
+const TWO_ADDRESSES: &str = "addresses from the first boot of a node stay in addition to those of its config: use the same address in \
                              the inventory and in patches, destroy its VM, and run the same command again";
 
-/// Routers give IPv6 addresses unasked, and shared addresses come and go: of these only the wanted
-/// ones are looked for.
-pub(super) fn judge(shape: &ExpectedNetwork, links: &[NodeLink]) -> Settled {
+/// Compares all links. Routers assign further IPv6 addresses, and shared addresses move between nodes: of these, only missing ones
+/// count.
+pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwork {
     for card in &shape.cards {
         if let Some(missing) = missing(card, links) {
             return not_yet(missing);
         }
     }
-    // Whatever is chosen in a way that cannot be told from here may be any of the others.
+    // A card with a selector that cannot be evaluated here may be any of the links.
     let is_known = shape.cards.iter().all(|card| card.name != CardName::Somehow);
     let mut lacking = None;
     for link in links {
@@ -39,35 +39,36 @@ pub(super) fn judge(shape: &ExpectedNetwork, links: &[NodeLink]) -> Settled {
             return not_yet(format!("{name} does not have the address {ip}{beside}"));
         }
         let own = own(shape, link);
-        let strange: Vec<IpAddr> =
+        let foreign: Vec<IpAddr> =
             own.iter().filter(|ip| !wanted.fixed.contains(ip)).copied().collect();
-        match strange.as_slice() {
+        match foreign.as_slice() {
             [ip, ..] if !wanted.is_dhcp => {
-                return Settled::NotYet(not_given(&format!("{name} has the address {ip}")));
+                return NodeNetwork::NotYet(not_given(&format!("{name} has the address {ip}")));
             }
             [_, _, ..] => {
                 return not_yet(format!("{name} has several addresses: {}", list(&own)));
             }
             [] if wanted.is_dhcp && wanted.fixed.is_empty() => {
-                lacking
-                    .get_or_insert_with(|| format!("{name} has no address: no DHCP gave it one"));
+                lacking.get_or_insert_with(|| {
+                    format!("{name} has no address: no DHCP server gave it one")
+                });
             }
             _ => {}
         }
     }
     match lacking {
-        Some(lacking) if has_any(shape, links) => Settled::ButFor(lacking),
+        Some(lacking) if has_any(shape, links) => NodeNetwork::CardWithoutAddress(lacking),
         Some(lacking) => not_yet(lacking),
-        None => Settled::Yes,
+        None => NodeNetwork::Configured,
     }
 }
 
-/// What is wrong with the addresses that the kubelet uses.
-pub(super) fn judge_node_ips(
+/// The problem with the addresses that the kubelet uses, if there is one.
+pub(super) fn compare_node_ips(
     shape: &ExpectedNetwork,
     links: &[NodeLink],
     used: &[IpAddr],
-) -> Option<Reason> {
+) -> Option<WaitReason> {
     let mut allowed = shape.further.clone();
     for link in links {
         let Some(wanted) = wanted(shape, link) else { continue };
@@ -85,18 +86,18 @@ pub(super) fn judge_node_ips(
     if allowed.is_empty() {
         return None;
     }
-    let strange = used.iter().find(|ip| ip.is_ipv4() && !allowed.contains(ip));
-    match (used.first(), strange) {
+    let foreign = used.iter().find(|ip| ip.is_ipv4() && !allowed.contains(ip));
+    match (used.first(), foreign) {
         (None, _) => Some("its kubelet has no address yet".into()),
         (_, Some(ip)) => Some(not_given(&format!("its kubelet uses the address {ip}"))),
         _ => None,
     }
 }
 
-/// Somebody has an address that is not in the config.
-fn not_given(what: &str) -> Reason {
+/// The reason for an address that is not in the config.
+fn not_given(what: &str) -> WaitReason {
     let text = format!("{what}, which its config does not give it");
-    Reason { text, advice: Some(TWO_ADDRESSES) }
+    WaitReason { text, advice: Some(TWO_ADDRESSES) }
 }
 
 fn missing(card: &Card, links: &[NodeLink]) -> Option<String> {
@@ -122,7 +123,7 @@ fn is_called(link: &NodeLink, name: &CardName) -> bool {
     }
 }
 
-/// All that the config says about a link; nothing if it says nothing.
+/// The addressing of a link in the config; none if the config does not mention the link.
 fn wanted(shape: &ExpectedNetwork, link: &NodeLink) -> Option<Addressing> {
     let cards = shape.cards.iter().filter(|card| is_called(link, &card.name));
     cards.map(|card| card.addressing.clone()).reduce(|mut all, more| {
@@ -141,10 +142,10 @@ fn has_any(shape: &ExpectedNetwork, links: &[NodeLink]) -> bool {
         || shape.cards.iter().any(|card| !card.addressing.fixed.is_empty())
 }
 
-/// The addresses that a link has for itself.
+/// The addresses of a link that are not shared.
 fn own(shape: &ExpectedNetwork, link: &NodeLink) -> Vec<IpAddr> {
     let is_own = |ip: &IpAddr| ip.is_ipv4() && !shape.shared.contains(ip);
-    let fixed = link.addresses.iter().filter(|one| !one.is_alone).map(|one| one.ip);
+    let fixed = link.addresses.iter().filter(|one| !one.is_shared).map(|one| one.ip);
     fixed.filter(is_own).collect()
 }
 
@@ -158,7 +159,7 @@ fn list(addresses: &[IpAddr]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::found::Global;
+    use super::super::link::Global;
     use super::*;
 
     const MAC: &str = "02:00:00:00:00:11";
@@ -171,7 +172,7 @@ mod tests {
     fn link(name: &str, mac: &str, addresses: &[&str]) -> NodeLink {
         let global = |text: &&str| {
             let (ip, length) = text.split_once('/').unwrap();
-            Global { ip: ip.parse().unwrap(), is_alone: matches!(length, "32" | "128") }
+            Global { ip: ip.parse().unwrap(), is_shared: matches!(length, "32" | "128") }
         };
         NodeLink {
             name: name.to_owned(),
@@ -199,66 +200,66 @@ mod tests {
         CardName::Link("eth1".to_owned())
     }
 
-    fn reason(settled: Settled) -> Reason {
-        let Settled::NotYet(reason) = settled else { panic!("{settled:?}") };
+    fn reason(settled: NodeNetwork) -> WaitReason {
+        let NodeNetwork::NotYet(reason) = settled else { panic!("{settled:?}") };
         reason
     }
 
-    fn not_yet(settled: Settled) -> String {
+    fn not_yet(settled: NodeNetwork) -> String {
         reason(settled).text
     }
 
     #[test]
     fn each_card_has_exactly_its_addresses() {
         let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &["10.1.0.11"])]);
-        let judge = |first: &[&str], second: &[&str]| {
-            judge(&shape, &[link("eth0", MAC, first), link("eth1", "02::12", second)])
+        let compare = |first: &[&str], second: &[&str]| {
+            compare(&shape, &[link("eth0", MAC, first), link("eth1", "02::12", second)])
         };
         let (first, second): (&[&str], &[&str]) = (&["10.0.0.11/24"], &["10.1.0.11/24"]);
-        assert_eq!(judge(first, second), Settled::Yes);
+        assert_eq!(compare(first, second), NodeNetwork::Configured);
         // Those that a router gave, and shared ones, do not count.
         let more = ["10.0.0.11/24", "fd00::5054/64", "10.0.0.20/24", "10.0.0.99/32"];
-        assert_eq!(judge(&more, second), Settled::Yes);
-        assert_eq!(judge(first, &["10.1.0.11/32"]), Settled::Yes);
-        let both = reason(judge(&["10.0.0.11/24", "10.0.0.77/24"], second));
+        assert_eq!(compare(&more, second), NodeNetwork::Configured);
+        assert_eq!(compare(first, &["10.1.0.11/32"]), NodeNetwork::Configured);
+        let both = reason(compare(&["10.0.0.11/24", "10.0.0.77/24"], second));
         assert_eq!(both.text, "eth0 has the address 10.0.0.77, which its config does not give it");
         assert_eq!(both.advice, Some(TWO_ADDRESSES));
-        assert_eq!(reason(judge(&["10.0.0.77/24"], second)).advice, None, "it may still come");
+        assert_eq!(reason(compare(&["10.0.0.77/24"], second)).advice, None, "it may still come");
         assert_eq!(
-            not_yet(judge(&["10.0.0.77/24"], second)),
+            not_yet(compare(&["10.0.0.77/24"], second)),
             "eth0 does not have the address 10.0.0.11, and has 10.0.0.77"
         );
-        assert_eq!(not_yet(judge(first, &[])), "eth1 does not have the address 10.1.0.11");
+        assert_eq!(not_yet(compare(first, &[])), "eth1 does not have the address 10.1.0.11");
         // The right address on the wrong card is none.
         assert_eq!(
-            not_yet(judge(second, first)),
+            not_yet(compare(second, first)),
             "eth0 does not have the address 10.0.0.11, and has 10.1.0.11"
         );
     }
 
     #[test]
     fn cards_are_found_by_what_the_config_calls_them() {
-        let judge = |name| {
+        let compare = |name| {
             let shape = shape(vec![card(name, &["10.0.0.11"])]);
             let mut bridge = link("br0", MAC, &[]);
             bridge.is_card = false;
-            judge(&shape, &[bridge, link("eth0", MAC, &["10.0.0.11/24"])])
+            compare(&shape, &[bridge, link("eth0", MAC, &["10.0.0.11/24"])])
         };
-        assert_eq!(judge(mac()), Settled::Yes);
-        assert_eq!(judge(CardName::Somehow), Settled::Yes);
-        assert_eq!(not_yet(judge(eth1())), "it has no link eth1");
+        assert_eq!(compare(mac()), NodeNetwork::Configured);
+        assert_eq!(compare(CardName::Somehow), NodeNetwork::Configured);
+        assert_eq!(not_yet(compare(eth1())), "it has no link eth1");
         let other = CardName::Mac("02::99".to_owned());
-        assert_eq!(not_yet(judge(other)), "it has no network card 02::99");
+        assert_eq!(not_yet(compare(other)), "it has no network card 02::99");
     }
 
     #[test]
     fn by_dhcp_any_one_address_will_do() {
         let shape = shape(vec![card(mac(), &[])]);
-        let judge = |addresses: &[&str]| judge(&shape, &[link("eth0", MAC, addresses)]);
-        assert_eq!(judge(&["10.0.0.99/24", "10.0.0.20/32"]), Settled::Yes);
-        assert_eq!(not_yet(judge(&[])), "eth0 has no address: no DHCP gave it one");
+        let compare = |addresses: &[&str]| compare(&shape, &[link("eth0", MAC, addresses)]);
+        assert_eq!(compare(&["10.0.0.99/24", "10.0.0.20/32"]), NodeNetwork::Configured);
+        assert_eq!(not_yet(compare(&[])), "eth0 has no address: no DHCP server gave it one");
         assert_eq!(
-            not_yet(judge(&["10.0.0.98/24", "10.0.0.99/24"])),
+            not_yet(compare(&["10.0.0.98/24", "10.0.0.99/24"])),
             "eth0 has several addresses: 10.0.0.98, 10.0.0.99"
         );
     }
@@ -267,8 +268,8 @@ mod tests {
     fn a_further_card_that_nobody_gives_an_address_is_told_and_not_waited_for() {
         let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &[])]);
         let links = [link("eth0", MAC, &["10.0.0.11/24"]), link("eth1", "02::12", &[])];
-        let reason = "eth1 has no address: no DHCP gave it one".to_owned();
-        assert_eq!(judge(&shape, &links), Settled::ButFor(reason));
+        let reason = "eth1 has no address: no DHCP server gave it one".to_owned();
+        assert_eq!(compare(&shape, &links), NodeNetwork::CardWithoutAddress(reason));
     }
 
     #[test]
@@ -278,12 +279,12 @@ mod tests {
             link("eth0", MAC, &["10.0.0.11/24", "10.0.0.77/24"]),
             link("eth1", "02::12", &["10.1.0.5/24"]),
         ];
-        let judge = |used: &[IpAddr]| judge_node_ips(&shape, &links, used);
+        let compare = |used: &[IpAddr]| compare_node_ips(&shape, &links, used);
         for fine in ["10.0.0.11", "10.1.0.5"] {
-            assert_eq!(judge(&[ip(fine)]), None);
+            assert_eq!(compare(&[ip(fine)]), None);
         }
-        assert_eq!(judge(&[]).unwrap().text, "its kubelet has no address yet");
+        assert_eq!(compare(&[]).unwrap().text, "its kubelet has no address yet");
         let wrong = "its kubelet uses the address 10.0.0.77, which its config does not give it";
-        assert_eq!(judge(&[ip("10.0.0.77")]).unwrap().text, wrong);
+        assert_eq!(compare(&[ip("10.0.0.77")]).unwrap().text, wrong);
     }
 }

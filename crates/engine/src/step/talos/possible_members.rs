@@ -1,8 +1,7 @@
-//! The VMs in Proxmox that may hold etcd data of this cluster, looked at right before it is bootstrapped.
+//! VMs that may hold etcd data of this cluster, searched right before etcd is bootstrapped.
 //!
-//! The plan was made earlier and goes by the inventory, in which nodes may have other names, numbers and addresses than
-//! when their VMs were made. So every VM is looked at here. What cannot be read counts as a VM of this cluster, unless
-//! nothing about it says so.
+//! The plan is older and follows the inventory, in which nodes may have other names, vmids and addresses than when their VMs were
+//! created. So every VM is read here. A VM that cannot be read counts as a VM of this cluster if its name, vmid, tags or pool are.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,36 +21,35 @@ use tracing::Instrument as _;
 
 use crate::step::{StepContext, StepError};
 
-/// A VM of this cluster that this run did not make.
+/// A VM of this cluster that this run did not create.
 #[derive(Debug)]
-pub(super) struct Suspect {
+pub(super) struct PossibleMember {
     pub(super) vm: Vm,
-    /// For people.
+    /// Name to show.
     pub(super) name: String,
     pub(super) is_running: bool,
-    /// Where it was told to be.
+    /// The addresses on its cloud-init drive.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) expected: Expected,
-    /// Whether it need not answer. A worker that has its config cannot before there is a cluster, but only its notes prove
-    /// that it was never a control plane: in the inventory a node can be moved. And tags alone prove nothing, as anybody can
-    /// set them.
+    /// Whether it need not answer. A configured worker cannot answer before the cluster exists, but only its notes prove that it was
+    /// never a control plane: a node can be moved in the inventory. Tags alone prove nothing, because any user can set them.
     pub(super) may_be_silent: bool,
-    /// Whether the inventory has it as a worker, and its notes do not say whether it was made as one.
+    /// Whether it is a worker in the inventory, and its notes do not show whether it was created as one.
     pub(super) is_role_unknown: bool,
 }
 
-/// What Proxmox says.
+/// Result of the search.
 #[derive(Debug, Default)]
-pub(super) struct Census {
-    pub(super) suspects: Vec<Suspect>,
+pub(super) struct PossibleMembers {
+    pub(super) members: Vec<PossibleMember>,
     /// VMs that may be of this cluster and cannot be read: each in words.
     pub(super) unread: Vec<String>,
 }
 
-impl Census {
-    /// Looks at every VM but the one that is bootstrapped and those that this run made. Inside, why Proxmox cannot be
-    /// asked.
-    pub(super) async fn take(
+impl PossibleMembers {
+    /// Reads every VM, without the one that is bootstrapped and those that this run created. The inner error is why Proxmox cannot list
+    /// its VMs.
+    pub(super) async fn search(
         step: &BootstrapEtcd,
         context: &StepContext,
     ) -> Result<Result<Self, String>, StepError> {
@@ -68,15 +66,15 @@ impl Census {
             .nodes
             .iter()
             .map(|node| node.vmid)
-            .filter(|vmid| *vmid != own && !context.seen.is_created(*vmid))
+            .filter(|vmid| *vmid != own && !context.vm_cache.is_created(*vmid))
             .collect();
         let is_open = |guest: &&Guest| {
             guest.is_vm
                 && !guest.template
                 && guest.vmid != own
-                && !context.seen.is_created(guest.vmid)
+                && !context.vm_cache.is_created(guest.vmid)
         };
-        let mut census = Self::default();
+        let mut possible = Self::default();
         let mut reads = JoinSet::new();
         for guest in all.guests.iter().filter(is_open).cloned() {
             numbers.remove(&guest.vmid);
@@ -93,26 +91,31 @@ impl Census {
         for (guest, config) in context.wait(reads.join_all()).await?.into_iter().flatten() {
             match config {
                 Ok(config) => {
-                    census.suspects.extend(suspect(&step.signs, &cluster_id, &guest, &config));
+                    possible.members.extend(possible_member(
+                        &step.signs,
+                        &cluster_id,
+                        &guest,
+                        &config,
+                    ));
                 }
                 Err(error) if may_be_own(&step.signs, &guest, pool.as_ref()) => {
-                    census.unread.push(unread(&guest, &error));
+                    possible.unread.push(unread(&guest, &error));
                 }
                 Err(_) => {}
             }
         }
-        // The list is some seconds old, and does not show what the token may not see.
+        // The list is some seconds old, and omits VMs that the token cannot see.
         for vmid in numbers {
             match context.wait(context.send(&cluster::is_free(vmid))).await? {
                 Ok(_) => {}
-                Err(_) if context.seen.is_created(vmid) => {}
+                Err(_) if context.vm_cache.is_created(vmid) => {}
                 Err(error) if error.is_already_exists() => {
-                    census.unread.push(format!("VM {vmid}, which Proxmox does not list"));
+                    possible.unread.push(format!("VM {vmid}, which Proxmox does not list"));
                 }
-                Err(error) => census.unread.push(format!("the number {vmid}: {error}")),
+                Err(error) => possible.unread.push(format!("vmid {vmid}: {error}")),
             }
         }
-        Ok(Ok(census))
+        Ok(Ok(possible))
     }
 }
 
@@ -121,31 +124,31 @@ fn unread(guest: &Guest, error: &PveError) -> String {
     format!("VM {}{name} on {}: {error}", guest.vmid, guest.node)
 }
 
-/// Whether a VM whose config cannot be read may be of this cluster, by what the list of all VMs says.
+/// Whether a VM whose config cannot be read may be of this cluster, by the list of all VMs.
 fn may_be_own(signs: &ClusterSigns, guest: &Guest, pool: Option<&talmox_pve::id::PoolId>) -> bool {
     let has_tag = |wanted: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(wanted));
     let is_node = signs
         .nodes
         .iter()
         .any(|node| node.vmid == guest.vmid || guest.name.as_deref() == Some(node.name.as_str()));
-    // Clusters can be renamed, and tags be missing where a policy rejects them.
+    // Clusters can be renamed, and a tag policy can reject tags.
     let is_of_another = has_tag(TAG) && guest.tags.len() > 1 && !has_tag(&signs.cluster);
     let is_in_pool = pool.is_some() && guest.pool.as_ref() == pool;
     is_node || has_tag(&signs.cluster) && has_tag(TAG) || is_in_pool && !is_of_another
 }
 
-fn suspect(
+fn possible_member(
     signs: &ClusterSigns,
     cluster_id: &str,
     guest: &Guest,
     config: &VmConfig,
-) -> Option<Suspect> {
+) -> Option<PossibleMember> {
     let marker = Marker::find(config.description());
     let uuid = config.smbios().uuid;
     let by_uuid = signs.nodes.iter().find(|node| Some(&node.uuid) == uuid.as_ref());
     let is_marked = marker.as_ref().is_some_and(|marker| marker.cluster == signs.mark);
     let tags = config.tags();
-    // A VM that lost its notes, of a node that the inventory does not have: its UUID comes from its name.
+    // A VM without notes, of a node that is not in the inventory: its UUID is derived from its name.
     let own_uuid = |name: &String| SmbiosUuid::of(cluster_id, name).to_string();
     let is_by_name = uuid.is_some() && guest.name.as_ref().map(own_uuid) == uuid;
     let is_tagged = marker.is_none() && tags.contains(TAG) && tags.contains(&signs.cluster);
@@ -153,13 +156,13 @@ fn suspect(
         return None;
     }
     let is_running = guest.status == "running";
-    // It was never started, so there is nothing on its disks but the image.
+    // It was never started, so its disks only hold the image.
     let is_unstarted =
         marker.as_ref().is_some_and(|marker| is_marked && marker.stage != Stage::Made);
     if is_unstarted && !is_running {
         return None;
     }
-    // The user-data of a VM with another system is noted in its marker: such a system has no etcd of Talos.
+    // The marker of a VM with another system contains its user-data: such a system has no etcd of Talos.
     if marker.as_ref().is_some_and(|marker| is_marked && marker.data.is_some()) {
         return None;
     }
@@ -169,7 +172,7 @@ fn suspect(
     let first_role = marker.as_ref().filter(|_| is_marked).and_then(|marker| marker.first_role);
     let is_first_worker = first_role == Some(FirstRole::Worker);
     let macs = (0..32).filter_map(|index| config.net(index)?.mac);
-    Some(Suspect {
+    Some(PossibleMember {
         vm: Vm::new(&guest.node, guest.vmid),
         is_running,
         addresses: addresses(config),
@@ -191,11 +194,11 @@ fn suspect(
 fn addresses(config: &VmConfig) -> Vec<IpAddr> {
     let mut all = vec![];
     for (_, value) in config.iter().filter(|(key, _)| key.starts_with("ipconfig")) {
-        let told = IpConfig::parse(value);
-        if let Some(Ipv4Config::Static { address, .. }) = told.v4 {
+        let drive = IpConfig::parse(value);
+        if let Some(Ipv4Config::Static { address, .. }) = drive.v4 {
             all.push(IpAddr::V4(address));
         }
-        if let Some(Ipv6Config::Static { address, .. }) = told.v6 {
+        if let Some(Ipv6Config::Static { address, .. }) = drive.v6 {
             all.push(IpAddr::V6(address));
         }
     }

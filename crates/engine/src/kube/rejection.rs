@@ -13,13 +13,13 @@ const TAKEN: &str = "already allocated";
 pub(super) fn rejection_of(manifest: &Manifest, error: &KubeError) -> Option<RejectedObject> {
     let is_final = match error {
         KubeError::Misfit { .. } => manifest.is_built_in(),
-        KubeError::Refused { status, .. } => {
+        KubeError::Rejected { status, .. } => {
             let says = |words: &str| status.message.contains(words);
             let is_about_others = says(TAKEN) || JUDGES.iter().any(|judge| says(judge));
             match status.code {
                 _ if says("does not support dry run") => return None,
                 400 | 413 | 422 => manifest.is_built_in() && !is_about_others,
-                // We may do everything: it is about quotas, policies, classes…
+                // The client has all rights, so the rejection is about quotas, policies or classes.
                 403 => false,
                 _ => return None,
             }
@@ -58,13 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_neither_time_nor_others_cure_is_final() {
+    fn only_a_rejection_that_neither_time_nor_other_objects_change_is_final() {
         let (own, foreign) = (manifest("apps/v1", "Deployment"), manifest("a.example/v1", "Door"));
         let misfit = format!(
             "{MISFIT} (default/a; apps/v1, Kind=Deployment): .spec.x: field not declared in schema"
         );
         let is_final = |manifest: &Manifest, code: u16, message: &str| {
-            rejection_of(manifest, &refused(code, message)).map(|refusal| refusal.is_final)
+            rejection_of(manifest, &refused(code, message)).map(|rejected| rejected.is_final)
         };
         for (code, message, of_own, of_foreign) in [
             (500, misfit.as_str(), Some(true), Some(false)),

@@ -1,4 +1,4 @@
-//! What a node says of its network.
+//! Links and addresses that a node reports.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ pub(super) struct NodeLink {
     pub(super) alias: Option<String>,
     /// In lower case.
     pub(super) mac: Option<String>,
-    /// Whether it is a network card, and no bridge, tunnel or VLAN.
+    /// Whether it is a network card, not a bridge, tunnel or VLAN.
     pub(super) is_card: bool,
     pub(super) addresses: Vec<Global>,
 }
@@ -22,11 +22,11 @@ pub(super) struct NodeLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Global {
     pub(super) ip: IpAddr,
-    /// Whether there is no network around it. Shared addresses are like that: they come and go.
-    pub(super) is_alone: bool,
+    /// Whether it has a full-length prefix, as shared addresses have, which move between nodes.
+    pub(super) is_shared: bool,
 }
 
-/// All links, of what the controllers of a node keep.
+/// All links, from the resources of a node.
 pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<NodeLink> {
     let link = |link: &Resource| {
         let text = |path: &str| link.text(path).filter(|text| !text.is_empty());
@@ -53,8 +53,8 @@ pub(super) fn links(links: &[Resource], addresses: &[Resource]) -> Vec<NodeLink>
 fn global(text: &str) -> Option<Global> {
     let (ip, length) = text.split_once('/')?;
     let ip: IpAddr = ip.parse().ok()?;
-    let is_alone = length == if ip.is_ipv4() { "32" } else { "128" };
-    Some(Global { ip, is_alone })
+    let is_shared = length == if ip.is_ipv4() { "32" } else { "128" };
+    Some(Global { ip, is_shared })
 }
 
 /// The addresses that the kubelet uses.

@@ -1,0 +1,362 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::cancel::Cancel;
+use crate::chance::Chance;
+use crate::clock::{Clock, Deadline, Moment};
+use crate::pausable_deadline::PausableDeadline;
+
+/// Pause between two looks, unless the wait has another one.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One wait for a condition. The caller looks; while the condition is not met it calls [`Wait::not_yet`] with the reason, and
+/// looks again. The last look is at the deadline.
+pub struct Wait<'a> {
+    clock: Clock,
+    deadline: WaitDeadline,
+    started: Moment,
+    /// Time until the deadline when the wait started.
+    time: Duration,
+    pause: Pause,
+    silence_limit: Option<Duration>,
+    silent_since: Option<Moment>,
+    cancel: Option<Cancel>,
+    report: Option<Report<'a>>,
+    reported: String,
+}
+
+/// Receiver of the reason of a wait.
+type Report<'a> = Box<dyn Fn(&str) + Send + Sync + 'a>;
+
+/// Deadline of a wait.
+#[derive(Clone, Debug)]
+pub enum WaitDeadline {
+    Fixed(Deadline),
+    Pausable(PausableDeadline),
+}
+
+#[derive(Debug)]
+enum Pause {
+    Fixed(Duration),
+    /// A share of the time since the wait started, so that a short wait is not prolonged by its pauses, and a long one
+    /// does not look all the time.
+    Growing {
+        share: u32,
+        shortest: Duration,
+        longest: Duration,
+        chance: Chance,
+        count: u64,
+    },
+}
+
+/// Why a wait ended before its condition was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    TimedOut {
+        /// Time that the condition had.
+        after: Duration,
+        /// What was missing at the last look.
+        reason: String,
+    },
+    Cancelled,
+}
+
+impl<'a> Wait<'a> {
+    pub fn new(clock: Clock, deadline: impl Into<WaitDeadline>) -> Self {
+        let deadline = deadline.into();
+        let (started, time) = (clock.moment(), deadline.left());
+        Self {
+            clock,
+            deadline,
+            started,
+            time,
+            pause: Pause::Fixed(PAUSE),
+            silence_limit: None,
+            silent_since: None,
+            cancel: None,
+            report: None,
+            reported: String::new(),
+        }
+    }
+
+    /// Calls `report` with the reason whenever it changes.
+    #[must_use]
+    pub fn reporting(self, report: impl Fn(&str) + Send + Sync + 'a) -> Self {
+        Self { report: Some(Box::new(report)), ..self }
+    }
+
+    #[must_use]
+    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
+    }
+
+    /// Pauses for `pause` between two looks.
+    #[must_use]
+    pub fn pausing(self, pause: Duration) -> Self {
+        Self { pause: Pause::Fixed(pause), ..self }
+    }
+
+    /// Pauses for one `share`th of the time since the wait started, from `shortest` to `longest`, with jitter.
+    #[must_use]
+    pub fn pausing_longer(
+        self,
+        share: u32,
+        shortest: Duration,
+        longest: Duration,
+        chance: Chance,
+    ) -> Self {
+        Self { pause: Pause::Growing { share, shortest, longest, chance, count: 0 }, ..self }
+    }
+
+    /// Ends the wait sooner if [`Wait::no_answer`] is called for so long without [`Wait::not_yet`] in between.
+    #[must_use]
+    pub fn silence_limit(self, limit: Duration) -> Self {
+        Self { silence_limit: Some(limit), ..self }
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Time left until the deadline.
+    pub fn left(&self) -> Duration {
+        self.deadline.left()
+    }
+
+    pub fn has_timed_out(&self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Reports a reason without a pause.
+    pub fn announce(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        if reason == self.reported {
+            return;
+        }
+        if let Some(report) = &self.report {
+            report(&reason);
+        }
+        self.reported = reason;
+    }
+
+    /// Reports why the condition is not met, and pauses until the next look.
+    pub async fn not_yet(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
+        self.silent_since = None;
+        self.pause_for(reason.into()).await
+    }
+
+    /// The same if the look got no answer: the silence limit applies as well as the deadline.
+    pub async fn no_answer(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
+        let reason = reason.into();
+        let since = *self.silent_since.get_or_insert_with(|| self.clock.moment());
+        let silence = self.clock.moment().since(since);
+        if let Some(limit) = self.silence_limit.filter(|limit| silence >= *limit) {
+            return Err(WaitError::TimedOut { after: limit, reason });
+        }
+        self.pause_for(reason).await
+    }
+
+    async fn pause_for(&mut self, reason: String) -> Result<(), WaitError> {
+        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(WaitError::Cancelled);
+        }
+        if self.has_timed_out() {
+            return Err(WaitError::TimedOut { after: self.time, reason });
+        }
+        self.announce(reason);
+        let pause = self.next_pause().min(self.left());
+        let Some(cancel) = &self.cancel else {
+            self.clock.sleep(pause).await;
+            return Ok(());
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(WaitError::Cancelled),
+            () = self.clock.sleep(pause) => Ok(()),
+        }
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let passed = self.clock.moment().since(self.started);
+        match &mut self.pause {
+            Pause::Fixed(pause) => *pause,
+            Pause::Growing { share, shortest, longest, chance, count } => {
+                let pause = (passed / (*share).max(1)).clamp(*shortest, *longest);
+                let jittered = chance.of("", *count).jitter(pause);
+                *count += 1;
+                jittered
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Wait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deadline, pause, reported, .. } = self;
+        f.debug_struct("Wait")
+            .field("deadline", deadline)
+            .field("pause", pause)
+            .field("reported", reported)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WaitDeadline {
+    fn left(&self) -> Duration {
+        match self {
+            Self::Fixed(deadline) => deadline.left(),
+            Self::Pausable(deadline) => deadline.left(),
+        }
+    }
+}
+
+impl From<Deadline> for WaitDeadline {
+    fn from(deadline: Deadline) -> Self {
+        Self::Fixed(deadline)
+    }
+}
+
+impl From<PausableDeadline> for WaitDeadline {
+    fn from(deadline: PausableDeadline) -> Self {
+        Self::Pausable(deadline)
+    }
+}
+
+impl WaitError {
+    /// What was missing at the last look; empty if the wait was cancelled.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::TimedOut { reason, .. } => reason,
+            Self::Cancelled => "",
+        }
+    }
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut { after, reason } => {
+                write!(f, "timed out after {}", Written(*after))?;
+                match reason.strip_prefix("waiting for ") {
+                    Some(what) => write!(f, " waiting for {what}"),
+                    None => write!(f, ": {reason}"),
+                }
+            }
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+/// A duration as the inventory writes it, in whole seconds: `5m`, `1h30m`, `90s` as `1m30s`.
+struct Written(Duration);
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.saturating_add(Duration::from_millis(500)).as_secs();
+        let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+        for (count, unit) in parts.iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{count}{unit}")?;
+        }
+        if seconds == 0 { f.write_str("0s") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn reasons_are_reported_once_per_change_and_the_last_one_is_kept() {
+        let clock = Clock::scaled(1000.0);
+        let reported = Mutex::new(vec![]);
+        let report = |reason: &str| reported.lock().unwrap().push(reason.to_owned());
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).reporting(&report);
+        wait.announce("no disk");
+        for reason in ["no disk", "no disk", "no address", "no disk"] {
+            wait.not_yet(reason).await.unwrap();
+        }
+        assert_eq!(*reported.lock().unwrap(), ["no disk", "no address", "no disk"]);
+        let mut over = Wait::new(clock, clock.deadline(Duration::ZERO)).reporting(&report);
+        let error = over.not_yet("no address").await.unwrap_err();
+        assert_eq!(error.reason(), "no address");
+        assert_eq!(error.to_string(), "timed out after 0s: no address");
+        assert_eq!(reported.lock().unwrap().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_last_look_is_at_the_deadline() {
+        let clock = Clock::scaled(1000.0);
+        let deadline = clock.deadline(Duration::from_mins(10));
+        let mut wait = Wait::new(clock, deadline).pausing(Duration::from_hours(1));
+        wait.not_yet("waiting for etcd to start").await.unwrap();
+        assert!(wait.has_timed_out());
+        let error = wait.not_yet("waiting for etcd to start").await.unwrap_err();
+        assert!(error.to_string().ends_with(" waiting for etcd to start"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn silence_ends_a_wait_before_its_deadline_and_an_answer_ends_the_silence() {
+        let clock = Clock::scaled(1000.0);
+        let limit = Duration::from_mins(2);
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9)))
+            .pausing(Duration::from_mins(3))
+            .silence_limit(limit);
+        wait.no_answer("silent").await.unwrap();
+        wait.not_yet("slow").await.unwrap();
+        wait.no_answer("silent").await.unwrap();
+        let error = wait.no_answer("silent").await.unwrap_err();
+        assert_eq!(error, WaitError::TimedOut { after: limit, reason: "silent".to_owned() });
+        assert_eq!(error.to_string(), "timed out after 2m: silent");
+    }
+
+    #[tokio::test]
+    async fn a_paused_deadline_does_not_end_a_wait() {
+        let clock = Clock::scaled(1000.0);
+        let deadline = PausableDeadline::new(clock, Duration::from_mins(10));
+        let mut wait = Wait::new(clock, deadline.clone()).pausing(Duration::from_hours(1));
+        let pause = deadline.pause();
+        clock.sleep(Duration::from_mins(11)).await;
+        assert!(!wait.has_timed_out());
+        drop(pause);
+        wait.not_yet("slow").await.unwrap();
+        wait.not_yet("slow").await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_wait_ends_in_its_pause_and_before_the_next() {
+        let clock = Clock::real();
+        let cancel = Cancel::default();
+        let deadline = clock.deadline(Duration::from_hours(1));
+        let mut wait =
+            Wait::new(clock, deadline).pausing(Duration::from_hours(1)).cancelled_by(&cancel);
+        let (ended, ()) = tokio::join!(wait.not_yet("slow"), async { cancel.cancel() });
+        assert_eq!(ended, Err(WaitError::Cancelled));
+        assert_eq!(wait.not_yet("slow").await, Err(WaitError::Cancelled));
+    }
+
+    #[tokio::test]
+    async fn pauses_grow_with_the_time_that_has_passed() {
+        let clock = Clock::scaled(1000.0);
+        let (shortest, longest) = (Duration::from_secs(1), Duration::from_mins(1));
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).pausing_longer(
+            10,
+            shortest,
+            longest,
+            Chance::even(1),
+        );
+        assert!(wait.next_pause() < longest);
+        clock.sleep(Duration::from_mins(10)).await;
+        assert_eq!(wait.next_pause(), longest);
+    }
+
+    #[test]
+    fn durations_are_written_as_in_the_inventory() {
+        let written = |seconds| Written(Duration::from_secs(seconds)).to_string();
+        assert_eq!([0, 30, 90, 300].map(written), ["0s", "30s", "1m30s", "5m"]);
+        assert_eq!(written(5400), "1h30m");
+        assert_eq!(Written(Duration::from_millis(299_999)).to_string(), "5m");
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether a node has the hostname and the network addresses of its config.
+//!
+//! While a node boots, the addresses of its first-boot drive are configured first. If drive and config differ, the node has both
+//! addresses and keeps using the wrong one; this is detected here.
+
+mod compare;
+mod link;
+mod verdict;
+
+use talmox_plan::desired::ExpectedNetwork;
+use talmox_talos_api::client::ResourceKind;
+use talmox_talos_api::{Client, Code, TalosError};
+
+use compare::{compare, compare_node_ips};
+use link::{NodeLink, links, node_ips};
+use verdict::not_yet;
+
+pub(crate) use verdict::{NodeNetwork, WaitReason};
+
+/// One look at a configured node.
+pub(crate) async fn look(
+    shape: &ExpectedNetwork,
+    client: &Client,
+) -> Result<NodeNetwork, TalosError> {
+    if let Some(wanted) = &shape.hostname {
+        let found = client.hostname().await?;
+        if short(&found) != short(wanted) {
+            return Ok(not_yet(format!("its hostname is {found}, not {wanted}")));
+        }
+    }
+    let seen = client.list(ResourceKind::LINK_STATUS).await?;
+    let addresses = client.list(ResourceKind::ADDRESS_STATUS).await?;
+    let links = links(&seen, &addresses);
+    let compared = compare(shape, &links);
+    if let NodeNetwork::NotYet(_) = compared {
+        return Ok(compared);
+    }
+    Ok(match bad_node_ip(shape, &links, client).await? {
+        Some(reason) => NodeNetwork::NotYet(reason),
+        None => compared,
+    })
+}
+
+/// The problem with the addresses that the kubelet registers, if there is one.
+async fn bad_node_ip(
+    shape: &ExpectedNetwork,
+    links: &[NodeLink],
+    client: &Client,
+) -> Result<Option<WaitReason>, TalosError> {
+    match client.get(ResourceKind::NODE_IP, "kubelet").await {
+        Ok(found) => Ok(compare_node_ips(shape, links, &node_ips(found.as_ref()))),
+        // Some versions of Talos do not allow to read it.
+        Err(TalosError::No { code: Code::PermissionDenied, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The hostname without its domain.
+fn short(hostname: &str) -> &str {
+    hostname.split('.').next().unwrap_or_default()
+}
