@@ -1,5 +1,4 @@
-//! Whole runs of the program: CPU time and peak memory of `render` and `config gen`, with secrets
-//! that exist. Prints a table; fails where a bar is missed.
+//! CPU time and peak memory of `render` and `config gen`, with existing secrets. Prints a table; fails if a limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
 use std::fmt::Write as _;
@@ -12,10 +11,10 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets;
 use talmox_talos_config::time::UnixTime;
 
-/// Ticks of the kernel's clock in `/proc/*/stat`, per second.
+/// Clock ticks per second in `/proc/*/stat`.
 const TICKS: u32 = 100;
 
-/// What one run costs.
+/// Cost of one run.
 struct Cost {
     cpu: Duration,
     memory_mb: u64,
@@ -25,7 +24,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     for count in [7, 100, 1000] {
-        // Apart: clusters side by side are looked at for clashes.
+        // In separate folders, because clusters in one inventory are compared with each other.
         write_inventory(&folder.join(format!("i{count}/cluster")), count);
     }
     let render = |count: usize, runs: u32| {
@@ -82,7 +81,7 @@ fn write_inventory(folder: &Path, count: usize) {
     fs::write(folder.join("nodes.yaml"), nodes).expect("a file");
 }
 
-/// A bundle as `talosctl gen secrets` writes it.
+/// Bundle in the format of `talosctl gen secrets`.
 fn new_bundle() -> String {
     let now = UnixTime::from_seconds(1_700_000_000);
     let bundle = secrets::generate(now, &mut SystemRandomness::new()).expect("a bundle");
@@ -112,7 +111,7 @@ fn measure(folder: &Path, args: &str, runs: u32) -> Cost {
     for _ in 0..runs {
         let mut child = command(folder, args).spawn().expect("a run");
         let status = format!("/proc/{}/status", child.id());
-        // The kernel forgets the peak with the process: look until it ends.
+        // The peak can only be read while the process exists, so it is polled.
         while child.try_wait().expect("a child").is_none() {
             let peak = fs::read_to_string(&status).unwrap_or_default();
             let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -126,7 +125,7 @@ fn measure(folder: &Path, args: &str, runs: u32) -> Cost {
     Cost { cpu: Duration::from_secs(ticks) / TICKS / runs, memory_mb }
 }
 
-/// CPU time of ended children, in ticks: fields 16 and 17 of our own entry.
+/// CPU time of ended child processes in ticks: fields 16 and 17 of `/proc/self/stat`.
 fn children_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -1,4 +1,4 @@
-//! The command line as a whole. The arguments of a command stand in its own file.
+//! Definition of the command line. The arguments of a subcommand are defined in the file of that subcommand.
 
 use std::path::{Path, PathBuf};
 
@@ -19,15 +19,15 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0   fine, warnings included
-  1   it failed, or what was looked at has errors
-  2   there is something to do (`plan --detailed-exitcode` only)
+  0   success, possibly with warnings
+  1   the command failed, or it reported errors
+  2   the plan has changes (`plan --detailed-exitcode` only)
   64  wrong usage
 
-Start with `talmox up --lab`, which needs nothing. Then `talmox init` writes an
-inventory, and says how to go on.";
+Start with `talmox up --lab`, which needs no Proxmox and no inventory. Then run
+`talmox init`, which writes an inventory and prints the next steps.";
 
-/// From one YAML inventory to a Talos Linux Kubernetes cluster on Proxmox VE.
+/// Create and manage Talos Linux Kubernetes clusters on Proxmox VE from a YAML inventory.
 #[derive(Debug, Parser)]
 #[command(name = "talmox", version, styles = STYLES, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
@@ -41,12 +41,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The inventory: a cluster's folder or file, or a folder of clusters [default: ./inventory,
-    /// else the current folder]
+    /// Inventory: folder or file of a cluster, or a folder of clusters [default: ./inventory, or else the current
+    /// folder]
     #[arg(long, short, global = true, value_name = "PATH")]
     pub(crate) inventory: Option<PathBuf>,
 
-    /// How to print results: text, or json for programs [default: text]
+    /// Output format: text or json [default: text]
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) format: Format,
@@ -57,26 +57,25 @@ pub(crate) struct Global {
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: Color,
 
-    /// Show what is done on stderr: changes, retries and decisions; -vv: every API call (see also
-    /// TALMOX_LOG)
+    /// Print changes, retries and decisions to stderr; with -vv every API call (see also TALMOX_LOG)
     #[arg(long, short, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Show only errors: no progress, notes or warnings
+    /// Print only results and errors: no progress, notes or warnings
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Run the commands of `{command: …}` references without asking; nothing is remembered
+    /// Run the commands of `{command: …}` references without asking, in this invocation only
     #[arg(long, global = true)]
     pub(crate) allow_commands: bool,
 
-    /// Let the inventory use this file, or the files in this folder, outside its repository; repeatable
+    /// File or folder outside the repository that the inventory may use; repeatable
     #[arg(long = "allow-file", global = true, value_name = "PATH")]
     pub(crate) allow_files: Vec<PathBuf>,
 }
 
 impl Global {
-    /// The same with another inventory.
+    /// The same global options with another inventory path.
     pub(crate) fn at(&self, inventory: &Path) -> Self {
         Self {
             inventory: Some(inventory.to_owned()),

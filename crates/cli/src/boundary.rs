@@ -1,7 +1,7 @@
-//! The boundary of an inventory: the repository or folder that its files must be in.
+//! Restriction of the files that an inventory may name to its own repository or folder.
 //!
-//! The author of an inventory is not always the user who runs it. A patch, an add-on or a secrets file that leads out of
-//! a checkout, by `..` or by a link, would put the user's own files into machine configs and into messages.
+//! The author of an inventory is not always the user who runs talmox. Without this restriction, a path with `..` or a symbolic
+//! link could put private files of the user into machine configs and error messages.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,20 +13,20 @@ use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::regular_file::{self, LARGEST, ReadError};
 
-/// Which files an inventory may name.
+/// Folder and additional paths that an inventory may read files from.
 #[derive(Clone, Debug)]
 pub(crate) struct Boundary {
-    /// The repository that holds the inventory, else the folder of the inventory. Without links.
+    /// Git repository that contains the inventory, or else the folder of the inventory. Symbolic links are resolved.
     root: PathBuf,
-    /// Files and folders that the user allowed with `--allow-file`. Without links.
+    /// Files and folders that the user allowed with `--allow-file`. Symbolic links are resolved.
     allowed: Vec<PathBuf>,
 }
 
-/// Why a file is not part of an inventory.
+/// Reason why an inventory may not use a file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RefusedFile {
     #[error(
-        "it is outside {}, where the inventory is; `--allow-file {}` allows it",
+        "it is outside {}, which contains the inventory; `--allow-file {}` allows it",
         root.display(),
         path.display()
     )]
@@ -36,22 +36,22 @@ pub(crate) enum RefusedFile {
 }
 
 impl Boundary {
-    /// The boundary of an inventory whose files are all in `folder`: the Git repository around it, if there is one.
+    /// Boundary of the inventory in `folder`: the Git repository that contains it, or else the folder.
     pub(crate) fn around(folder: &Path, allowed: &[PathBuf]) -> Self {
         let folder = resolved(folder);
         let root = repository(&folder).unwrap_or(folder);
         Self { root, allowed: allowed.iter().map(|path| resolved(path)).collect() }
     }
 
-    /// The repository or folder itself.
+    /// Repository or folder that contains all files of the inventory.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The real path of a file, if the inventory may name it.
+    /// Resolves the path of a file; an error if the inventory may not use it.
     pub(crate) fn admit(&self, path: &Path) -> Result<PathBuf, RefusedFile> {
         let real = fs::canonicalize(path).map_err(|error| ReadError::of(path, error))?;
-        // It would not be read either way: that it is outside is not the reason to tell.
+        // A device or a pipe is rejected wherever it is, so this error is more useful than `Outside`.
         let known = fs::metadata(&real).map_err(|error| ReadError::of(path, error))?;
         if !known.is_file() && !known.is_dir() {
             return Err(ReadError::NotRegular.into());
@@ -63,17 +63,17 @@ impl Boundary {
         Err(RefusedFile::Outside { root: self.root.clone(), path: real })
     }
 
-    /// Whether a file is outside. Nothing of its text is ever shown, also where it is allowed.
+    /// Whether a file is outside the boundary. Its content is never shown in messages, even if `--allow-file` allows it.
     pub(crate) fn is_outside(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|real| !real.starts_with(&self.root))
     }
 
-    /// The content of a file that the inventory consists of or names.
+    /// Reads a file of the inventory, or a file that the inventory names.
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, RefusedFile> {
         Ok(regular_file::read(&self.admit(path)?, LARGEST)?)
     }
 
-    /// The same as text, for commands.
+    /// Reads such a file as UTF-8 text.
     pub(crate) fn read_text(&self, path: &Path) -> Result<String, CommandError> {
         let failed = || {
             CommandError::failed(
@@ -90,7 +90,7 @@ impl Boundary {
         })
     }
 
-    /// The same for the checks of an inventory. A folder of manifests is only looked for: what is in it is read later.
+    /// Reads such a file for the inventory checks. A folder of manifests is only resolved; its files are read later.
     pub(crate) fn content(&self, path: &Path, kind: ReferenceKind) -> Content {
         if kind == ReferenceKind::Manifests && path.is_dir() {
             return self.admit(path).map(|_| vec![]).map_err(|error| error.to_string());
@@ -99,15 +99,15 @@ impl Boundary {
     }
 }
 
-/// The innermost Git repository that holds a folder. One that anybody could have made, in a folder such as `/tmp`, is
-/// not taken for the user's.
+/// Innermost Git repository that contains a folder. A repository that another user could have created, in a folder such as
+/// `/tmp`, is ignored.
 pub(crate) fn repository(folder: &Path) -> Option<PathBuf> {
     let is_root =
         |above: &&Path| above.join(".git").symlink_metadata().is_ok() && !is_writable_by_all(above);
     folder.ancestors().find(is_root).map(Path::to_owned)
 }
 
-/// Whether another user may have put a file where an inventory looks for it, as in `/tmp`.
+/// Whether a file belongs to another user and its folder is writable by all users, such as `/tmp`.
 pub(crate) fn is_planted(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_foreign = |found: fs::Metadata| found.uid() != own && found.uid() != 0;
@@ -121,7 +121,7 @@ fn is_writable_by_all(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|found| found.mode() & 0o002 != 0)
 }
 
-/// A path without links, as far as that is known.
+/// Absolute path without symbolic links; the path itself if it cannot be resolved.
 fn resolved(path: &Path) -> PathBuf {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     fs::canonicalize(path)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_outside_are_refused_however_they_are_named() {
+    fn files_outside_the_boundary_are_rejected() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         fs::create_dir_all(at("clone/inventory/dev")).unwrap();
@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_user_put_into_a_shared_folder_is_planted() {
+    fn a_file_of_another_user_in_a_shared_folder_is_planted() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("defaults.yaml");
         fs::write(&path, "").unwrap();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         assert!(!is_planted(&path));
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
             assert!(is_planted(&path));
             fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_that_anybody_could_have_made_is_ignored() {
+    fn a_repository_in_a_folder_writable_by_all_is_ignored() {
         let place = tempfile::tempdir().unwrap();
         let inner = place.path().join("inventory");
         fs::create_dir_all(&inner).unwrap();

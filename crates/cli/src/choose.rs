@@ -1,4 +1,4 @@
-//! The one cluster that a command works on.
+//! Selection of the cluster that a command works on.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use talmox_model::{Cluster, Inventory, Node, Span};
 
 use crate::args::Global;
 use crate::boundary::Boundary;
-use crate::command::check;
 use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
+use crate::load::load_located;
 use crate::locate::locate;
 use crate::printer::Printer;
 use crate::render;
 
-/// Where kubeconfig and talosconfig are.
+/// Paths of a kubeconfig and a talosconfig.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPaths {
     pub(crate) kubeconfig: PathBuf,
@@ -23,17 +23,17 @@ pub(crate) struct ClientPaths {
 }
 
 impl ClientPaths {
-    /// In a folder where nobody else's are.
+    /// Paths in a folder that belongs to one cluster.
     pub(crate) fn within(folder: &Path) -> Self {
         Self { kubeconfig: folder.join("kubeconfig"), talosconfig: folder.join("talosconfig") }
     }
 }
 
-/// A cluster without errors, and where its files are.
+/// Cluster whose inventory has no errors, with the paths of its files.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     inventory: Inventory,
-    /// `cluster.yaml`, or the file that the cluster stands in.
+    /// `cluster.yaml`, or the single file that describes the cluster.
     file: PathBuf,
     boundary: Boundary,
     allows_commands: bool,
@@ -48,12 +48,12 @@ impl Chosen {
         &self.inventory
     }
 
-    /// `cluster.yaml`, or the file that the cluster stands in.
+    /// `cluster.yaml`, or the single file that describes the cluster.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Where the files of the inventory must be.
+    /// Restriction of the files that the inventory may name.
     pub(crate) fn boundary(&self) -> &Boundary {
         &self.boundary
     }
@@ -63,8 +63,8 @@ impl Chosen {
         self.allows_commands
     }
 
-    /// Refuses to write to a file of the inventory that is a link to the outside: the author of the inventory would
-    /// choose which file of the user's is replaced.
+    /// Returns an error if a file of the inventory is a link to a path outside the boundary: the author of the inventory
+    /// could otherwise choose which file of the user is overwritten.
     pub(crate) fn refuse_outside(&self, path: &Path) -> Result<(), CommandError> {
         if path.symlink_metadata().is_ok() {
             self.boundary.admit(path).map_err(|error| {
@@ -78,30 +78,30 @@ impl Chosen {
         Ok(())
     }
 
-    /// Where a file is that the inventory names at this place: relative paths start at the folder of the file that
-    /// names it.
+    /// Path of a file that the inventory names at this position. Relative paths start at the folder of the file that
+    /// contains the name.
     pub(crate) fn path_at(&self, span: Span, name: &str) -> PathBuf {
         let source = self.inventory.sources.get(span.source).path();
         source.and_then(Path::parent).unwrap_or(self.folder()).join(name)
     }
 
-    /// The folder that relative paths of the inventory start at.
+    /// Folder of the inventory, where relative paths start.
     pub(crate) fn folder(&self) -> &Path {
         self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// Where the secrets of the cluster are. Several clusters may stand in one folder as single
-    /// files; each has secrets of its own, since they are its identity.
+    /// Path of the secrets file. Several clusters may be single files in one folder; each has its own secrets file, because
+    /// the secrets are its identity.
     pub(crate) fn secrets_path(&self) -> PathBuf {
         secrets_beside(&self.file)
     }
 
-    /// Where people keep what `talosctl gen secrets` writes.
+    /// Usual path of the unencrypted output of `talosctl gen secrets`.
     pub(crate) fn plain_secrets_path(&self) -> PathBuf {
         self.beside("secrets.yaml")
     }
 
-    /// Where `up` leaves the files that lead to the cluster.
+    /// Paths where `up` writes the client files.
     pub(crate) fn client_paths(&self) -> ClientPaths {
         ClientPaths {
             kubeconfig: self.beside("kubeconfig"),
@@ -109,14 +109,14 @@ impl Chosen {
         }
     }
 
-    /// The folder of the run logs, and of the lock.
+    /// Folder of the run logs and of the local lock.
     pub(crate) fn run_folder(&self) -> PathBuf {
         let runs = self.folder().join(".talmox");
         self.own_name().map(|name| runs.join(name)).unwrap_or(runs)
     }
 
-    /// The same folder, made if it is not there. A link in its place would put the lock and the logs wherever the
-    /// author of the inventory likes.
+    /// Creates [`Chosen::run_folder`] if it is missing. A link at this path is rejected: the author of the inventory could
+    /// otherwise choose where the lock and the logs are written.
     pub(crate) fn make_run_folder(&self) -> Result<PathBuf, CommandError> {
         let runs = self.run_folder();
         disk::refuse_link(&self.folder().join(".talmox"))?;
@@ -144,12 +144,12 @@ impl Chosen {
     }
 }
 
-/// Where the secrets are of a cluster that stands in this file.
+/// Path of the secrets file of the cluster that `file` describes.
 pub(crate) fn secrets_beside(file: &Path) -> PathBuf {
     beside(file, "secrets.sops.yaml")
 }
 
-/// Where a file with this name is that belongs to the cluster in `file`.
+/// Path of a generated file with this name for the cluster that `file` describes.
 pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     match own_name(file) {
         Some(own) => file.with_file_name(format!("{}.{name}", own.to_string_lossy())),
@@ -157,19 +157,19 @@ pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// What tells the files of a cluster apart that shares its folder with others: the name of its own file. One in
-/// a folder of its own needs none.
+/// Prefix for the generated files of a cluster that shares its folder with other clusters: the name of its inventory file.
+/// `None` for a cluster with its own folder.
 fn own_name(file: &Path) -> Option<&OsStr> {
     file.file_stem().filter(|stem| *stem != "cluster")
 }
 
-/// Whether there is an inventory to choose from.
+/// Whether an inventory exists at the given or at the default path.
 pub(crate) fn has_inventory(global: &Global) -> bool {
     global.inventory.is_some() || locate(None, &[], &[]).is_ok()
 }
 
-/// The clusters that are meant, for `one` to find: those that are named, else all. None is the only one there is, or
-/// the built-in one.
+/// Names of the selected clusters, for [`one`]: the given names, or else all clusters. `None` stands for the only cluster of
+/// the inventory, or for the built-in inventory.
 pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<String>>, CommandError> {
     if !names.is_empty() {
         return Ok(names.iter().cloned().map(Some).collect());
@@ -187,12 +187,12 @@ pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<Strin
     Ok(if all.len() == 1 { vec![None] } else { all })
 }
 
-/// The same for commands that change something: nobody means all of several by saying nothing.
+/// Names of the selected clusters for a command that makes changes. Without a name it must not select all of several clusters.
 pub(crate) fn each_named(names: &[String]) -> Vec<Option<String>> {
     if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() }
 }
 
-/// Finds the cluster with this name, or the only one there is, and checks it.
+/// Finds the cluster with this name, or the only cluster of the inventory, and checks its inventory.
 pub(crate) fn one(
     global: &Global,
     name: Option<&str>,
@@ -211,14 +211,14 @@ pub(crate) fn one(
     };
     let file = own.cluster.as_ref().map(|file| file.path.clone()).unwrap_or_default();
     let boundary = located.boundary.clone();
-    let inventory = check::load_located(located);
+    let inventory = load_located(located);
     if inventory.has_errors() {
         printer.say_raw(&render::text(&inventory, printer.color));
         return Err(CommandError::failed(
             CommandCode::InventoryInvalid,
             "the inventory has errors; nothing was changed",
         )
-        .hint("correct what is marked `error` above")
+        .hint("fix the errors shown above")
         .detail("diagnostics", render::json(&inventory)));
     }
     Ok(Chosen { inventory, file, boundary, allows_commands: global.allow_commands })

@@ -1,8 +1,8 @@
-//! Tables on terminals that are too narrow for them.
+//! Removal of table columns on narrow terminals.
 
 use crate::words;
 
-/// Leaves columns out that do not fit, of those that can be done without, the most important first; says which.
+/// Removes optional columns until the table fits, and returns their titles. `dispensable` lists them, most important first.
 pub(crate) fn narrow(
     rows: &mut [Vec<String>],
     dispensable: &[&'static str],
@@ -33,12 +33,12 @@ pub(crate) fn narrow(
     left_out
 }
 
-/// What is said of columns that were left out, below the table.
+/// Note below a table that names the removed columns.
 pub(crate) fn no_room(left_out: &[&str]) -> String {
     if left_out.is_empty() {
         return String::new();
     }
-    format!("\nNo room for {}.\n", left_out.join(", "))
+    format!("\nNot shown, the terminal is too narrow: {}.\n", left_out.join(", "))
 }
 
 pub(crate) fn drop_column(rows: &mut [Vec<String>], title: &str) {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_what_fits_the_most_important_first() {
+    fn a_narrow_terminal_gets_the_most_important_columns_that_fit() {
         for (columns, left_out) in [
             (None, &[][..]),
             (Some(80), &[]),

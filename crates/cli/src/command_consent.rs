@@ -1,7 +1,7 @@
 //! Consent to run a command that an inventory names.
 //!
-//! The author of an inventory could otherwise run programs as every user who plans it. The user's answer is kept in
-//! the user's own state folder, never in the repository, which the author of the inventory controls.
+//! Without it, the author of an inventory could run programs as every user who runs `talmox plan`. The answer is stored in the
+//! state folder of the user, never in the repository, which the author of the inventory controls.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -16,26 +16,26 @@ use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::{ask, regular_file};
+use crate::{confirm, regular_file};
 
-/// The variables that every command gets. Others it gets only where its reference names them.
+/// Environment variables that every command gets. It gets other variables only if its reference names them.
 pub(crate) const VARIABLES: [&str; 2] = ["PATH", "HOME"];
 
-/// Whether a person may be asked.
+/// Whether the user may be asked for consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
-    /// On a terminal, once for each command of an inventory.
-    Once,
-    /// What was not allowed before is not run.
-    Never,
+pub(crate) enum ConsentMode {
+    /// Ask on a terminal, once for each command of an inventory.
+    AskOnce,
+    /// Run only commands that were allowed before.
+    NeverAsk,
 }
 
-/// Whether a command may run: with `--allow-commands`, if the user allowed it before, or if the user does now.
+/// Whether a command may run: with `--allow-commands`, or with the consent of the user, stored or given now.
 pub(crate) fn may_run(
     command: &SecretCommand,
     setting: &str,
     chosen: &Chosen,
-    asking: Asking,
+    mode: ConsentMode,
     printer: &Printer,
 ) -> Result<bool, CommandError> {
     if chosen.allows_commands() {
@@ -46,39 +46,41 @@ pub(crate) fn may_run(
         return Ok(true);
     }
     let is_person = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if asking == Asking::Never || !is_person {
+    if mode == ConsentMode::NeverAsk || !is_person {
         return Ok(false);
     }
     let file = chosen.file().display();
-    printer.say_always(&format!("{file} wants to run this command here, for {setting}:"));
+    printer.say_always(&format!("{file} names a command to run on this machine, for {setting}:"));
     printer.say_always(&format!("  {}", shown(command)));
-    printer
-        .say_always(&format!("  with the environment variables {}", variables(command).join(", ")));
-    let question = "Run it, now and whenever this inventory names the same command?";
-    if !ask::agrees(question)? {
+    printer.say_always(&format!(
+        "  with these environment variables: {}",
+        variables(command).join(", ")
+    ));
+    let question = "Run this command, now and each time this inventory names the same command?";
+    if !confirm::is_yes(question)? {
         return Ok(false);
     }
     if let Some(path) = record {
         let text = format!("{file}\n{}\n", shown(command));
         if let Err(error) = disk::write_private(&path, &text, Before::Anything) {
-            printer.warn(&format!("the answer is not remembered: {}", error.chain()));
+            printer.warn(&format!("the answer could not be stored: {}", error.chain()));
         }
     }
     Ok(true)
 }
 
-/// The words of a command, so that none is mistaken for another and no control character takes effect.
+/// Quotes the words of a command, with control characters escaped.
 pub(crate) fn shown(command: &SecretCommand) -> String {
     format!("{:?}", command.words)
 }
 
-/// The names of the variables that a command gets.
+/// Names of the environment variables that a command gets.
 pub(crate) fn variables(command: &SecretCommand) -> Vec<&str> {
     let named = command.env.iter().map(String::as_str);
     VARIABLES.into_iter().chain(named.filter(|name| !VARIABLES.contains(name))).collect()
 }
 
-/// The file that says that a command of this inventory was allowed. None without a home folder.
+/// Path of the file that stores the consent to a command of this inventory. `None` without a home folder.
 fn record(command: &SecretCommand, chosen: &Chosen) -> Option<PathBuf> {
     let file = chosen.file();
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
@@ -86,8 +88,8 @@ fn record(command: &SecretCommand, chosen: &Chosen) -> Option<PathBuf> {
     Some(environment::state_folder()?.join("talmox/allowed-commands").join(name))
 }
 
-/// What an answer is about: the inventory, the words, the variables, and the text of a script that is named by its path.
-/// A script that changes, as by `git pull`, is asked about again.
+/// Checksum of what the consent covers: the inventory, the words, the variables, and the content of a script that is named by its
+/// path. A script that changes, for example by `git pull`, needs new consent.
 fn key(command: &SecretCommand, file: &Path, folder: &Path) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut add = |bytes: &[u8]| {
@@ -106,7 +108,7 @@ fn key(command: &SecretCommand, file: &Path, folder: &Path) -> String {
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Another user's file says nothing about what this one allowed.
+/// Whether the consent is stored. A file of another user does not count.
 fn is_remembered(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     path.symlink_metadata().is_ok_and(|found| found.is_file() && found.uid() == own)
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_about_one_command_of_one_inventory() {
+    fn consent_covers_one_command_of_one_inventory() {
         let folder = tempfile::tempdir().unwrap();
         let command = |words: &[&str], env: &[&str]| {
             let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
@@ -138,7 +140,7 @@ mod tests {
         }
         assert_ne!(key(&first, Path::new("/elsewhere/cluster.yaml"), folder.path()), known);
         fs::write(folder.path().join("vault"), "two").unwrap();
-        assert_ne!(key_of(&first), known, "the script is another one");
+        assert_ne!(key_of(&first), known, "the script changed");
         assert_eq!(shown(&command(&["a\u{1b}[2J"], &[])), r#"["a\u{1b}[2J"]"#);
         assert_eq!(variables(&command(&["a"], &["HOME", "X"])), ["PATH", "HOME", "X"]);
     }

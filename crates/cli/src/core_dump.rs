@@ -1,16 +1,16 @@
-//! Core dumps are turned off: this process holds the keys of clusters.
+//! Disables core dumps, because this process holds private keys of clusters.
 
-/// Keeps the memory of this process out of core files, and out of reach of other processes of the same user.
+/// Disables core dumps, and access to the memory of this process by other processes of the same user.
 ///
-/// The limit alone is not enough on Linux: it does not hold for a `core_pattern` that pipes dumps into a program. Errors
-/// are ignored, since no command fails for want of this.
+/// The resource limit is not enough on Linux: it does not apply to a `core_pattern` that pipes dumps into a program. Errors
+/// are ignored, because talmox works without this protection.
 pub(crate) fn disable() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).ok();
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // A user who runs it under strace or a debugger could see nothing any more.
+        // Otherwise strace and debuggers would stop working.
         if !is_traced() {
             set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         }
@@ -29,7 +29,7 @@ mod tests {
     use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 
     #[test]
-    fn neither_a_file_nor_a_program_gets_a_dump() {
+    fn core_dumps_are_disabled_for_files_and_pipes() {
         super::disable();
         assert_eq!(getrlimit(Resource::Core).maximum, Some(0));
         if !super::is_traced() {

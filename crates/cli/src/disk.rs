@@ -1,4 +1,4 @@
-//! Files are written whole or not at all; those with secrets only for their owner.
+//! Atomic writes of files, with mode 0600 for files that hold secrets.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,26 +13,26 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
-/// What must be true of a file when it is written.
+/// Condition on the existing file at the time of the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before<'a> {
-    /// It is not there.
+    /// The file does not exist.
     Absent,
-    /// It still holds what was read from it.
+    /// The file still has this content.
     Holds(&'a str),
-    /// Nothing: it is replaced.
+    /// None: the file is replaced.
     Anything,
 }
 
-/// Who may read a file.
+/// Users that may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
     Owner,
     Everybody,
 }
 
-/// Writes a file with mode 0600. Whoever reads it meanwhile sees the old content or the new one;
-/// when this returns, the new one survives a power cut.
+/// Writes a file with mode 0600. A concurrent reader gets the old or the new content; after the return, the new content
+/// survives a power failure.
 pub(crate) fn write_private(
     path: &Path,
     text: &str,
@@ -41,7 +41,7 @@ pub(crate) fn write_private(
     Staged::new(path, text, Readers::Owner)?.put(before)
 }
 
-/// A text that is on the disk already, beside the file that it will be.
+/// Temporary file with new content, in the same folder as the file that it will replace.
 pub(crate) struct Staged {
     path: PathBuf,
     target: PathBuf,
@@ -64,7 +64,7 @@ impl Staged {
         Ok(Self { path: path.to_owned(), target, temporary })
     }
 
-    /// Gives the text its place.
+    /// Renames the temporary file to its final name.
     pub(crate) fn put(self, before: Before<'_>) -> Result<(), CommandError> {
         let Self { path, target, temporary } = &self;
         let failed = |error| cannot_write(path, error);
@@ -82,7 +82,7 @@ impl Staged {
                 fs::rename(&temporary.0, target).map_err(failed)?;
             }
         }
-        // Not every file system can do this for a folder; the file itself is safe.
+        // Some file systems do not support this for a folder; the content of the file is already synced.
         File::open(folder_of(target)).and_then(|folder| folder.sync_all()).ok();
         Ok(())
     }
@@ -93,11 +93,11 @@ fn cannot_write(path: &Path, error: io::Error) -> CommandError {
         .because(error)
 }
 
-/// The text of a regular file; nothing if there is no such file.
+/// Reads a regular file as text; `None` if it does not exist.
 pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandError> {
     match regular_file::read(path, LARGEST_OWN) {
         Ok(bytes) => secret_text(path, bytes).map(Some),
-        // A link that leads nowhere counts as a missing file for readers, and is refused for writers.
+        // A dangling link counts as a missing file for readers, and is an error for writers.
         Err(ReadError::Missing | ReadError::Dangling) => Ok(None),
         Err(error) => Err(CommandError::failed(
             CommandCode::FileUnreadable,
@@ -107,7 +107,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandErro
     }
 }
 
-/// Bytes that must be text.
+/// Converts bytes to text; an error if they are not UTF-8.
 pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, CommandError> {
     let text = String::from_utf8(bytes).map(SecretText::new);
     text.map_err(|_| {
@@ -115,7 +115,7 @@ pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, Com
     })
 }
 
-/// Refuses a link where talmox makes its own files: it would have others overwritten.
+/// Returns an error if a path where talmox writes its own files is a link: the link could make it overwrite other files.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
         let message = format!("{} is a link, which talmox did not make", path.display());
@@ -125,18 +125,18 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Makes a folder that only its owner can enter, and what leads to it.
+/// Creates a folder that only its owner can enter, and its missing parent folders.
 fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// A folder of its own for a file in clear text. It goes when this value does.
+/// Private temporary folder for unencrypted files. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Makes a folder with a random name. One that exists is an error: another user may have made it,
-    /// or a link that leads elsewhere.
+    /// Creates a folder with a random name. An existing path is an error: another user may have created it, or it may be a
+    /// link to another folder.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         Self::named(parent, &format!("talmox-{}", random_name()))
     }
@@ -147,14 +147,14 @@ impl PrivateFolder {
         Ok(Self(path))
     }
 
-    /// Creates a folder in it.
+    /// Creates a subfolder.
     pub(crate) fn make_folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(path)
     }
 
-    /// Creates a file in it.
+    /// Creates a file in this folder.
     pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         create_file(&path, Readers::Owner)?.write_all(text.as_bytes())?;
@@ -168,8 +168,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// The name of a file that is not there yet, in the folder where it will be renamed. What is left
-/// of it goes when this value does.
+/// Path of a temporary file. The file is removed when this value is dropped, unless it was renamed.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -186,19 +185,19 @@ fn create_file(path: &Path, readers: Readers) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Gives a file its name, unless another one has it.
+/// Renames a temporary file, unless the target exists.
 fn put_new(temporary: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(temporary, target) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists && !target.exists() => {
-            // A file system without hard links. Between the look and the rename is a moment in
-            // which somebody else could create it; there is nothing better.
+            // On a file system without hard links, another process could create the file between this check and the
+            // rename.
             fs::rename(temporary, target)
         }
         outcome => outcome,
     }
 }
 
-/// Where a path really leads: a link is not replaced by a file.
+/// Resolves links, so that the target of a link is replaced and not the link.
 fn followed(path: &Path) -> Result<PathBuf, CommandError> {
     let Ok(known) = fs::symlink_metadata(path) else {
         return Ok(path.to_owned());
@@ -238,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_private_and_whole() {
+    fn files_are_private_and_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/secret");
         write_private(&path, "one", Before::Absent).unwrap();
@@ -250,11 +249,11 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
-        assert_eq!(left, 1, "temporary files are gone");
+        assert_eq!(left, 1, "temporary files are removed");
     }
 
     #[test]
-    fn a_folder_that_another_user_made_first_is_not_used() {
+    fn a_folder_that_another_user_created_is_not_used() {
         let parent = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         fs::create_dir(parent.path().join("made")).unwrap();
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_folder_goes_with_its_owner() {
+    fn a_private_folder_is_removed_on_drop() {
         let parent = tempfile::tempdir().unwrap();
         let folder = PrivateFolder::new(parent.path()).unwrap();
         let file = folder.write("secrets.yaml", "x").unwrap();

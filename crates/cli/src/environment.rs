@@ -1,5 +1,5 @@
-//! What the program takes from around it: variables, the home folder, the clock, randomness.
-//! Everything else asks here.
+//! Access to the environment of the process: variables, home folder, clock, randomness. All other code of the cli uses these
+//! functions.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,18 +11,18 @@ use std::time::SystemTime;
 use talmox_talos_config::random::{Randomness, SystemRandomness};
 use talmox_talos_config::time::UnixTime;
 
-/// A variable as it is, also an empty one.
+/// Value of an environment variable, which may be empty.
 pub(crate) fn raw(name: &str) -> Option<OsString> {
     #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
     env::var_os(name)
 }
 
-/// A variable that says something. An empty one is as good as none.
+/// Value of an environment variable; `None` if it is empty or not set.
 pub(crate) fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// A variable that names a file or folder.
+/// Path in an environment variable.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     raw(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -31,14 +31,14 @@ pub(crate) fn home() -> Option<PathBuf> {
     env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// Where programs keep their settings, as sops finds it.
+/// Folder for settings of programs, as sops determines it.
 pub(crate) fn config_folder() -> Option<PathBuf> {
     let given = path("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
     given.or_else(|| Some(home()?.join(usual)))
 }
 
-/// Where programs keep what they remember of the user's choices.
+/// Folder for stored choices of the user (`$XDG_STATE_HOME`).
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let given = path("XDG_STATE_HOME").filter(|folder| folder.is_absolute());
     given.or_else(|| Some(home()?.join(".local/state")))
@@ -49,8 +49,8 @@ pub(crate) fn now() -> UnixTime {
     SystemTime::now().into()
 }
 
-/// The kernel's randomness as it is. The cryptographic library gathers some of its own first, which
-/// takes ten times as long as all the rest of a quick command.
+/// Random bytes of the kernel. The generator of the cryptographic library collects entropy first, which takes ten times as long
+/// as the rest of a short command.
 #[derive(Debug)]
 pub(crate) struct Kernel;
 

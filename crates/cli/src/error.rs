@@ -1,4 +1,4 @@
-//! What went wrong, as it is told to a person, and the exit code that says so to a script.
+//! Errors of commands, with their hints and exit codes.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -8,14 +8,14 @@ use talmox_engine::step::StepCode;
 use talmox_model::Code;
 
 use crate::command_code::CommandCode;
-use crate::visible::unstyled;
+use crate::escape::unstyled;
 
-/// The documented exit codes.
+/// Documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine = 0,
     Failed = 1,
-    /// `plan --detailed-exitcode` has something to do.
+    /// `plan --detailed-exitcode`: the plan has changes.
     Changes = 2,
     Usage = 64,
 }
@@ -62,7 +62,7 @@ impl From<Code> for ErrorCode {
     }
 }
 
-/// An error of the outside world or of usage: named, explained, with a hint.
+/// Error that ends a command: code, message, cause, hint and exit code.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) code: ErrorCode,
@@ -70,7 +70,7 @@ pub(crate) struct CommandError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     pub(crate) hint: Option<String>,
-    /// What programs are told beside the text.
+    /// Additional fields of the JSON output.
     details: Vec<(&'static str, Json)>,
 }
 
@@ -110,7 +110,7 @@ impl CommandError {
         self
     }
 
-    /// The shape that every error has for programs: docs/COMMANDS.md describes it.
+    /// JSON form of the error, described in docs/COMMANDS.md.
     pub(crate) fn to_json(&self) -> Json {
         let mut error = json!({
             "code": self.code.as_str(),
@@ -123,7 +123,7 @@ impl CommandError {
         json!({ "error": error })
     }
 
-    /// The message and its causes, each said once.
+    /// Message and causes, joined by `: `, without repetitions.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.message.clone();
         let mut cause: Option<&dyn Error> = self.source.as_deref().map(|source| source as _);

@@ -1,28 +1,28 @@
-//! The names that Git tracks, read from the index of a repository.
+//! Reader for the Git index: the paths that Git tracks.
 //!
-//! `git` itself is not run: in a repository of another author, its configuration names programs to run. Versions 2
-//! to 4 of the format are read, with SHA-1 and SHA-256 names of objects; a split index is not.
+//! `git` itself is not run, because the configuration of a foreign repository can name programs to run. Versions 2 to 4 of the
+//! format are supported, with SHA-1 and SHA-256 object names; a split index is not.
 
 use std::path::{Path, PathBuf};
 
 use crate::regular_file::{self, ReadError};
 
-/// No index is larger that is worth waiting for.
+/// Maximum size of an index file, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// The lengths of the names of objects: SHA-1 and SHA-256.
+/// Lengths of object names in bytes: SHA-1 and SHA-256.
 const OBJECT_NAMES: [usize; 2] = [20, 32];
 
-/// Why it is not known what Git tracks.
+/// Reason why the Git index could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IndexError {
     #[error("{}: {source}", path.display())]
     Unreadable { path: PathBuf, source: ReadError },
-    #[error("{} is in a format that is not known", path.display())]
+    #[error("the format of {} is not supported", path.display())]
     Unknown { path: PathBuf },
 }
 
-/// The paths that Git tracks, from the root of the repository. A repository without an index tracks nothing yet.
+/// Paths that Git tracks, relative to the root of the repository. Empty for a repository without an index.
 pub(crate) fn tracked(repository: &Path) -> Result<Vec<Vec<u8>>, IndexError> {
     let path = git_folder(repository)?.join("index");
     match regular_file::read(&path, LARGEST) {
@@ -35,7 +35,7 @@ pub(crate) fn tracked(repository: &Path) -> Result<Vec<Vec<u8>>, IndexError> {
     }
 }
 
-/// `.git`, or where it says that the real one is: in a worktree and in a submodule it is a file.
+/// Git folder of a repository. In a worktree and in a submodule, `.git` is a file that names it.
 fn git_folder(repository: &Path) -> Result<PathBuf, IndexError> {
     let path = repository.join(".git");
     if path.is_dir() {
@@ -57,7 +57,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// All names of an index. None if the bytes are not one, or do not hold all names.
+    /// Parses all paths of an index. `None` if the format is unknown or the index is split.
     fn read(bytes: &'a [u8], object_name: usize) -> Option<Vec<Vec<u8>>> {
         let mut reader = Self { rest: bytes.get(..bytes.len().checked_sub(object_name)?)? };
         if reader.take(4)? != b"DIRC" {
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
             let kind = reader.take(4)?;
             let length = reader.number()?;
             reader.take(usize::try_from(length).ok()?)?;
-            // The other names are in another file.
+            // A split index keeps the other paths in another file.
             if kind == b"link" {
                 return None;
             }
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         let start = self.rest.len();
         self.take(24)?;
         let mode = self.number()?;
-        // Files, links, submodules, and the folders of a sparse index.
+        // Regular files, links, submodules, and folders of a sparse index.
         if ![0o10, 0o12, 0o16, 0o4].contains(&(mode >> 12)) {
             return None;
         }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// A number in groups of seven bits, each but the last counted from one.
+    /// Parses a variable-length number of Git's offset encoding.
     fn offset(&mut self) -> Option<usize> {
         let mut value: usize = 0;
         loop {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// An index as Git writes it.
+    /// Builds an index in Git's format.
     fn index(version: u32, object_name: usize, names: &[&str], extension: &[u8]) -> Vec<u8> {
         let mut bytes = b"DIRC".to_vec();
         bytes.extend(version.to_be_bytes());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_taken_for_empty() {
+    fn an_unknown_format_is_an_error_and_not_an_empty_index() {
         let good = index(4, 20, &["a", "b"], b"");
         assert_eq!(names(&index(2, 20, &["a"], b"link\0\0\0\0")), None);
         assert_eq!(names(&index(5, 20, &["a"], b"")), None);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_names_its_folder() {
+    fn the_git_folder_of_a_worktree_is_found() {
         let place = tempfile::tempdir().unwrap();
         let (real, tree) = (place.path().join("real"), place.path().join("tree"));
         std::fs::create_dir_all(&real).unwrap();

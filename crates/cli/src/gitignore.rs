@@ -1,4 +1,4 @@
-//! The `.gitignore` beside an inventory: an inventory belongs into Git, the keys that `up` writes beside it do not.
+//! The `.gitignore` beside an inventory. It keeps the client files and configs that `up` and `render` write out of Git.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use crate::error::CommandError;
 const REASON: &str =
     "# Written by talmox: these files hold keys of clusters, or belong to this machine.\n";
 
-/// What must not get into Git.
+/// Patterns of files that must not be committed.
 const PATTERNS: [&str; 6] =
     ["kubeconfig", "talosconfig", "*.kubeconfig", "*.talosconfig", "generated/", ".talmox/"];
 
-/// Adds the patterns that are missing to the `.gitignore` of a folder, and changes none of its lines. Returns its path
-/// if it was written.
+/// Appends missing patterns to the `.gitignore` of a folder and keeps its existing lines. Returns its path if the file was
+/// written.
 pub(crate) fn extend(folder: &Path) -> Result<Option<PathBuf>, CommandError> {
     let path = folder.join(".gitignore");
     disk::refuse_link(&path)?;
@@ -31,7 +31,7 @@ pub(crate) fn extend(folder: &Path) -> Result<Option<PathBuf>, CommandError> {
     Ok(Some(path))
 }
 
-/// Whether a line decides about a pattern already. One that starts with `!` is a decision too: the user's.
+/// Whether a line already covers a pattern. A line that starts with `!` counts, because the user chose to track the file.
 fn has_pattern(text: &str, pattern: &str) -> bool {
     let bare = |line: &str| {
         let line = line.trim_end();

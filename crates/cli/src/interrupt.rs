@@ -1,7 +1,7 @@
-//! Ctrl-C and SIGTERM. A command that only looks ends where it is; one that changes something ends what it has begun, and
-//! nothing is begun after that.
+//! Handling of Ctrl-C and SIGTERM. A command that only reads ends at once. A command that makes changes finishes the running
+//! steps and starts no further step.
 //!
-//! Signals are the process's, and so is what is known of them.
+//! Signals are delivered to the process, so their state is in static variables.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +15,24 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// The exit code of a program that was told twice.
-const INSISTED: i32 = 130;
+/// Exit code after a second signal.
+const SECOND_SIGNAL: i32 = 130;
 
-/// Whether somebody wants to stop.
-static WANTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// Whether somebody is at work who sees to it.
-static HEEDED: AtomicBool = AtomicBool::new(false);
+/// Whether a signal was received.
+static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// Whether a running operation handles the interrupt itself.
+static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// From now on a first signal is noted down, and does not kill. A second one ends the program at once.
+/// Installs the signal handlers. The first signal sets a flag; a second signal ends the process at once.
 pub(crate) fn watch() -> Result<(), CommandError> {
     static WATCHING: OnceLock<()> = OnceLock::new();
     if WATCHING.get().is_some() {
         return Ok(());
     }
     for one in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag down.
-        flag::register_conditional_shutdown(one, INSISTED, Arc::clone(&WANTED))
-            .and_then(|_| flag::register(one, Arc::clone(&WANTED)))
+        // The order matters: at the first signal the flag is not set yet.
+        flag::register_conditional_shutdown(one, SECOND_SIGNAL, Arc::clone(&REQUESTED))
+            .and_then(|_| flag::register(one, Arc::clone(&REQUESTED)))
             .map_err(unwatched)?;
     }
     WATCHING.set(()).ok();
@@ -40,46 +40,47 @@ pub(crate) fn watch() -> Result<(), CommandError> {
 }
 
 fn unwatched(error: std::io::Error) -> CommandError {
-    CommandError::failed(CommandCode::SystemFailed, "cannot watch signals").because(error)
+    CommandError::failed(CommandCode::SystemFailed, "cannot install signal handlers").because(error)
 }
 
-/// Whether somebody wants to stop.
-pub(crate) fn is_wanted() -> bool {
-    WANTED.load(Ordering::SeqCst)
+/// Whether an interrupt was requested.
+pub(crate) fn is_requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
 }
 
-/// Whether somebody wants to stop and nobody sees to it.
-pub(crate) fn is_unheeded() -> bool {
-    is_wanted() && !HEEDED.load(Ordering::SeqCst)
+/// Whether an interrupt was requested and no [`InterruptGuard`] exists.
+pub(crate) fn is_unhandled() -> bool {
+    is_requested() && !HANDLED.load(Ordering::SeqCst)
 }
 
-/// What is said of a command that stopped before it changed anything, or between two clusters.
+/// Error of a command that was interrupted before it made a change, or between two clusters.
 pub(crate) fn stopped() -> CommandError {
-    CommandError::failed(CommandCode::Interrupted, "stopped: nothing was begun that is not done")
-        .hint("the same command goes on from here")
+    CommandError::failed(CommandCode::Interrupted, "interrupted: no step was left unfinished")
+        .hint("run the same command to resume")
 }
 
-/// As long as this is there, whoever holds it sees to signals.
-pub(crate) struct Heed(());
+/// Marks that the current operation handles interrupts itself, until it is dropped.
+pub(crate) struct InterruptGuard(());
 
-pub(crate) fn heed() -> Heed {
-    HEEDED.store(true, Ordering::SeqCst);
-    Heed(())
+/// Creates an [`InterruptGuard`].
+pub(crate) fn guard() -> InterruptGuard {
+    HANDLED.store(true, Ordering::SeqCst);
+    InterruptGuard(())
 }
 
-impl Drop for Heed {
+impl Drop for InterruptGuard {
     fn drop(&mut self) {
-        // Who was told to stop while at work says so: nobody else has to.
-        if !is_wanted() {
-            HEEDED.store(false, Ordering::SeqCst);
+        // The interrupted operation has reported the interrupt; it must not be reported a second time.
+        if !is_requested() {
+            HANDLED.store(false, Ordering::SeqCst);
         }
     }
 }
 
-/// The signals that ask to stop, for who waits for them.
-pub(crate) struct Stops([Signal; 2]);
+/// Stream of the signals that request an interrupt.
+pub(crate) struct StopSignals([Signal; 2]);
 
-impl Stops {
+impl StopSignals {
     /// Must be called inside a runtime.
     pub(crate) fn new() -> Result<Self, CommandError> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
@@ -87,23 +88,23 @@ impl Stops {
         Ok(Self([interrupt?, terminate?]))
     }
 
-    /// Comes back once somebody wants to stop.
-    pub(crate) async fn wanted(&mut self) {
-        self.until(is_wanted).await;
+    /// Waits until an interrupt is requested.
+    pub(crate) async fn requested(&mut self) {
+        self.until(is_requested).await;
     }
 
-    /// Comes back once somebody wants to stop and nobody sees to it.
-    pub(crate) async fn unheeded(&mut self) {
-        self.until(is_unheeded).await;
+    /// Waits until an interrupt is requested while no [`InterruptGuard`] exists.
+    pub(crate) async fn unhandled(&mut self) {
+        self.until(is_unhandled).await;
     }
 
-    async fn until(&mut self, is_so: fn() -> bool) {
+    async fn until(&mut self, condition: fn() -> bool) {
         poll_fn(|context| {
-            // A signal wakes whoever waits; the flag is what counts, and lasts.
+            // The signal only wakes this task; the condition is read from the flags, which stay set.
             for one in &mut self.0 {
                 while let Poll::Ready(Some(())) = one.poll_recv(context) {}
             }
-            if is_so() { Poll::Ready(()) } else { Poll::Pending }
+            if condition() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -1,8 +1,8 @@
-//! A line that a user edits on a terminal: which key a byte belongs to, and what that key does to the line.
+//! Line editor: decodes the bytes of a terminal into keys and applies them to a line.
 //!
-//! Nothing in here knows a terminal. Bytes go in, and the text and the place of the cursor come out.
+//! It does no input or output itself: it takes bytes and returns the text and the cursor position.
 
-/// A key, as terminals send it.
+/// Key that edits a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Char(char),
@@ -13,19 +13,19 @@ enum Key {
     End,
     Backspace,
     Delete,
-    /// Deletes what stands before the cursor.
+    /// Deletes the text before the cursor.
     DeleteToStart,
-    /// Deletes what stands behind the cursor.
+    /// Deletes the text after the cursor.
     DeleteToEnd,
     /// Deletes the word before the cursor.
     DeleteWord,
     /// Ctrl-C.
     Interrupt,
-    /// Ctrl-D: the end of the input on an empty line, else the same as Delete.
+    /// Ctrl-D: end of input on an empty line, otherwise the same as Delete.
     EndOfInput,
 }
 
-/// How a line came to its end.
+/// Key that ended a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     /// The user pressed Enter.
@@ -36,10 +36,10 @@ pub(crate) enum LineEnd {
     EndOfInput,
 }
 
-/// The longest sequence of one key: what is longer is not a key.
+/// Maximum length of an escape sequence, in bytes.
 const LONGEST_SEQUENCE: usize = 16;
 
-/// A line, and the bytes of a key that is not complete yet.
+/// Edited line, cursor position, and the bytes of an incomplete key.
 #[derive(Default)]
 pub(crate) struct LineEditor {
     text: Vec<char>,
@@ -48,7 +48,7 @@ pub(crate) struct LineEditor {
 }
 
 impl LineEditor {
-    /// Takes one byte of the terminal. Says how the line ended, if it did.
+    /// Processes one byte of the terminal. Returns how the line ended, if it did.
     pub(crate) fn take(&mut self, byte: u8) -> Option<LineEnd> {
         self.pending.push(byte);
         match key(&self.pending) {
@@ -64,14 +64,14 @@ impl LineEditor {
         }
     }
 
-    /// The text so far.
+    /// Current text of the line.
     pub(crate) fn text(&self) -> String {
         self.text.iter().collect()
     }
 
-    /// The part of the text that fits so many columns, and the column of the cursor in it.
+    /// Part of the text that fits into this number of columns, and the cursor column in it.
     pub(crate) fn window(&self, columns: usize) -> (String, usize) {
-        // The cursor needs a column of its own behind the last character.
+        // The cursor needs one column after the last character.
         let room = columns.max(2) - 1;
         let first = self.cursor.saturating_sub(room);
         let shown = self.text.iter().skip(first).take(room).collect();
@@ -116,7 +116,7 @@ impl LineEditor {
         None
     }
 
-    /// Deletes from this place to the cursor.
+    /// Deletes the characters from `start` to the cursor.
     fn delete_from(&mut self, start: usize) {
         self.text.drain(start..self.cursor);
         self.cursor = start;
@@ -125,13 +125,13 @@ impl LineEditor {
 
 enum Decoded {
     Key(Key),
-    /// More bytes belong to it.
+    /// More bytes are needed.
     Incomplete,
     /// Not a key that edits a line.
     Unknown,
 }
 
-/// The key that these bytes are.
+/// Decodes a key.
 fn key(bytes: &[u8]) -> Decoded {
     let [first, rest @ ..] = bytes else { return Decoded::Incomplete };
     let key = match first {
@@ -153,7 +153,7 @@ fn key(bytes: &[u8]) -> Decoded {
     Decoded::Key(key)
 }
 
-/// A character of one byte or several.
+/// Decodes a UTF-8 character.
 fn character(bytes: &[u8]) -> Decoded {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.chars().next().map_or(Decoded::Incomplete, |character| {
@@ -168,7 +168,7 @@ fn character(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// What follows Escape: `[C`, `OC`, `[1;5C` and `[3~`, for example.
+/// Decodes the bytes after Escape, for example `[C`, `OC`, `[1;5C` or `[3~`.
 fn escape_sequence(rest: &[u8]) -> Decoded {
     let (introducer, rest) = match rest {
         [] => return Decoded::Incomplete,
@@ -179,7 +179,7 @@ fn escape_sequence(rest: &[u8]) -> Decoded {
     let Some((last, parameters)) = rest.split_last() else { return Decoded::Incomplete };
     let is_parameter = last.is_ascii_digit() || *last == b';';
     if introducer == b'[' && is_parameter {
-        // A terminal that sends more than that sends something else than a key.
+        // A longer sequence is not a key.
         let is_too_long = rest.len() > LONGEST_SEQUENCE;
         return if is_too_long { Decoded::Unknown } else { Decoded::Incomplete };
     }
@@ -200,12 +200,12 @@ mod tests {
 
     use super::*;
 
-    /// The line after these bytes, with the cursor as `|`, and how it ended.
+    /// Line after these bytes, with the cursor as `|`, and how it ended.
     fn typed(bytes: &str) -> (String, Option<LineEnd>) {
         let mut line = LineEditor::default();
         let mut end = None;
         for byte in bytes.bytes() {
-            assert_eq!(end, None, "nothing may follow the end of a line");
+            assert_eq!(end, None, "bytes after the end of the line");
             end = line.take(byte);
         }
         let mut text: Vec<char> = line.text.clone();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_move_the_cursor_and_edit_where_it_stands() {
+    fn keys_move_the_cursor_and_edit_the_line() {
         for (bytes, line) in [
             ("pve1", "pve1|"),
             ("pve1\x1b[D\x1b[D", "pv|e1"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_leave_no_bytes_behind() {
+    fn unknown_keys_add_no_bytes_to_the_line() {
         // Up, Down, Page Up, F5, Alt-x, Tab, the rest of a control character, a C1 control.
         for bytes in ["\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[15~", "\x1bx", "\t", "\0", "\u{9b}"] {
             assert_eq!(typed(&format!("a{bytes}b")), ("ab|".to_owned(), None), "{bytes:?}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_by_enter_ctrl_c_and_ctrl_d() {
+    fn enter_ctrl_c_and_ctrl_d_end_a_line() {
         assert_eq!(typed("pve\n"), ("pve|".to_owned(), Some(LineEnd::Entered)));
         assert_eq!(typed("pve\x1b[D\r"), ("pv|e".to_owned(), Some(LineEnd::Entered)));
         assert_eq!(typed("pve\x03"), ("pve|".to_owned(), Some(LineEnd::Interrupted)));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shown_around_the_cursor() {
+    fn a_long_line_is_scrolled_to_the_cursor() {
         let mut line = LineEditor::default();
         for byte in *b"0123456789" {
             line.take(byte);
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_terminal_sends_the_cursor_stays_in_the_line(bytes: Vec<u8>, columns in 0_usize..30) {
+        fn the_cursor_stays_in_the_line_for_any_input(bytes: Vec<u8>, columns in 0_usize..30) {
             let mut line = LineEditor::default();
             for byte in bytes {
                 line.take(byte);

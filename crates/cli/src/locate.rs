@@ -1,4 +1,4 @@
-//! Finding the files of an inventory.
+//! Search for the files of an inventory.
 //!
 //! An inventory is a folder of clusters (`inventory/<name>/cluster.yaml`, with a shared
 //! `inventory/defaults.yaml`), one cluster's folder, or a single file.
@@ -12,23 +12,22 @@ use crate::boundary::{Boundary, is_planted};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// What a command works on.
+/// Files of the selected clusters.
 #[derive(Debug)]
 pub(crate) struct Located {
-    /// The clusters that were asked for, and their neighbours.
+    /// Selected clusters, and the other clusters of the same inventory (`is_neighbour`).
     pub(crate) clusters: Vec<ClusterFiles>,
-    /// Where all their files must be.
+    /// Restriction of the files that the inventory may name.
     pub(crate) boundary: Boundary,
 }
 
-/// Finds the clusters with the given names, or all of them. `allowed` names files outside the inventory's repository
-/// that the user lets it use.
+/// Finds the clusters with the given names, or all clusters. `allowed` lists the paths of `--allow-file`.
 pub(crate) fn locate(
     inventory: Option<&Path>,
     names: &[String],
     allowed: &[PathBuf],
 ) -> Result<Located, CommandError> {
-    // A path in place of a name: `talmox check inventory/dev`.
+    // A path instead of a name: `talmox check inventory/dev`.
     if inventory.is_none()
         && let [path] = names
         && path.contains(['/', '.'])
@@ -87,8 +86,8 @@ pub(crate) fn locate(
     Ok(Located { clusters, boundary })
 }
 
-/// The boundary of an inventory. Outside of a repository it is the folder of clusters; of one cluster, its own folder,
-/// or the one above where the defaults.yaml is that belongs to it.
+/// Boundary of an inventory. Outside a Git repository it is the folder of clusters. For a single cluster it is the folder of the
+/// cluster, or the parent folder if that contains a defaults.yaml.
 fn boundary_of(root: &Path, allowed: &[PathBuf]) -> Boundary {
     let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
     let is_one = root.is_file() || folder.join("cluster.yaml").is_file();
@@ -101,7 +100,7 @@ fn boundary_of(root: &Path, allowed: &[PathBuf]) -> Boundary {
     own
 }
 
-/// True if there is a cluster.yml, here or one folder down.
+/// Whether a cluster.yml exists in this folder or in a direct subfolder.
 fn has_other_suffix(root: &Path) -> bool {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     root.join("cluster.yml").exists()
@@ -119,7 +118,7 @@ fn default_root() -> Result<PathBuf, CommandError> {
     Err(error.hint("run `talmox init` to write one, or name one with --inventory PATH"))
 }
 
-/// The name that a cluster gives itself, which is the one that is printed.
+/// The `cluster_name:` of a cluster, which is used in output.
 fn own_name(folder: &Path, boundary: &Boundary) -> Option<String> {
     let bytes = boundary.read(&folder.join("cluster.yaml")).ok()?;
     let documents = talmox_yaml::read(&String::from_utf8(bytes).ok()?).ok()?;
@@ -132,7 +131,7 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     talmox_model::closest(name, known.iter().map(String::as_str))
 }
 
-/// A path that is one cluster; others beside it are its neighbours.
+/// Locates a single cluster by its path. Clusters in sibling folders become its neighbours.
 fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Located, CommandError> {
     let own = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -140,7 +139,7 @@ fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Loca
             Some(stem) if stem != "cluster" => stem.to_string_lossy().into_owned(),
             _ => folder_name(folder),
         };
-        // A file on its own has all nodes in it, unless it is the cluster.yaml of a folder.
+        // A single file contains all nodes, unless it is the cluster.yaml of a folder.
         let is_folder_form = path.file_name().is_some_and(|file| file == "cluster.yaml");
         ClusterFiles {
             default_name: name,
@@ -164,14 +163,14 @@ fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Loca
         let itself = folder.canonicalize().ok();
         let siblings = clusters_in(&above(folder));
         let others = siblings.iter().filter(|sibling| sibling.canonicalize().ok() != itself);
-        // They are only looked at for what they have in common with this one, and may be in repositories of their own.
+        // Neighbours are only compared with this cluster, and may be in other repositories.
         let around = Boundary::around(&above(folder), &[]);
         clusters.extend(others.map(|sibling| cluster_files(sibling, true, &around)));
     }
     Ok(Located { clusters, boundary })
 }
 
-/// The folder above, written without `..` where that is possible.
+/// Parent folder, written without `..` if possible.
 fn above(folder: &Path) -> PathBuf {
     match folder.parent() {
         Some(parent) if folder.file_name().is_some() => parent.to_owned(),
@@ -193,23 +192,23 @@ fn cluster_files(folder: &Path, is_neighbour: bool, boundary: &Boundary) -> Clus
     }
 }
 
-/// The defaults.yaml above a cluster's folder.
+/// The defaults.yaml in the parent folder of a cluster.
 fn defaults_of(folder: &Path, boundary: &Boundary) -> Option<File> {
     let path = beside(folder, "defaults.yaml");
     if is_planted(&path) {
-        let problem = "its folder can be written by everybody, and it belongs to another user";
+        let problem = "it belongs to another user, and its folder is writable by all users";
         return Some(File { path, content: Err(problem.to_owned()) });
     }
     read_if_there(&path, boundary)
 }
 
-/// The clusters of a folder, for one that is to be put beside them.
+/// Existing clusters of a folder, for a new cluster in the same folder.
 pub(crate) fn neighbours(root: &Path) -> Vec<ClusterFiles> {
     let boundary = Boundary::around(root, &[]);
     clusters_in(root).iter().map(|folder| cluster_files(folder, true, &boundary)).collect()
 }
 
-/// The folders with a cluster.yaml, by name.
+/// Subfolders with a cluster.yaml, sorted by name.
 fn clusters_in(folder: &Path) -> Vec<PathBuf> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let Ok(entries) = fs::read_dir(folder) else {
@@ -239,14 +238,13 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Anything that stands under the name is the file, also what cannot be read: a folder, a pipe or a
-/// link that leads nowhere is reported and not passed over.
+/// Reads a file if the path exists. A folder, a pipe or a dangling link at the path is reported as an error and not ignored.
 fn read_if_there(path: &Path, boundary: &Boundary) -> Option<File> {
     path.symlink_metadata().is_ok().then(|| read(path, boundary)).or_else(|| {
-        // People mean the same by it; silence would hide half of their inventory.
+        // Ignoring a `.yml` file silently would hide a part of the inventory.
         let other = path.with_extension("yml");
         let name = path.file_name()?.to_string_lossy();
-        let content = Err(format!("the name is not looked for; rename it to {name}"));
+        let content = Err(format!("files with this name are not read; rename it to {name}"));
         other.symlink_metadata().is_ok().then_some(File { path: other, content })
     })
 }

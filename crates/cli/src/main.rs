@@ -1,24 +1,27 @@
-//! talmox: one YAML inventory to a running Talos Linux Kubernetes cluster on Proxmox VE.
+//! talmox: creates and manages Talos Linux Kubernetes clusters on Proxmox VE from a YAML inventory.
 
 use std::process::ExitCode;
 
 mod args;
-mod ask;
 mod boundary;
 mod choose;
 mod columns;
 mod command;
 mod command_code;
 mod command_consent;
+mod confirm;
 mod core_dump;
 mod disk;
 mod environment;
 mod error;
+mod escape;
 mod git_index;
 mod gitignore;
 mod interrupt;
 mod line_editor;
+mod load;
 mod locate;
+mod machine_config;
 mod new_file;
 mod printer;
 mod process;
@@ -27,16 +30,16 @@ mod reference;
 mod regular_file;
 mod rehearsal;
 mod render;
+mod rendered_folder;
 mod report;
 mod runtime;
 mod secrets;
 mod session;
 mod trace;
-mod visible;
 mod words;
 
 fn main() -> ExitCode {
-    // Before anything secret is in memory.
+    // Before secrets are in memory.
     core_dump::disable();
     command::run()
 }

@@ -1,5 +1,4 @@
-//! Files that a command makes. Several are made together or not at all, and none takes the place
-//! of another one unless that was asked for.
+//! New files of a command. Several files are written together or not at all, and existing files are replaced only on request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +9,12 @@ use crate::command_code::CommandCode;
 use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
-/// A file that is to be written. It shows its path only.
+/// File to write. Its debug output contains only the path.
 pub(crate) struct NewFile {
     pub(crate) path: PathBuf,
-    /// Wiped from memory in the end, as configs hold keys.
+    /// Content, erased from memory on drop, because configs hold keys.
     pub(crate) text: SecretText,
-    /// It holds keys: only its owner may read it.
+    /// Whether the file holds keys, so that only its owner may read it.
     pub(crate) is_secret: bool,
 }
 
@@ -25,12 +24,12 @@ impl std::fmt::Debug for NewFile {
     }
 }
 
-/// True if a path names a folder: one that is there, or one that it says to make.
+/// Whether a path is an existing folder or ends with a slash.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Refuses paths that something stands at.
+/// Returns an error if one of the paths exists.
 pub(crate) fn refuse_existing(
     paths: impl IntoIterator<Item = impl AsRef<Path>>,
     hint: &str,
@@ -48,8 +47,7 @@ pub(crate) fn refuse_existing(
     Ok(())
 }
 
-/// Writes all files, in place of those that are there. Nothing is replaced before every text is on
-/// the disk.
+/// Writes all files and replaces existing ones. The first rename happens after all temporary files are written.
 pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
     let stage = |file: &NewFile| {
         let readers = if file.is_secret { Readers::Owner } else { Readers::Everybody };
@@ -59,7 +57,7 @@ pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
     staged.into_iter().try_for_each(|file| file.put(Before::Anything))
 }
 
-/// Creates a file that must not be there yet.
+/// Creates a file; an error if it exists.
 pub(crate) fn write_new(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
     Staged::new(path, text, Readers::Everybody)?.put(Before::Absent)?;
     Ok(path.to_owned())
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_leaves_the_others_alone() {
+    fn a_failed_write_changes_no_other_file() {
         let folder = tempfile::tempdir().unwrap();
         let good = folder.path().join("good");
         let files = [file(good.clone(), "one"), file(folder.path().to_owned(), "two")];

@@ -1,8 +1,8 @@
-//! Where output goes: results to stdout, so that they can be piped; the rest to stderr.
+//! Output of the program: results to stdout, everything else to stderr.
 //!
-//! Everything that is printed passes through here, and through `visible.rs`: what came from outside cannot control the terminal.
-//! Two kinds of results are written byte for byte where stdout is not a terminal: files (configs, kubeconfigs), which another program
-//! reads, and logs of nodes, which `grep` searches and a file keeps as they are.
+//! All output passes through here and through `escape.rs`, so that text from other systems cannot control the terminal.
+//! Two kinds of results are written byte for byte if stdout is not a terminal: files (configs, kubeconfigs), which other programs read,
+//! and logs of nodes, which are piped into `grep` or stored in a file.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -11,17 +11,17 @@ use crate::args::{Color, Format};
 use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::{CommandError, ErrorCode};
-use crate::visible::{self, Escapes, Pieces};
+use crate::escape::{self, EscapeSyntax, Pieces};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Printer {
     pub(crate) format: Format,
     pub(crate) color: bool,
-    /// Whether only errors are shown, beside results.
+    /// Whether only results and errors are shown (`--quiet`).
     pub(crate) is_quiet: bool,
 }
 
-/// The columns and rows of a terminal.
+/// Columns and rows of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -39,18 +39,18 @@ impl Printer {
         Self { format, color, is_quiet: false }
     }
 
-    /// The same without progress, notes and warnings.
+    /// Sets whether progress, notes and warnings are suppressed.
     pub(crate) fn quiet(self, is_quiet: bool) -> Self {
         Self { is_quiet, ..self }
     }
 
-    /// How large the terminal is that everything but results goes to; nothing if it is none, one
-    /// that only prints, or too small for anything but plain lines.
+    /// Size of the terminal on stderr. `None` if stderr is not a terminal, if the terminal cannot move the cursor, or if it is too
+    /// small for the live view.
     pub(crate) fn size(&self) -> Option<Size> {
         self.terminal().filter(|size| size.columns >= 40 && size.rows >= 8)
     }
 
-    /// The same, however small it is.
+    /// Size of the terminal on stderr, however small it is.
     pub(crate) fn terminal(&self) -> Option<Size> {
         if !io::stderr().is_terminal()
             || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
@@ -61,12 +61,12 @@ impl Printer {
         Some(Size { columns: columns.0.into(), rows: rows.0.into() })
     }
 
-    /// Whether results may have colours.
+    /// Whether results are printed with colours.
     pub(crate) fn colors_results(&self) -> bool {
         self.color && io::stdout().is_terminal()
     }
 
-    /// How many columns a result may have; nothing if it goes into a file or a pipe.
+    /// Maximum width of a result in columns; `None` if stdout is a file or a pipe.
     pub(crate) fn result_columns(&self) -> Option<usize> {
         if !io::stdout().is_terminal() {
             return None;
@@ -74,72 +74,72 @@ impl Printer {
         terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| columns.0.into())
     }
 
-    /// A result. A reader that has seen enough (`| head`) is no error.
+    /// Prints a result. A closed pipe (`| head`) is not an error.
     pub(crate) fn result(&self, text: &str) -> Result<(), CommandError> {
         write_result(self.shown_result(text).as_bytes()).map(|_| ())
     }
 
     fn shown_result<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let escapes = match self.format {
-            Format::Text => Escapes::Text,
-            Format::Json => Escapes::Json,
+            Format::Text => EscapeSyntax::Text,
+            Format::Json => EscapeSyntax::Json,
         };
-        visible::shown(text, escapes)
+        escape::shown(text, escapes)
     }
 
-    /// A result that is a file for another program: exact, unless a person looks at it.
+    /// Prints a file for another program: byte for byte, unless stdout is a terminal.
     pub(crate) fn file(&self, text: &str) -> Result<(), CommandError> {
         if io::stdout().is_terminal() {
-            return write_result(visible::shown(text, Escapes::Text).as_bytes()).map(|_| ());
+            return write_result(escape::shown(text, EscapeSyntax::Text).as_bytes()).map(|_| ());
         }
         write_result(text.as_bytes()).map(|_| ())
     }
 
-    /// A log that comes piece by piece.
+    /// Printer for a log that arrives in pieces.
     pub(crate) fn log(&self) -> LogPrinter {
         LogPrinter { pieces: io::stdout().is_terminal().then(Pieces::default) }
     }
 
-    /// Notes, line by line.
+    /// Prints notes to stderr, unless `--quiet` is set.
     pub(crate) fn say(&self, text: &str) {
         if !self.is_quiet {
             self.say_always(text);
         }
     }
 
-    /// A line that is needed in any case: without it a question or an error cannot be understood.
+    /// Prints a line to stderr even with `--quiet`, because a question or an error needs it.
     pub(crate) fn say_always(&self, text: &str) {
         self.say_raw(&format!("{text}\n"));
     }
 
-    /// The same without the end of the line: plans and findings.
+    /// Prints text to stderr without a line end, even with `--quiet`: plans and findings.
     pub(crate) fn say_raw(&self, text: &str) {
-        write_to_stderr(&visible::shown(text, Escapes::Text));
+        write_to_stderr(&escape::shown(text, EscapeSyntax::Text));
     }
 
-    /// A view that moves the cursor. Its texts from outside must be [`visible::plain`].
+    /// Draws a view that moves the cursor. Its text from other systems must have passed [`escape::plain`].
     pub(crate) fn draw(&self, text: &str) {
-        write_to_stderr(&visible::drawn(text));
+        write_to_stderr(&escape::drawn(text));
     }
 
-    /// For people on stderr; for programs also on stdout, where they look for the result.
+    /// Prints an error to stderr; with `--format json` also to stdout.
     pub(crate) fn error(&self, error: &CommandError) {
-        self.complain(error.code, &error.chain());
+        self.say_error(error.code, &error.chain());
         if let Some(hint) = &error.hint {
             self.say_always(&format!("\n{} {hint}", self.paint("hint:", "1;36")));
         }
         self.error_as_json(error);
     }
 
-    /// An error that is not the end.
-    pub(crate) fn complain(&self, code: impl Into<ErrorCode>, message: &str) {
+    /// Prints an error after which the command continues.
+    pub(crate) fn say_error(&self, code: impl Into<ErrorCode>, message: &str) {
         let head = format!("error[{}]:", code.into().as_str());
         self.say_always(&format!("{} {message}", self.paint(&head, "1;31")));
     }
 
     pub(crate) fn error_as_json(&self, error: &CommandError) {
         if self.format == Format::Json {
-            // Whoever closed stdout does not read it.
+            // Stdout may be closed.
             self.result(&format!("{}\n", error.to_json())).ok();
         }
     }
@@ -148,7 +148,7 @@ impl Printer {
         self.say(&format!("{} {message}", self.paint("warning:", "1;33")));
     }
 
-    /// The text of a plan, with what comes, changes and goes in colours.
+    /// Adds colours to the text of a plan.
     pub(crate) fn plan(&self, text: &str, color: bool) -> String {
         if !color {
             return text.to_owned();
@@ -159,27 +159,27 @@ impl Printer {
             // Of a finding, severity and code are coloured: `error[vm-foreign]:`.
             Some((head, sgr)) if head.len() > 2 => {
                 let end = line.find("]:").map_or(head.len(), |end| end + 2);
-                format!("{}{}\n", visible::styled(&line[..end], sgr), &line[end..])
+                format!("{}{}\n", escape::styled(&line[..end], sgr), &line[end..])
             }
-            Some((_, sgr)) => format!("{}\n", visible::styled(line, sgr)),
+            Some((_, sgr)) => format!("{}\n", escape::styled(line, sgr)),
             None => format!("{line}\n"),
         };
         text.lines().map(line).collect()
     }
 
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {
-        if self.color { visible::styled(text, sgr) } else { text.to_owned() }
+        if self.color { escape::styled(text, sgr) } else { text.to_owned() }
     }
 }
 
-/// Prints a log: as it is, or on a terminal with everything visible.
+/// Prints a log: byte for byte, or on a terminal with control characters escaped.
 #[derive(Debug)]
 pub(crate) struct LogPrinter {
     pieces: Option<Pieces>,
 }
 
 impl LogPrinter {
-    /// Prints a piece. Says whether anybody still reads it.
+    /// Prints a piece. Returns false if stdout was closed.
     pub(crate) fn piece(&mut self, bytes: &[u8]) -> Result<bool, CommandError> {
         match &mut self.pieces {
             Some(pieces) => write_result(pieces.take(bytes).as_bytes()),
@@ -193,7 +193,7 @@ impl LogPrinter {
     }
 }
 
-/// Writes to stdout. Says whether anybody still reads it.
+/// Writes to stdout. Returns false if it was closed.
 fn write_result(bytes: &[u8]) -> Result<bool, CommandError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of an output besides plain text and the program's own colours.
+    /// Whether an output contains control characters other than the colours of talmox.
     fn hidden(text: &str) -> bool {
         let colors = ["0", "1", "2", "31", "32", "33", "1;31", "1;33", "1;36"];
         let text = colors
@@ -232,14 +232,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_printing_path_passes_control_characters_on(text in "(?s).{0,48}") {
+        fn no_output_function_prints_control_characters(text in "(?s).{0,48}") {
             for printer in printers() {
                 let painted = format!("{} {text}", printer.paint(&text, "1;31"));
                 let plan = printer.plan(&format!("+ vm {text}\nerror[vm-foreign]: {text}\n{text}"), printer.color);
                 let error = CommandError::failed(CommandCode::OutputFailed, text.clone()).hint(text.clone());
                 let json = format!("{}\n", error.to_json());
                 for printed in [&text, &painted, &plan, &error.chain(), &json] {
-                    let shown = visible::shown(printed, Escapes::Text);
+                    let shown = escape::shown(printed, EscapeSyntax::Text);
                     prop_assert!(!hidden(&shown), "{shown:?}");
                     let result = printer.shown_result(printed);
                     prop_assert!(!hidden(&result), "{result:?}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_for_programs_have_no_colours() {
+    fn json_errors_have_no_colours() {
         let [printer, ..] = printers();
         let error = CommandError::failed(
             CommandCode::OutputFailed,

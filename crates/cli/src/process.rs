@@ -1,4 +1,4 @@
-//! This process, as other runs on the same machine recognise it, and whether another one still runs.
+//! Identification of processes, to find out whether the holder of a lock still runs.
 
 use std::fs;
 
@@ -7,25 +7,25 @@ use talmox_plan::ownership::ClusterMark;
 
 use crate::environment;
 
-/// The name of this machine, for people.
+/// Name of this machine, for messages.
 pub(crate) fn host() -> String {
     let own = fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let own = own.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     own.or_else(|| environment::variable("HOSTNAME")).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The user who runs this, for people.
+/// Name of the current user, for messages.
 pub(crate) fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(environment::variable);
     named.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How others recognise this process. None where the kernel does not say it as Linux does.
+/// Identification of this process. `None` if the system is not Linux.
 pub(crate) fn own_mark() -> Option<ProcessMark> {
     Some(ProcessMark { space: space()?, started: started("self")? })
 }
 
-/// Whether the process of a holder runs. Only a process that this one would see if it ran can be said to be dead.
+/// Whether the process of a lock holder runs. It is reported as dead only if this process could see it.
 pub(crate) fn life(holder: &Holder) -> Life {
     let (Some(theirs), Some(own)) = (&holder.process, space()) else { return Life::Unknown };
     if theirs.space != own {
@@ -33,13 +33,13 @@ pub(crate) fn life(holder: &Holder) -> Life {
     }
     match started(&holder.pid.to_string()) {
         Some(started) if started == theirs.started => Life::Alive,
-        // No such process, or its number was given to another one.
+        // The process does not exist, or its pid was reused.
         _ => Life::Dead,
     }
 }
 
-/// Where the number of a process counts: a boot of a machine; a namespace, as containers on one machine have processes of
-/// the same number; and a user, as the processes of others may be hidden.
+/// Scope in which a pid is unique and visible: the boot of a machine, the pid namespace (containers reuse pids), and the user (the
+/// processes of other users may be hidden).
 fn space() -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -49,13 +49,13 @@ fn space() -> Option<String> {
     Some(ClusterMark::of(&all).to_string())
 }
 
-/// When a process started, in ticks since the machine booted.
+/// Start time of a process, in clock ticks since boot.
 fn started(process: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program is in parentheses, and may hold anything.
+    // The program name is in parentheses and may contain any characters.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // A process that has ended and was not collected by its parent does not run.
+    // A zombie process does not run.
     let is_running = !matches!(fields.next()?, "Z" | "X");
     fields.nth(18).filter(|_| is_running).map(str::to_owned)
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_dead_only_if_this_one_would_see_it() {
+    fn a_process_is_dead_only_if_it_would_be_visible() {
         let Some(own) = own_mark() else { return };
         assert_eq!(life(&holder(std::process::id(), Some(own.clone()))), Life::Alive);
         let earlier = ProcessMark { started: "0".to_owned(), ..own.clone() };

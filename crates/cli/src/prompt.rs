@@ -1,4 +1,4 @@
-//! Answers that a user edits on the terminal before they are entered, and secrets that it does not show.
+//! Terminal prompts for a line that the user can edit, and for secrets that are not echoed.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
@@ -10,23 +10,23 @@ use talmox_talos_config::secret::SecretText;
 use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
+use crate::escape;
 use crate::line_editor::{LineEditor, LineEnd};
 use crate::printer::Printer;
-use crate::visible;
 
-/// The width of a terminal that does not report one.
+/// Width of a terminal that does not report its size.
 const USUAL_COLUMNS: usize = 80;
-/// An answer must have so much room beside its question, else it goes below it.
+/// Minimum columns for the answer beside the question; with less room it is entered on the next line.
 const ROOM: usize = 16;
 
-/// Whether the text of an answer is shown.
+/// Whether typed characters are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Echo {
     Shown,
     Hidden,
 }
 
-/// Asks for a line, which the user can edit. Stdin must be a terminal.
+/// Prompts for a line that the user can edit. Stdin must be a terminal.
 pub(crate) fn line(question: &str, printer: &Printer) -> Result<String, CommandError> {
     if environment::variable("TERM").is_none_or(|kind| kind == "dumb") {
         return plain_line(question, printer);
@@ -34,12 +34,12 @@ pub(crate) fn line(question: &str, printer: &Printer) -> Result<String, CommandE
     edited(question, Echo::Shown, printer)
 }
 
-/// Asks for a secret, of which nothing is shown. Stdin must be a terminal.
+/// Prompts for a secret without echo. Stdin must be a terminal.
 pub(crate) fn secret(question: &str, printer: &Printer) -> Result<SecretText, CommandError> {
     edited(question, Echo::Hidden, printer).map(SecretText::new)
 }
 
-/// A line as the terminal itself edits it, for terminals that cannot move the cursor.
+/// Reads a line in the line mode of the terminal, for terminals that cannot move the cursor.
 fn plain_line(question: &str, printer: &Printer) -> Result<String, CommandError> {
     printer.say_raw(question);
     io::stderr().flush().map_err(unreadable)?;
@@ -52,9 +52,9 @@ fn plain_line(question: &str, printer: &Printer) -> Result<String, CommandError>
 
 fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, CommandError> {
     let columns = printer.terminal().map_or(USUAL_COLUMNS, |size| size.columns);
-    let question = visible::plain(question);
+    let question = escape::plain(question);
     let width = question.chars().count();
-    // What is drawn again with every key must fit into one row.
+    // The line is drawn again at every key, so it must fit into one row.
     let (prompt, room) = if width + ROOM <= columns {
         (&*question, columns - width)
     } else {
@@ -79,13 +79,13 @@ fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, Comma
     match end {
         LineEnd::Entered => Ok(line.text()),
         LineEnd::Interrupted => {
-            Err(CommandError::failed(CommandCode::Interrupted, "stopped: nothing was written"))
+            Err(CommandError::failed(CommandCode::Interrupted, "interrupted: nothing was written"))
         }
         LineEnd::EndOfInput => Err(no_answer()),
     }
 }
 
-/// Draws the row again, with the cursor where the next character goes.
+/// Draws prompt and line, and places the cursor.
 fn draw(prompt: &str, line: &LineEditor, room: usize, echo: Echo, printer: &Printer) {
     if echo == Echo::Hidden {
         return printer.draw(&format!("\r\x1b[K{prompt}"));
@@ -93,10 +93,10 @@ fn draw(prompt: &str, line: &LineEditor, room: usize, echo: Echo, printer: &Prin
     let (shown, column) = line.window(room);
     let behind = shown.chars().count() - column;
     let back = if behind == 0 { String::new() } else { format!("\x1b[{behind}D") };
-    printer.draw(&format!("\r\x1b[K{prompt}{}{back}", visible::plain(&shown)));
+    printer.draw(&format!("\r\x1b[K{prompt}{}{back}", escape::plain(&shown)));
 }
 
-/// The terminal hands over every key at once and shows none, for as long as this exists.
+/// Raw mode of the terminal, restored on drop: every key is delivered at once and not echoed.
 struct RawInput {
     before: Termios,
 }
@@ -105,12 +105,12 @@ impl RawInput {
     fn start() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
-        // Ctrl-C comes as a key: a signal would end the program and leave the terminal without echo.
+        // Ctrl-C is read as a key: a signal would end the process and leave the terminal without echo.
         raw.local_modes -=
             LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // Flushing would lose what the user typed ahead.
+        // Flushing would discard characters that the user already typed.
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         Ok(Self { before })
     }
@@ -118,7 +118,7 @@ impl RawInput {
 
 impl Drop for RawInput {
     fn drop(&mut self) {
-        // A terminal that is gone needs no settings.
+        // The terminal may be closed.
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets that the inventory refers to: looked up when they are needed, once, and never guessed.
+//! Resolution of secret references in the inventory (`{env: …}`, `{secret: …}`, `{command: …}`).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,35 +10,35 @@ use talmox_talos_config::secret::SecretText;
 
 use crate::choose::Chosen;
 use crate::command_code::CommandCode;
-use crate::command_consent::{self, Asking};
+use crate::command_consent::{self, ConsentMode};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::SecretsFile;
 
-/// What overrides the key that nodes join Tailscale or Headscale with.
+/// Environment variable that overrides `tailscale.auth_key`.
 const AUTH_KEY: &str = "HEADSCALE_AUTH_KEY";
 
-/// Looks up the secrets of one cluster.
+/// Resolver for the secret references of one cluster.
 pub(crate) struct Resolver<'a> {
     chosen: &'a Chosen,
     printer: &'a Printer,
-    /// Whether a person may be asked about a command.
-    asking: Asking,
-    /// Opened when the first reference needs it: an inventory without `{secret: …}` needs no key.
+    /// Whether the user may be asked for consent to a command.
+    consent: ConsentMode,
+    /// Secrets file, opened at the first `{secret: …}` reference, so that other inventories need no age key.
     file: OnceCell<Option<SecretsFile>>,
     found: RefCell<Vec<(SecretRef, SecretText)>>,
     overriding_auth_key: OnceCell<Option<SecretText>>,
 }
 
-/// A reference of an inventory, and the setting that it stands in.
+/// Secret reference and the setting that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference<'a> {
     pub(crate) setting: Name<'a>,
     pub(crate) secret: &'a Spanned<SecretRef>,
 }
 
-/// The name of a setting, for messages.
+/// Name of a setting in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name<'a> {
     Cluster(&'static str),
@@ -65,19 +65,19 @@ impl<'a> Resolver<'a> {
         Self {
             chosen,
             printer,
-            asking: Asking::Once,
+            consent: ConsentMode::AskOnce,
             file: OnceCell::new(),
             found: RefCell::default(),
             overriding_auth_key: OnceCell::new(),
         }
     }
 
-    /// The same for a lab, which needs no real secret and so resolves none.
+    /// Resolver for a lab, which runs no command without stored consent.
     pub(crate) fn for_lab(chosen: &'a Chosen, printer: &'a Printer) -> Self {
-        Self { asking: Asking::Never, ..Self::new(chosen, printer) }
+        Self { consent: ConsentMode::NeverAsk, ..Self::new(chosen, printer) }
     }
 
-    /// The secret that a setting refers to. The environment overrides the key for Tailscale.
+    /// Resolves the secret of a setting. `HEADSCALE_AUTH_KEY` overrides `tailscale.auth_key`.
     pub(crate) fn resolve(&self, reference: Reference<'_>) -> Result<SecretText, CommandError> {
         if reference.setting == TAILSCALE
             && let Some(key) = self.overriding_auth_key()
@@ -93,7 +93,7 @@ impl<'a> Resolver<'a> {
         Ok(text)
     }
 
-    /// The secrets that configs are made of, by the place of the reference.
+    /// Resolves the secrets for the machine configs, by the position of their references.
     pub(crate) fn by_place(
         &self,
         wanted: &[&Spanned<SecretRef>],
@@ -103,7 +103,7 @@ impl<'a> Resolver<'a> {
         named.map(|found| Ok((found.secret.span, self.resolve(*found)?))).collect()
     }
 
-    /// The same for a lab: what is not found there, or not run, is replaced by a placeholder.
+    /// Resolves the secrets for a lab: a missing secret, or one whose command may not run, is replaced by a placeholder.
     pub(crate) fn by_place_or(
         &self,
         wanted: &[&Spanned<SecretRef>],
@@ -130,11 +130,11 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// Says so when it is used: a forgotten variable is hard to find otherwise.
+    /// Value of `HEADSCALE_AUTH_KEY`. A note reports its use, because a forgotten variable is otherwise hard to find.
     fn overriding_auth_key(&self) -> Option<SecretText> {
         let key = self.overriding_auth_key.get_or_init(|| {
             let key = environment::variable(AUTH_KEY)?;
-            self.printer.say(&format!("{TAILSCALE}: taken from {AUTH_KEY} in the environment"));
+            self.printer.say(&format!("{TAILSCALE}: using the environment variable {AUTH_KEY}"));
             Some(SecretText::new(key))
         });
         key.clone()
@@ -186,11 +186,10 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Runs a command in the folder of the inventory, so that a script beside it is found from
-    /// anywhere. Nothing that it prints on stdout is ever shown.
+    /// Runs a command in the folder of the inventory and returns its stdout, which is never shown.
     ///
-    /// It gets no variable that its reference does not name: what else is in the environment of a shell, such as
-    /// credentials of a cloud, is not for the author of the inventory.
+    /// The command gets only the variables that its reference names: the author of the inventory must not get other variables of the
+    /// user, such as cloud credentials.
     fn output(
         &self,
         command: &SecretCommand,
@@ -207,7 +206,7 @@ impl<'a> Resolver<'a> {
             command,
             &setting.to_string(),
             self.chosen,
-            self.asking,
+            self.consent,
             self.printer,
         );
         if !consent? {
@@ -221,7 +220,7 @@ impl<'a> Resolver<'a> {
         }
         let folder = self.chosen.folder();
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        // Without a slash it is looked for in PATH.
+        // A name without a slash is searched in PATH.
         let program = &command.words[0];
         let found = if program.contains('/') { folder.join(program) } else { program.into() };
         let variables = command_consent::variables(command);
@@ -235,7 +234,7 @@ impl<'a> Resolver<'a> {
             .output()
             .map_err(|error| failed("cannot be run").because(error))?;
         if !output.status.success() {
-            // What it said may hold what it was asked for, so it is not shown.
+            // The output may contain the secret, so it is not shown.
             let error = failed(&format!("failed ({})", output.status));
             return Err(error.hint(
                 "run it by hand to see what it says; it gets only PATH, HOME and the variables that `env: […]` names",
@@ -247,7 +246,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The program of a command, without control characters.
+/// Program name of a command, with control characters escaped.
 pub(crate) fn program(command: &SecretCommand) -> String {
     command.words[0].escape_debug().to_string()
 }
@@ -270,7 +269,7 @@ fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
     })
 }
 
-/// Where a secret is to be had, for people.
+/// Description of the source of a secret.
 pub(crate) fn describe(secret: &SecretRef) -> String {
     match secret {
         SecretRef::Secret(path) => format!("secret `{path}`"),
@@ -280,12 +279,12 @@ pub(crate) fn describe(secret: &SecretRef) -> String {
     }
 }
 
-/// Every reference of the cluster.
+/// All secret references of the selected cluster.
 pub(crate) fn all(chosen: &Chosen) -> Vec<Reference<'_>> {
     all_of(chosen.cluster())
 }
 
-/// Every reference of a cluster.
+/// All secret references of a cluster.
 pub(crate) fn all_of(cluster: &Cluster) -> Vec<Reference<'_>> {
     let mut found: Vec<Reference<'_>> = [
         (Name::Cluster("proxmox.token"), &cluster.file.proxmox.token),
@@ -307,7 +306,7 @@ pub(crate) fn all_of(cluster: &Cluster) -> Vec<Reference<'_>> {
             found.extend(user.password_hash.spanned().map(|secret| Reference { setting, secret }));
         }
     }
-    // What a layer says is said for each of its nodes.
+    // A reference in a class or role appears once for each of its nodes.
     let mut seen = BTreeSet::new();
     found.retain(|reference| seen.insert(reference.secret.span));
     found

@@ -1,7 +1,7 @@
-//! Reads of files whose names another person may have chosen: regular files only, up to a size.
+//! Reading of files whose paths come from an inventory: regular files only, up to a maximum size.
 //!
-//! In an untrusted checkout a name can lead to a pipe, which blocks for ever, to `/dev/zero`, which never ends, or to
-//! `/proc`, whose files show what is in the memory of this process.
+//! In an untrusted checkout, a path can be a link to a pipe, which blocks forever, to `/dev/zero`, which is endless, or to
+//! `/proc`, whose files expose the memory of this process.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -9,18 +9,18 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// The largest inventory, and the largest file that an inventory names.
+/// Maximum size of an inventory file and of a file that an inventory names, in bytes.
 pub(crate) const LARGEST: u64 = 4 << 20;
 
-/// The largest file of the user's own, such as a kubeconfig with many clusters.
+/// Maximum size of a file of the user, such as a kubeconfig with many clusters, in bytes.
 pub(crate) const LARGEST_OWN: u64 = 16 << 20;
 
-/// Why a file is not read.
+/// Reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("no such file")]
     Missing,
-    #[error("a link that leads nowhere")]
+    #[error("a link to a missing file")]
     Dangling,
     #[error("permission denied")]
     Denied,
@@ -28,7 +28,7 @@ pub(crate) enum ReadError {
     Folder,
     #[error("not a regular file")]
     NotRegular,
-    #[error("a file of the kernel's, not a regular file")]
+    #[error("a kernel file, not a regular file")]
     Kernel,
     #[error("larger than {} MiB; is this the right file?", .0 >> 20)]
     TooLarge(u64),
@@ -37,7 +37,7 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
-    /// What an error of the operating system means for this path.
+    /// Converts an operating system error for this path.
     pub(crate) fn of(path: &Path, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound if path.symlink_metadata().is_ok() => Self::Dangling,
@@ -48,12 +48,12 @@ impl ReadError {
     }
 }
 
-/// The content of a regular file of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let failed = |error| ReadError::of(path, error);
-    // Before it is opened: opening alone has an effect on some devices.
+    // Checked before the open, because opening some devices has an effect.
     refuse_irregular(&fs::metadata(path).map_err(failed)?)?;
-    // Whatever takes its place meanwhile cannot block this process.
+    // If the file is replaced by a pipe after the check, NONBLOCK keeps the open from blocking.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty());
     let file = File::from(file.map_err(|error| failed(error.into()))?);
@@ -63,21 +63,21 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     take(file, known.len(), limit, path)
 }
 
-/// The content of a file that the user names on the command line, of at most `limit` bytes. It may be a pipe, as in
+/// Reads a file that the user names on the command line, of at most `limit` bytes. It may be a pipe, as in
 /// `talmox secrets import <(…)`.
 pub(crate) fn read_argument(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let file = File::open(path).map_err(|error| ReadError::of(path, error))?;
     take(file, 0, limit, path)
 }
 
-/// The same as text.
+/// Reads such a file as UTF-8 text.
 pub(crate) fn read_text_argument(path: &Path) -> Result<String, ReadError> {
     let bytes = read_argument(path, LARGEST_OWN)?;
     String::from_utf8(bytes).map_err(|error| ReadError::Io(io::Error::other(error)))
 }
 
 fn take(file: File, expected: u64, limit: u64, path: &Path) -> Result<Vec<u8>, ReadError> {
-    // With room for all of it, no copy of a secret stays behind in memory that was given back.
+    // The buffer is allocated in full size: a growing buffer would leave copies of a secret in freed memory.
     let expected = usize::try_from(expected.min(limit)).unwrap_or_default();
     let mut bytes = Vec::with_capacity(expected + 1);
     let read = file.take(limit + 1).read_to_end(&mut bytes);
@@ -98,7 +98,7 @@ fn refuse_irregular(known: &Metadata) -> Result<(), ReadError> {
     if known.is_file() { Ok(()) } else { Err(ReadError::NotRegular) }
 }
 
-/// Files in `/proc` and `/sys` look regular.
+/// Rejects files in `/proc` and `/sys`, whose metadata is that of regular files.
 #[cfg(target_os = "linux")]
 fn refuse_kernel_file(file: &File) -> Result<(), ReadError> {
     const SYSFS_MAGIC: rustix::fs::FsWord = 0x6265_6572;
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(refused(folder.path()), "a folder, not a file");
         assert_eq!(refused(&at("none")), "no such file");
         symlink(at("none"), at("dangling")).unwrap();
-        assert_eq!(refused(&at("dangling")), "a link that leads nowhere");
+        assert_eq!(refused(&at("dangling")), "a link to a missing file");
         symlink("/dev/zero", at("zero")).unwrap();
         assert_eq!(refused(&at("zero")), "not a regular file");
         let made = Command::new("mkfifo").arg(at("pipe")).status().unwrap();
@@ -147,13 +147,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn files_of_the_kernel_are_refused() {
+    fn kernel_files_are_rejected() {
         let refused = read(Path::new("/proc/self/environ"), LARGEST).unwrap_err();
-        assert_eq!(refused.to_string(), "a file of the kernel's, not a regular file");
+        assert_eq!(refused.to_string(), "a kernel file, not a regular file");
     }
 
     #[test]
-    fn an_argument_may_be_a_stream_but_not_without_end() {
+    fn an_argument_may_be_a_stream_up_to_the_limit() {
         assert_eq!(read_argument(Path::new("/dev/null"), 10).unwrap(), b"");
         let refused = read_argument(Path::new("/dev/zero"), 10).unwrap_err();
         assert!(matches!(refused, ReadError::TooLarge(10)), "{refused}");

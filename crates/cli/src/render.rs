@@ -1,4 +1,4 @@
-//! Findings, for people and for programs.
+//! Text and JSON output of inventory findings.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::{Value as Json, json};
 use talmox_model::{Diagnostic, Inventory, Label, Severity, Source, Sources, Span};
 
-use crate::visible::{plain, styled_by_library};
+use crate::escape::{plain, styled_by_library};
 
-/// More findings than this are counted, not shown.
+/// Maximum number of findings in the text output; further findings are only counted.
 const MOST_SHOWN: usize = 50;
 
-/// All findings with their source lines.
+/// Text output of all findings, with their source lines.
 pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
@@ -20,7 +20,7 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let mut shown = alike(&inventory.diagnostics);
     let hidden = shown.len().saturating_sub(MOST_SHOWN) + inventory.unlisted;
     if shown.len() > MOST_SHOWN {
-        // The sort is stable: within each severity the order of the files stays.
+        // The sort is stable: within a severity, the order of the files is kept.
         shown.sort_by_key(|group| group[0].severity);
     }
     for group in shown.into_iter().take(MOST_SHOWN) {
@@ -34,17 +34,16 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     out
 }
 
-/// How many findings of a severity [`text`] shows.
+/// Number of findings of a severity in the output of [`text`].
 pub(crate) fn count(inventory: &Inventory, severity: Severity) -> usize {
     alike(&inventory.diagnostics).iter().filter(|group| group[0].severity == severity).count()
 }
 
-/// The findings in groups: one setting that is wrong for several nodes makes one finding for each, which differ in nothing but the
-/// name of the node.
+/// Groups findings that differ only in the node name: one wrong setting of several nodes produces one finding per node.
 fn alike(diagnostics: &[Diagnostic]) -> Vec<Vec<&Diagnostic>> {
     let mut groups: Vec<Vec<&Diagnostic>> = vec![];
     for diagnostic in diagnostics {
-        // Findings stand in the order of their places, so that those of one place are neighbours.
+        // Findings are sorted by position, so findings of the same position are adjacent.
         let place = |one: &Diagnostic| one.primary.as_ref().map(|label| label.span);
         let mut here =
             groups.iter_mut().rev().take_while(|group| place(group[0]) == place(diagnostic));
@@ -66,12 +65,12 @@ fn is_alike(a: &Diagnostic, b: &Diagnostic) -> bool {
         && related(a) == related(b)
 }
 
-/// What a message begins with in backticks, and the rest of it.
+/// Splits a message into its leading name in backticks and the rest.
 fn subject(message: &str) -> Option<(&str, &str)> {
     message.strip_prefix('`')?.split_once('`')
 }
 
-/// One finding for a group.
+/// Merges a group into one finding.
 fn merged(group: &[&Diagnostic]) -> Diagnostic {
     let mut diagnostic = group[0].clone();
     let others: Vec<String> = group[1..]
@@ -120,7 +119,7 @@ fn snippet<'a>(
 ) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
     let text = source.redacted_text();
     let shown = plain(text);
-    // Escapes are longer than what they stand for: places move with the text before them.
+    // Escape sequences are longer than the characters they replace, so positions after them shift.
     let moved = |at: usize| if shown.len() == text.len() { at } else { plain(&text[..at]).len() };
     let annotations: Vec<_> = labels
         .iter()
@@ -133,7 +132,7 @@ fn snippet<'a>(
     Snippet::source(shown).path(plain(&source.name()).into_owned()).annotations(annotations)
 }
 
-/// A place that spans lines is pointed at by its first one: the rest only pushes the hint away.
+/// Limits a multi-line range to its first line, to keep the output short.
 fn first_line(text: &str, place: Range<usize>) -> Range<usize> {
     let start = place.start.min(text.len());
     let end = place.end.clamp(start, text.len());
@@ -141,7 +140,7 @@ fn first_line(text: &str, place: Range<usize>) -> Range<usize> {
     start..line_end
 }
 
-/// Breaks a hint into lines that fit beside its label.
+/// Wraps a hint into lines that fit beside its label.
 fn wrap(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
@@ -160,7 +159,7 @@ fn wrap(text: &str) -> String {
     out
 }
 
-/// All findings as data.
+/// JSON output of all findings.
 pub(crate) fn json(inventory: &Inventory) -> Json {
     let findings: Vec<Json> = inventory
         .diagnostics
@@ -226,7 +225,7 @@ mod tests {
     use talmox_model::load::{ClusterFiles, File, Parsed};
 
     use super::*;
-    use crate::visible::{Escapes, shown};
+    use crate::escape::{EscapeSyntax, shown};
 
     fn inventory(name: &str, text: &str) -> Inventory {
         let file = File { path: PathBuf::from(name), content: Ok(text.as_bytes().to_vec()) };
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_right_behind_what_is_escaped() {
+    fn positions_after_escaped_characters_are_correct() {
         let found = inventory("cluster.yaml", "{\"a\u{202e}b\": 1, wrong: 2}\n");
         let text = text(&found, false);
         let line = r#"1 | {"a\u{202e}b": 1, wrong: 2}"#;
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_for_several_nodes_is_said_once_with_their_names() {
+    fn a_finding_of_several_nodes_is_shown_once_with_their_names() {
         let nodes = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n  - {name: cp-2, ip: 10.0.0.12}\n\
                      workers:\n  - {name: wk-1, ip: 10.0.0.21}\n";
         let head = "talos_version: v1.11.2\nboot: template\n\
@@ -258,7 +257,7 @@ mod tests {
         let text = text(&found, false);
         assert_eq!(text.matches("has no template").count(), 1, "{text}");
         assert!(text.contains("`cp-1` has no template (also `cp-2`, `wk-1`)\n"), "{text}");
-        // `template` is not a key of the top level, where `boot` stands.
+        // `template` is not a top-level key like `boot`.
         let hint =
             "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`";
         assert!(
@@ -272,7 +271,11 @@ mod tests {
         assert_eq!(count(&found, Severity::Error), 1);
         let all = json(&found);
         let named = |one: &&Json| one["message"].as_str().unwrap().ends_with("has no template");
-        assert_eq!(all.as_array().unwrap().iter().filter(named).count(), 3, "programs see all");
+        assert_eq!(
+            all.as_array().unwrap().iter().filter(named).count(),
+            3,
+            "the JSON output lists all"
+        );
     }
 
     proptest! {
@@ -282,8 +285,8 @@ mod tests {
             for file in [line.clone(), format!("{line}: 1\n"), format!("\"{quoted}\": [\n")] {
                 let found = inventory(&name, &file);
                 let styled = text(&found, color);
-                let text = shown(&styled, Escapes::Text);
-                // Only the colours of the library are left.
+                let text = shown(&styled, EscapeSyntax::Text);
+                // Only the colours of the rendering library remain.
                 let rest: String = text.split("\u{1b}[").enumerate().map(|(nth, part)| {
                     let is_color = |c: char| c.is_ascii_digit() || c == ';';
                     match part.split_once('m') {
@@ -291,8 +294,8 @@ mod tests {
                         _ => part,
                     }
                 }).collect();
-                let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-                prop_assert!(!rest.replace("\r\n", "\n").contains(is_obeyed), "{text:?}");
+                let is_control_character = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+                prop_assert!(!rest.replace("\r\n", "\n").contains(is_control_character), "{text:?}");
                 prop_assert!(color || !text.contains('\u{1b}'), "{text:?}");
             }
         }

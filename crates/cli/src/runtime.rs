@@ -1,16 +1,16 @@
-//! Commands that wait for others run in here.
+//! Async runtime of commands that use the network.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
-use crate::interrupt::{self, Stops};
+use crate::interrupt::{self, StopSignals};
 
-/// Timeout for the tasks that are left when a command has ended.
+/// Timeout for background tasks after the end of a command.
 const LAST_TASKS: Duration = Duration::from_secs(2);
 
-/// Runs a command. A signal stops it cleanly, and it is said how to go on; what changes something heeds signals by itself.
+/// Runs a command. An interrupt ends it with an error that says how to resume, unless the command handles interrupts itself.
 pub(crate) fn run<T>(
     command: impl Future<Output = Result<T, CommandError>>,
 ) -> Result<T, CommandError> {
@@ -20,19 +20,19 @@ pub(crate) fn run<T>(
         })?;
     let result = runtime.block_on(async {
         interrupt::watch()?;
-        let mut stops = Stops::new()?;
+        let mut signals = StopSignals::new()?;
         tokio::select! {
             biased;
-            () = stops.unheeded() => Err(interrupt::stopped()),
+            () = signals.unhandled() => Err(interrupt::stopped()),
             result = command => result,
         }
     });
-    // Tasks of a lab own its temporary folder, which is removed when the last of them is dropped. A process that exits before
-    // leaves the folder behind. A blocking call, such as a lookup of a name, must not keep the process from exiting.
+    // The tasks of a lab own its temporary folder, which is removed when the last task is dropped. If the process exits earlier, the
+    // folder remains. A blocking call, such as a DNS lookup, must not keep the process from exiting.
     runtime.shutdown_timeout(LAST_TASKS);
     match result {
-        // It may have come to its end before it could be broken off.
-        Err(_) if interrupt::is_unheeded() => Err(interrupt::stopped()),
+        // The command may have ended with another error before the interrupt was seen.
+        Err(_) if interrupt::is_unhandled() => Err(interrupt::stopped()),
         result => result,
     }
 }

@@ -1,9 +1,9 @@
-//! Words: in columns for people, and out of a command line, as sops splits it for editors and key
-//! commands: quotes and backslashes, but nothing else that a shell does.
+//! Text helpers: aligned columns, wrapping, shell quoting, and splitting of command lines.
 
 pub(crate) use talmox_plan::plan::show::{aligned, wrapped};
 
-/// Splits a command line. `None` if a quote is not closed, or there is no word at all.
+/// Splits a command line like sops does for editors and key commands: quotes and backslashes, no other shell syntax. `None` if a quote is
+/// not closed or the text has no words.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     let mut words = vec![];
     let mut word: Option<String> = None;
@@ -26,7 +26,13 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     (quote.is_none() && !words.is_empty()).then_some(words)
 }
 
-/// A word as a shell takes it.
+/// Count with a noun, for example `1 node` or `3 nodes`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@=,~".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -35,7 +41,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A text of at most so many columns, with an ellipsis for what is left out.
+/// Shortens a text to a number of columns, with an ellipsis.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
@@ -50,7 +56,7 @@ mod tests {
     use super::{quoted, shortened, split, wrapped};
 
     #[test]
-    fn a_shell_takes_back_what_is_quoted() {
+    fn quoted_words_are_split_to_the_same_words() {
         assert_eq!(quoted("inventory/dev"), "inventory/dev");
         for word in ["", "my lab", "it's", "$HOME", "a\\b"] {
             assert_eq!(split(&quoted(word)), Some(vec![word.to_owned()]), "{word}");
@@ -58,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_fit() {
+    fn text_is_wrapped_and_shortened() {
         assert_eq!(
             wrapped("no API server answers yet", 10),
             ["no API", "server", "answers", "yet"]
@@ -70,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_words_together() {
+    fn quoted_spaces_do_not_split_words() {
         let words = |text| split(text).unwrap();
         assert_eq!(words("code  --wait"), ["code", "--wait"]);
         assert_eq!(

@@ -1,16 +1,11 @@
 //! `talmox check`
 
 mod configs;
-mod identity;
 mod live;
-mod patches;
 mod tracked;
-
-use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use talmox_model::load::Parsed;
 use talmox_model::value::SecretRef;
 use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 
@@ -18,35 +13,37 @@ use super::Outcome;
 use crate::args::{Format, Global};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
-use crate::locate::{Located, locate};
+use crate::load::load_located;
+use crate::locate::locate;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
+use crate::words::plural;
 use crate::{reference, render};
 
 const AFTER_HELP: &str = "\
 Examples:
   talmox check                       all clusters of ./inventory
-  talmox check --explain dev-cp-1    where each setting of a node comes from
-  talmox check --live dev            what stands in the way of `up`";
+  talmox check --explain dev-cp-1    settings of a node and their origin
+  talmox check --live dev            preflight checks of `up`";
 
-/// Check an inventory, with --live also what it needs of Proxmox
+/// Check an inventory, and with --live also Proxmox and the nodes
 ///
-/// Reports everything that is wrong in one go, each finding with its place and what to do, contacts nobody and runs no
-/// command that the inventory names. Warns where Git tracks a file with keys. With --live it also looks at
-/// Proxmox, the nodes and the Image Factory, as `up` does before it begins, and changes nothing: whether the token may do what
-/// is needed (and the `pveum` lines if not), storages, bridges, hosts, numbers, addresses, devices and extensions.
+/// Reports all findings at once, each with its position and a hint. It does not use the network and runs no command
+/// that the inventory names. It warns if Git tracks a file with keys. With --live it also runs the preflight checks of
+/// `up` against Proxmox, the nodes and the Image Factory, without changes: permissions of the token (with the `pveum`
+/// commands for missing ones), storages, bridges, hosts, vmids, addresses, devices and extensions.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CheckArgs {
-    /// The clusters to check [default: all of the inventory]
+    /// Clusters to check [default: all clusters of the inventory]
     #[arg(value_name = "CLUSTER")]
     pub(crate) clusters: Vec<String>,
 
-    /// Print every setting of a node, and the file and line that it came from
+    /// Print every setting of a node, with the file and line that sets it
     #[arg(long, value_name = "NODE")]
     pub(crate) explain: Option<String>,
 
-    /// Look at Proxmox, the nodes and the Image Factory too
+    /// Also check Proxmox, the nodes and the Image Factory
     #[arg(long, conflicts_with = "explain")]
     live: bool,
 
@@ -86,7 +83,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-/// Says which secrets were not looked at because that would run a command.
+/// Lists the secrets that were not checked because that would run a command.
 fn say_commands(inventory: &Inventory, printer: &Printer) {
     for cluster in &inventory.clusters {
         for found in reference::all_of(cluster) {
@@ -96,22 +93,6 @@ fn say_commands(inventory: &Inventory, printer: &Printer) {
             }
         }
     }
-}
-
-/// Reads and checks an inventory, with the files that it names.
-pub(crate) fn load(path: Option<&Path>, clusters: &[String]) -> Result<Inventory, CommandError> {
-    Ok(load_located(locate(path, clusters, &[])?))
-}
-
-/// The same for files that were found already.
-pub(crate) fn load_located(located: Located) -> Inventory {
-    let shared = identity::shared_secrets(&located.clusters);
-    let boundary = located.boundary;
-    let parsed = Parsed::new(located.clusters).with_outside(|path| boundary.is_outside(path));
-    let mut inventory = parsed.check_with(|path, kind| boundary.content(path, kind));
-    inventory.diagnostics.extend(shared);
-    patches::refuse_newer_documents(&mut inventory, &boundary);
-    inventory
 }
 
 fn find_node<'a>(
@@ -142,7 +123,7 @@ fn find_node<'a>(
     }
 }
 
-/// One line for each cluster.
+/// Summary with one line for each cluster.
 fn summary(inventory: &Inventory) -> String {
     let mut out = String::new();
     for cluster in &inventory.clusters {
@@ -184,12 +165,7 @@ fn describe(cluster: &Cluster) -> String {
     text
 }
 
-pub(crate) fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{s}")
-}
-
-/// Setting, value and origin in columns.
+/// Table of the settings of a node, with their values and origins.
 fn explain(inventory: &Inventory, cluster: &Cluster, node: &Node) -> String {
     let rows: Vec<[String; 3]> = cluster
         .explain(node)

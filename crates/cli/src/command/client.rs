@@ -1,4 +1,4 @@
-//! What `kubeconfig` and `talosconfig` have in common: the options, and where the file goes.
+//! Common options and output of `kubeconfig` and `talosconfig`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,15 +26,15 @@ use crate::session::client_files;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     pub(super) cluster: Option<String>,
 
-    /// Where to write it; `-` for stdout [default: its own name in the current folder]
+    /// File to write; `-` for stdout [default: kubeconfig or talosconfig in the current folder]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
 
-    /// Merge it into your own file, or into --output if given
+    /// Merge into your own file, or into --output if given
     #[arg(long, conflicts_with = "force")]
     merge: bool,
 
@@ -42,43 +42,43 @@ pub(crate) struct ClientArgs {
     #[arg(long)]
     force: bool,
 
-    /// How long the certificate is valid, such as 12h or 30d
+    /// Validity of the certificate, such as 12h or 30d
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(super) ttl: Duration,
 
-    /// Write it for a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    /// Write it for a running lab: file with the output of `talmox lab serve --format json`
     #[arg(long, value_name = "FILE")]
     lab_at: Option<PathBuf>,
 }
 
-/// The lab that a client file leads to: where its addresses are found from here, and its time.
-pub(super) struct LabWay {
+/// Reach map and current time of the lab that a client file is for.
+pub(super) struct LabTarget {
     pub(super) reach: Reach,
     pub(super) now: UnixTime,
 }
 
 impl ClientArgs {
-    /// The lab that `--lab-at` names.
-    pub(super) fn lab(&self) -> Result<Option<LabWay>, CommandError> {
+    /// Target of `--lab-at`.
+    pub(super) fn lab(&self) -> Result<Option<LabTarget>, CommandError> {
         let Some(file) = &self.lab_at else { return Ok(None) };
-        let stage = rehearsal::join(file)?;
-        let seconds = i64::try_from(stage.clock.unix()).unwrap_or(i64::MAX);
-        Ok(Some(LabWay { reach: stage.reach(), now: UnixTime::from_seconds(seconds) }))
+        let lab = rehearsal::join(file)?;
+        let seconds = i64::try_from(lab.clock.unix()).unwrap_or(i64::MAX);
+        Ok(Some(LabTarget { reach: lab.reach(), now: UnixTime::from_seconds(seconds) }))
     }
 }
 
-/// A client file of one kind.
+/// New kubeconfig or talosconfig.
 pub(super) struct ClientFile<'a> {
     pub(super) kind: &'static str,
     pub(super) text: SecretText,
     pub(super) context: String,
-    /// Where `--merge` goes by itself.
+    /// Default file of `--merge`.
     pub(super) own_file: Option<PathBuf>,
     pub(super) merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
     pub(super) authority: &'a CertificateAndKey,
 }
 
-/// The bundle of a cluster that clients can use: Ubuntu nodes trust other authorities.
+/// Bundle of a cluster with Talos nodes. Ubuntu nodes trust other authorities.
 pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     if chosen.talos_nodes().next().is_none() {
         let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
@@ -88,7 +88,7 @@ pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     secrets::bundle_of(chosen)
 }
 
-/// Writes a client file where the user wants it.
+/// Writes a client file to stdout, to a new file, or into an existing file.
 pub(super) fn deliver(
     args: &ClientArgs,
     file: &ClientFile<'_>,
@@ -100,7 +100,7 @@ pub(super) fn deliver(
         && authority.certificate.not_after < expires
     {
         let end = authority.certificate.not_after;
-        printer.warn(&format!("the authority that signs it ends earlier, on {end}"));
+        printer.warn(&format!("the certificate authority expires earlier, on {end}"));
     }
     let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     if is_stdout && args.merge {
@@ -120,8 +120,8 @@ pub(super) fn deliver(
         printer.result(&format!("{result:#}\n"))?;
     } else {
         let path = path.display();
-        // Who had chosen another context must know that commands go elsewhere now.
-        let current = if args.merge { ", the current one now" } else { "" };
+        // The user must know that the current context has changed.
+        let current = if args.merge { " (now the current context)" } else { "" };
         printer.say(&format!("wrote {path}: context `{context}`{current}, valid until {expires}"));
     }
     Ok(Exit::Fine)
@@ -150,7 +150,7 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     Ok((path, context))
 }
 
-/// The kubeconfig of a real cluster is never replaced by one for a lab.
+/// Returns an error if the kubeconfig is for a real cluster: it must not be replaced by one for a lab.
 pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     let path = &paths.kubeconfig;
     match disk::read_secret(path)? {
@@ -163,7 +163,7 @@ pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     }
 }
 
-/// Writes the files of a cluster, in place of those that `up` wrote before. Returns what it did.
+/// Writes the client files of a cluster and replaces those of an earlier `up`. Returns a message for each file.
 pub(super) fn put(
     paths: &ClientPaths,
     files: &ClientFiles,
@@ -178,25 +178,25 @@ pub(super) fn put(
     };
     disk::write_private(kube, kubeconfig.expose(), Before::Anything)?;
     disk::write_private(talos, files.talosconfig.expose(), Before::Anything)?;
-    let mut told = vec![format!("wrote {} and {}", kube.display(), talos.display())];
+    let mut messages = vec![format!("wrote {} and {}", kube.display(), talos.display())];
     if merge {
         let mut add = |path: Option<PathBuf>, text, merge| {
             let shown = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
             let context = merge_into(path, text, merge)?;
-            told.push(format!(
-                "merged into {shown} as the context `{context}`, the current one now"
+            messages.push(format!(
+                "merged into {shown} as the context `{context}` (now the current context)"
             ));
             Ok(())
         };
         add(super::kubeconfig::own_file(), &files.kubeconfig, kubeconfig::merge)?;
         add(super::talosconfig::own_file(), &files.talosconfig, talosconfig::merge)?;
     }
-    Ok(told)
+    Ok(messages)
 }
 
-/// Whether the files that `--merge` adds to can be read and added to, told before anything is done.
+/// Returns an error if the files of `--merge` cannot be read or merged into, before any change.
 pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), CommandError> {
-    // Nobody sees them: they only stand for what is merged in the end.
+    // Temporary client files, only used to test the merge.
     let (ttl, now) = (Duration::from_hours(1), environment::now());
     let kube = kubeconfig::KubeconfigRequest {
         cluster,
@@ -225,7 +225,7 @@ pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), C
     Ok(())
 }
 
-/// A file with another one merged into it, and what it was before.
+/// Result of a merge, and the content before it.
 struct MergedFile {
     path: PathBuf,
     known: Option<SecretText>,
@@ -263,12 +263,12 @@ fn merge_into(
     Ok(merged.context)
 }
 
-/// A file in the home folder.
+/// Path in the home folder.
 pub(super) fn at_home(path: &str) -> Option<PathBuf> {
     Some(environment::home()?.join(path))
 }
 
-/// Reads `8760h`, `30d`, `1h30m`.
+/// Parses a duration such as `8760h`, `30d` or `1h30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || "expected a duration such as 8760h, 30d or 1h30m".to_owned();
     let mut rest = text;

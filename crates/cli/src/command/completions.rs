@@ -14,11 +14,11 @@ Examples:
   talmox completions zsh > ~/.zfunc/_talmox         with ~/.zfunc in $fpath
   talmox completions fish > ~/.config/fish/completions/talmox.fish";
 
-/// Print what completes commands and options in a shell
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: ShellArg,
 }

@@ -1,20 +1,20 @@
-//! The plan of a cluster that has no secrets yet. `up` makes them; whoever only looks does not.
+//! Plan entries of a cluster without secrets, which `up` generates.
 
 use talmox_plan::plan::{Change, Class, FieldValue, Object, Plan};
 
 use crate::session::Session;
 
-/// Says that the secrets will be made. Those for a lab of our own are of no interest to anybody.
+/// Adds the new secrets file to the plan, unless the lab runs inside this process.
 pub(super) fn announce_secrets(plan: &mut Plan, session: &Session) {
-    if !session.is_draft || session.is_alone() || plan.is_empty() {
+    if !session.is_draft || session.is_own_lab() || plan.is_empty() {
         return;
     }
     let path = session.chosen.secrets_path().display().to_string();
-    let note = "the cluster's secrets, made once; back the file up, or keep it in git";
+    let note = "secrets of the cluster, generated once; back up this file or commit it to git";
     plan.changes.insert(0, file(path, Class::Create, note));
 }
 
-/// A file that comes or goes beside the inventory.
+/// Plan entry for a file that is created or deleted.
 pub(super) fn file(path: String, class: Class, note: &str) -> Change {
     Change {
         object: Object::File(path),
@@ -25,7 +25,7 @@ pub(super) fn file(path: String, class: Class, note: &str) -> Change {
     }
 }
 
-/// Takes out what comes from secrets that nobody keeps: the MACs that `up` will give are others.
+/// Removes values derived from temporary secrets from the plan: `up` will generate other MACs.
 pub(super) fn forget_identities(plan: &mut Plan, session: &Session) {
     if !session.is_draft {
         return;

@@ -1,4 +1,4 @@
-//! `talmox export`: an inventory in the form that other tools read.
+//! `talmox export`: an inventory in the formats of other tools.
 
 mod nodes_json;
 mod tfvars;
@@ -24,33 +24,33 @@ Examples:
   talmox export tfvars > dev.auto.tfvars.json
   talmox export nodes-json --output - | jq .workers";
 
-/// Write an inventory for other tools
+/// Export an inventory for other tools
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ExportArgs {
     #[command(subcommand)]
-    form: Form,
+    form: ExportCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Form {
-    /// Write a variable file for Terraform: the inputs of each VM
+enum ExportCommand {
+    /// Write a variable file for Terraform, with the inputs of each VM
     ///
-    /// The variable `talos_machines` is a map from the name of a node to its VM.
+    /// The variable `talos_machines` is a map of node names to VM inputs.
     Tfvars(FormArgs),
-    /// Write a nodes.json: names, leases and addresses
+    /// Write a nodes.json, with names, leases and addresses
     NodesJson(FormArgs),
 }
 
 #[derive(Debug, Args)]
 struct FormArgs {
-    /// The cluster [default: the only one]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// The file to write; `-` for stdout [default: stdout if that is redirected, else talos-machines.auto.tfvars.json
-    /// or nodes.json]
+    /// File to write; `-` for stdout [default: stdout if it is redirected, or else talos-machines.auto.tfvars.json or
+    /// nodes.json]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -60,17 +60,17 @@ struct FormArgs {
 }
 
 pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outcome {
-    let (Form::Tfvars(form) | Form::NodesJson(form)) = &args.form;
+    let (ExportCommand::Tfvars(form) | ExportCommand::NodesJson(form)) = &args.form;
     let chosen = choose::one(global, form.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
     let (file_name, exported) = match &args.form {
-        Form::Tfvars(_) => {
+        ExportCommand::Tfvars(_) => {
             (tfvars::FILE_NAME, tfvars::export(cluster, cluster_id(&chosen).as_deref(), printer))
         }
-        Form::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
+        ExportCommand::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
     };
     let text = format!("{exported:#}\n");
-    // A redirected stdout gets the text: `export tfvars > FILE`. `--force` is about a file.
+    // Redirected output goes to stdout: `export tfvars > FILE`. With `--force` a file is written.
     let is_file = form.force || io::stdout().is_terminal();
     let usual = if is_file { file_name } else { "-" };
     let path = form.output.as_deref().unwrap_or(Path::new(usual));
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     Ok(Exit::Fine)
 }
 
-/// The cluster's id, if its secrets are there and can be read.
+/// Id of the cluster; `None` if its secrets are missing or cannot be decrypted.
 fn cluster_id(chosen: &Chosen) -> Option<String> {
     let bundle = SecretsFile::open(chosen).ok()??.bundle().ok()??;
     Some(bundle.cluster.id.clone())

@@ -1,4 +1,4 @@
-//! `talmox import`: an inventory from what other tools keep.
+//! `talmox import`: an inventory from files of other tools.
 
 mod files;
 mod nodes_json;
@@ -19,41 +19,40 @@ const AFTER_HELP: &str = "\
 Examples:
   talmox import nodes-json nodes.json --name dev";
 
-/// Write a new inventory from the files of other tools
+/// Import an inventory from files of other tools
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ImportArgs {
     #[command(subcommand)]
-    form: Form,
+    form: ImportCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Form {
-    /// Read a nodes.json: names, leases and addresses
+enum ImportCommand {
+    /// Import a nodes.json, with names, leases and addresses
     ///
-    /// What it does not say is left to fill in, with a comment. Existing files are never
-    /// overwritten.
+    /// Missing settings are written as comments to fill in. Existing files are never overwritten.
     NodesJson(NodesJsonArgs),
 }
 
 #[derive(Debug, Args)]
 struct NodesJsonArgs {
-    /// The nodes.json
+    /// The nodes.json to import
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The name of the cluster
+    /// Name of the cluster
     #[arg(long, value_name = "CLUSTER", default_value = "home")]
     name: String,
 
-    /// The version of Talos that the nodes run
+    /// Talos version of the nodes
     #[arg(long, value_name = "VERSION", default_value = "v1.13.9")]
     talos_version: String,
 }
 
 pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outcome {
-    let Form::NodesJson(args) = &args.form;
+    let ImportCommand::NodesJson(args) = &args.form;
     if !is_name(&args.name) {
         let message = format!("`{}` is not the name of a cluster", args.name);
         return Err(CommandError::usage(message).hint("use lower-case letters, digits and `-`"));
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     }
     let cluster = files::cluster(&found, &args.name, &args.talos_version);
     let nodes = files::nodes(&found);
-    // The text of a file is at fault here, not the usage of the command.
+    // The imported file has the error, not the command line.
     init::refuse_bad(&root, &folder, &cluster, &nodes).map_err(|mut error| {
         error.exit = Exit::Failed;
         error
@@ -97,7 +96,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     init::report(&root, &folder, &written, printer)
 }
 
-/// Names of clusters and nodes, which end up in YAML and in paths.
+/// Whether a text is a valid cluster or node name, which is used in YAML and in paths.
 fn is_name(text: &str) -> bool {
     let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=63).contains(&text.len())

@@ -16,85 +16,86 @@ use talmox_model::value::ProxmoxUrl;
 use talmox_model::{Code, Diagnostic, Inventory, Severity};
 use talmox_pve::fingerprint;
 
-use super::{Outcome, check, schema};
+use super::{Outcome, schema};
 use crate::args::{Format, Global};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
+use crate::load::load;
 use crate::locate::neighbours;
 use crate::new_file::{self, write_new};
 use crate::printer::Printer;
 use crate::{gitignore, render, words};
-use answers::{Answers, Certificate, Judge};
+use answers::{AnswerCheck, Answers, Certificate};
 use asking::Asking;
 
 const AFTER_HELP: &str = "\
 Examples:
-  talmox init                    asks what it needs to know
+  talmox init                    ask for the settings
   talmox init dev --yes --subnet 10.0.10.0/24 --proxmox https://pve1:8006
-  talmox init --role dev         how to make the token for Proxmox";
+  talmox init --role dev         print how to create the token for Proxmox";
 
 /// Write a new inventory
 ///
-/// Asks a few questions on a terminal; elsewhere, or with --yes, takes its answers from the flags.
-/// Given the address of a Proxmox it shows the fingerprint of its certificate, and pins it once a
-/// person has confirmed it.
-/// Existing files are never overwritten. Only a .gitignore beside cluster.yaml gets the lines that it lacks: kubeconfig,
-/// talosconfig, generated/ and .talmox/ do not belong into Git.
+/// Asks for the settings on a terminal. Without a terminal, or with --yes, it uses flags and defaults. With the address
+/// of a Proxmox VE it shows the fingerprint of the certificate, and writes it to the inventory after confirmation.
+/// Existing files are never overwritten, except that missing patterns are added to the .gitignore beside cluster.yaml:
+/// kubeconfig, talosconfig, generated/ and .talmox/.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InitArgs {
-    /// The name of the cluster [default: home]
+    /// Name of the cluster [default: home]
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: Option<String>,
 
-    /// Ask nothing: flags and defaults answer
+    /// Do not ask; use flags and defaults
     #[arg(long, short)]
     pub(crate) yes: bool,
 
-    /// The network of the nodes, such as 10.0.0.0/24
+    /// Network of the nodes, such as 10.0.0.0/24
     #[arg(long, value_name = "CIDR")]
     pub(crate) subnet: Option<String>,
 
-    /// Its gateway [default: the first address of the subnet]
+    /// Gateway of the network [default: the first address of the subnet]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) gateway: Option<String>,
 
-    /// The address of the first control plane; the others follow [default: the 11th of the subnet]
+    /// Address of the first control plane; the other nodes get the following addresses [default: the 11th address of
+    /// the subnet]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) first_address: Option<String>,
 
-    /// A free address for the control plane as a whole, or `none`
+    /// Free address that the control planes share (VIP), or `none`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) vip: Option<String>,
 
-    /// How many control planes [default: 3]
+    /// Number of control planes [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) controlplanes: Option<u16>,
 
-    /// How many workers [default: 2]
+    /// Number of workers [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<u16>,
 
-    /// The address of the Proxmox, such as https://pve:8006
+    /// URL of the Proxmox API, such as https://pve:8006
     #[arg(long, value_name = "URL")]
     pub(crate) proxmox: Option<String>,
 
-    /// The SHA-256 fingerprint of its certificate, which is then not asked for
+    /// SHA-256 fingerprint of the Proxmox certificate; used without confirmation
     #[arg(long, value_name = "AB:CD:…")]
     pub(crate) fingerprint: Option<String>,
 
-    /// The name of the Proxmox host [default: pve]
+    /// Name of the Proxmox host [default: pve]
     #[arg(long, value_name = "HOST")]
     pub(crate) node: Option<String>,
 
-    /// The version of Talos [default: the newest that is known well]
+    /// Talos version [default: the newest supported version]
     #[arg(long, value_name = "VERSION")]
     pub(crate) talos_version: Option<String>,
 
-    /// Write nothing; print the commands that make a user, a token and the rights that an inventory needs
+    /// Write no files; print the commands that create the user, the token and the permissions for an inventory
     ///
-    /// To be run as root on a Proxmox host. The rights are as narrow as they can be: on the pool, storages, bridges, hosts and
-    /// devices that the inventory names, and nowhere else.
+    /// Run the commands as root on a Proxmox host. The permissions are minimal: they cover only the pool, storages,
+    /// bridges, hosts and devices that the inventory names.
     #[arg(long)]
     pub(crate) role: bool,
 }
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
     report(&root, &folder, &written, printer)
 }
 
-/// What is written must pass its own check: say so, or say what is left to do.
+/// Prints the written files, the findings of the new inventory, and the next steps.
 pub(super) fn report(
     root: &Path,
     folder: &Path,
@@ -129,12 +130,12 @@ pub(super) fn report(
     printer: &Printer,
 ) -> Outcome {
     let mut written = written.to_vec();
-    // What is missing there can be added by hand; the inventory itself is written.
+    // The inventory is already written, so an error here is only a warning.
     match gitignore::extend(folder) {
         Ok(path) => written.extend(path),
         Err(error) => printer.warn(&error.chain()),
     }
-    let inventory = check::load(Some(folder), &[])?;
+    let inventory = load(Some(folder), &[])?;
     if printer.format == Format::Json {
         let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
         let result = serde_json::json!({
@@ -153,7 +154,7 @@ pub(super) fn report(
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-/// The way from an inventory to a cluster.
+/// Next steps from an inventory to a cluster.
 fn next(root: &Path, folder: &Path) -> String {
     let mut place = String::new();
     if neighbours(root).len() > 1 {
@@ -165,11 +166,11 @@ fn next(root: &Path, folder: &Path) -> String {
         place.push_str(&format!(" --inventory {root}"));
     }
     let steps = [
-        ("look over the files".to_owned(), "names, addresses, sizes, storages"),
-        (format!("talmox up --lab{place}"), "rehearses it, and touches nothing real"),
-        (format!("talmox init --role{place}"), "prints how to make the token for Proxmox"),
-        (format!("talmox check --live{place}"), "says what stands in the way"),
-        (format!("talmox up{place}"), "makes the cluster"),
+        ("review the files".to_owned(), "names, addresses, sizes, storages"),
+        (format!("talmox up --lab{place}"), "runs it in a lab; nothing real is changed"),
+        (format!("talmox init --role{place}"), "prints how to create the token for Proxmox"),
+        (format!("talmox check --live{place}"), "runs the preflight checks"),
+        (format!("talmox up{place}"), "creates the cluster"),
     ];
     let row = |(number, (command, what)): (usize, (String, &str))| {
         [format!("  {}.", number + 1), command, what.to_owned()]
@@ -178,23 +179,23 @@ fn next(root: &Path, folder: &Path) -> String {
     format!("Next:\n\n{}", words::aligned(&rows))
 }
 
-/// Right after the name is known: nobody likes to answer ten questions for nothing.
+/// Returns an error if the cluster exists. Checked right after the name is entered, before the other questions.
 fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
     let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
     new_file::refuse_existing(&names, "choose another cluster name; init never overwrites")
 }
 
-/// The clusters beside the new one, and the person who answers.
+/// Existing clusters of the inventory, used to check the answers.
 struct Surroundings<'a> {
     root: &'a Path,
     asking: &'a Asking<'a>,
 }
 
-impl Judge for Surroundings<'_> {
+impl AnswerCheck for Surroundings<'_> {
     fn name(&self, cluster: &str) -> Result<(), CommandError> {
         let folder = self.root.join(cluster);
         refuse_existing(&folder)?;
-        // Another folder may hold a cluster of this name.
+        // Another folder may contain a cluster with this name.
         let text = format!("cluster_name: {cluster}\n");
         refuse(&checked(self.root, &folder, &text, ""), |found| found.code == Code::SharedClash)
     }
@@ -211,8 +212,7 @@ impl Judge for Surroundings<'_> {
     }
 }
 
-/// Answers that make no good inventory, or one that clashes with the clusters beside it, are refused
-/// before anything is written.
+/// Returns an error if the new inventory has errors or conflicts with existing clusters, before files are written.
 pub(super) fn refuse_bad(
     root: &Path,
     folder: &Path,
@@ -222,7 +222,7 @@ pub(super) fn refuse_bad(
     refuse(&checked(root, folder, cluster, nodes), |_| true)
 }
 
-/// The inventory that these files would be, beside the clusters that exist.
+/// Checks the new files together with the existing clusters.
 fn checked(root: &Path, folder: &Path, cluster: &str, nodes: &str) -> Inventory {
     let file = |name: &str, text: &str| {
         Some(File { path: folder.join(name), content: Ok(text.as_bytes().to_vec()) })
@@ -236,7 +236,7 @@ fn checked(root: &Path, folder: &Path, cluster: &str, nodes: &str) -> Inventory 
     Parsed::new(files).check(&BTreeMap::new())
 }
 
-/// The first error of this kind.
+/// Returns the first error finding of the inventory.
 fn refuse(
     inventory: &Inventory,
     is_meant: impl Fn(&Diagnostic) -> bool,
@@ -254,8 +254,7 @@ fn refuse(
     }
 }
 
-/// Shows the certificate that the Proxmox presents. Only a person can tell whether it is the right
-/// one, so without a person there is no pin.
+/// Shows the fingerprint of the Proxmox certificate and asks for confirmation. Without a terminal it is not written to the inventory.
 fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certificate, CommandError> {
     let printer = asking.printer;
     let found = match fingerprint::probe(&url.host, url.port, Duration::from_secs(5)) {
@@ -267,20 +266,22 @@ fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certific
             )
             .because(error);
             printer.say(&format!("{} {}", printer.paint("warning:", "1;33"), reason.chain()));
-            printer.say("Add `fingerprint:` to cluster.yaml once it is reachable.\n");
+            printer.say("Add `fingerprint:` to cluster.yaml when Proxmox is reachable.\n");
             return Ok(Certificate::Unconfirmed);
         }
     };
-    printer.say_always(&format!("\n{url} shows a certificate with this SHA-256 fingerprint:"));
+    printer.say_always(&format!("\n{url} has a certificate with this SHA-256 fingerprint:"));
     printer.say_always(&format!("  {found}"));
-    printer.say_always("Compare it with the one in Proxmox: the host, System, Certificates.");
+    printer.say_always(
+        "Compare it with the fingerprint in the Proxmox web interface: host, System, Certificates.",
+    );
     if !asking.is_asking {
         printer
-            .say("It is not pinned, because no person can confirm it here; if it is right, pass");
+            .say("It is not written to the inventory, because it was not confirmed. If it is correct, pass");
         printer.say("it with --fingerprint, or add it to cluster.yaml.\n");
         return Ok(Certificate::Unconfirmed);
     }
-    Ok(if asking.yes_or_no("Is it the same?", false)? {
+    Ok(if asking.yes_or_no("Are the fingerprints equal?", false)? {
         Certificate::Confirmed(found)
     } else {
         Certificate::Declined

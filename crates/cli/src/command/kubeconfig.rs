@@ -25,14 +25,14 @@ Examples:
 
 /// Write an admin kubeconfig, without contacting the cluster
 ///
-/// --merge puts it into $KUBECONFIG, else into ~/.kube/config.
+/// --merge adds it to $KUBECONFIG, or else to ~/.kube/config.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct KubeconfigArgs {
     #[command(flatten)]
     client: ClientArgs,
 
-    /// The Kubernetes group that its owner is in; repeatable
+    /// Kubernetes group of the certificate; repeatable
     #[arg(long = "role", value_name = "GROUP", default_value = "system:masters")]
     groups: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
     client::deliver(&args.client, &file, now, printer)
 }
 
-/// The file that kubectl would write to: of several, the first that is there, else the last.
+/// File that kubectl writes to: of several paths in `KUBECONFIG` the first existing one, or else the last.
 pub(crate) fn own_file() -> Option<PathBuf> {
     let Some(list) = environment::raw("KUBECONFIG").filter(|list| !list.is_empty()) else {
         return client::at_home(".kube/config");

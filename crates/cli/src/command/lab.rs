@@ -9,7 +9,7 @@ use super::Outcome;
 use crate::args::Global;
 use crate::printer::Printer;
 
-/// Run a simulated Proxmox VE on this machine, to try things out
+/// Run a lab: a simulated Proxmox VE on this machine
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]

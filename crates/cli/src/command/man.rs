@@ -15,11 +15,11 @@ Examples:
   talmox man ~/.local/share/man/man1
   man talmox-up";
 
-/// Write the manual: a page for each command
+/// Write manual pages, one for each command
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ManArgs {
-    /// The folder to write to; pages that are there are replaced
+    /// Folder to write to; existing pages are replaced
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Outcome {
         .because(error)
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    // clap's own help about help is not worth a page.
+    // The help subcommand of clap needs no page.
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder)
         .map_err(failed)?;
     printer.say(&format!("wrote the manual to {}", folder.display()));

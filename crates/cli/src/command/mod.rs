@@ -1,20 +1,20 @@
-//! One file per command.
+//! Commands, one file each.
 
-mod carry_out;
 pub(crate) mod check;
 mod client;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod destroy;
 mod draft;
+mod execute_plan;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod kubeconfig;
 pub(crate) mod lab;
+mod locked_plan;
 pub(crate) mod man;
-mod mistaken;
 pub(crate) mod node;
 pub(crate) mod output;
 pub(crate) mod plan;
@@ -25,6 +25,7 @@ pub(crate) mod secrets;
 pub(crate) mod status;
 pub(crate) mod talosconfig;
 pub(crate) mod template;
+mod unknown_command;
 pub(crate) mod unlock;
 pub(crate) mod up;
 
@@ -45,11 +46,11 @@ use crate::{trace, words};
 
 pub(crate) type Outcome = Result<Exit, CommandError>;
 
-/// Runs the command line and tells what became of it.
+/// Runs the command of the command line and returns its exit code.
 pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&mistaken::explained(error)).into(),
+        Err(error) => return usage(&unknown_command::with_advice(error)).into(),
     };
     let printer = Printer::new(cli.global.format, cli.global.color).quiet(cli.global.quiet);
     if let Err(error) = trace::start(&cli.global, &printer) {
@@ -90,8 +91,8 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Looks at one cluster after the other. One that cannot be looked at does not hide the others.
-fn look_at_each(
+/// Runs a reading command for each cluster. An error of one cluster does not prevent the others.
+fn for_each_cluster(
     clusters: &[Option<String>],
     printer: &Printer,
     look: impl Fn(Option<&str>) -> Outcome,
@@ -106,8 +107,8 @@ fn look_at_each(
         }
         let exit = match look(cluster.as_deref()) {
             Ok(exit) => exit,
-            // Who stops one means the others too.
-            Err(error) if interrupt::is_wanted() => return Err(error),
+            // An interrupt ends the whole command.
+            Err(error) if interrupt::is_requested() => return Err(error),
             Err(error) => {
                 printer.error(&error);
                 error.exit
@@ -120,8 +121,8 @@ fn look_at_each(
     Ok(worst)
 }
 
-/// What names the same cluster in another command.
-fn again(global: &Global, cluster: Option<&str>, rehearsal: &RehearsalArgs) -> String {
+/// Arguments that select the same cluster in another command.
+fn cluster_arguments(global: &Global, cluster: Option<&str>, rehearsal: &RehearsalArgs) -> String {
     let path = |flag: &str, path: &Option<PathBuf>| {
         path.as_ref().map(|path| format!(" {flag} {}", words::quoted(&path.display().to_string())))
     };
@@ -133,28 +134,28 @@ fn again(global: &Global, cluster: Option<&str>, rehearsal: &RehearsalArgs) -> S
     parts.into_iter().flatten().collect()
 }
 
-/// Help and version are asked for; everything else is wrong usage.
+/// Prints help, version or a usage error of the parser.
 fn usage(error: &clap::Error) -> Exit {
-    // A closed stdout or stderr leaves nobody to tell.
+    // Stdout or stderr may be closed.
     error.print().ok();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Exit::Fine;
     }
     if wants_json(env::args_os()) {
-        Printer::new(Format::Json, Color::Never).error_as_json(&told(&error.to_string()));
+        Printer::new(Format::Json, Color::Never).error_as_json(&usage_error(&error.to_string()));
     }
     Exit::Usage
 }
 
-/// What somebody wants whose arguments were not understood.
+/// Whether the arguments contain `--format json`, although they could not be parsed.
 fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     let args: Vec<OsString> = args.collect();
     args.iter().any(|arg| arg == "--format=json")
         || args.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-/// clap's text in our shape: what is wrong, and the tip if there is one.
-fn told(text: &str) -> CommandError {
+/// Converts the error text of clap: message, and its tip as hint.
+fn usage_error(text: &str) -> CommandError {
     let body = text.split("\n\nUsage:").next().unwrap_or(text);
     let (tips, message): (Vec<&str>, Vec<&str>) = body
         .lines()

@@ -1,12 +1,12 @@
-//! `talmox node`: the Talos API of one node, by hand.
+//! `talmox node`: calls to the Talos API of one node.
 
 mod access;
 mod apply;
 mod apply_outcome;
 mod column;
+mod config_target;
 mod explain;
 mod get;
-mod intended;
 mod kind;
 mod lock;
 mod logs;
@@ -32,12 +32,14 @@ Examples:
   talmox node logs dev-cp-1 etcd --tail 50 --follow
   talmox node apply generated/dev-cp-1.yaml dev-cp-1 --insecure --dry-run
 
-NODE is a name of the inventory, or an address. The certificate to be known by is made from the
-cluster's secrets, in memory, for ten minutes. `--talosconfig FILE` takes another one, and then no
-inventory is needed: that is for any Talos node. `--insecure` is for a node in maintenance mode,
-which knows nobody yet. `--lab-at FILE` is for a node of a lab.";
+NODE is a name in the inventory, or an address. talmox issues a client
+certificate from the secrets of the cluster, in memory, valid for ten minutes.
+With `--talosconfig FILE` it uses the certificate of that file and needs no
+inventory, so it works with any Talos node. `--insecure` is for a node in
+maintenance mode, which does not verify clients. `--lab-at FILE` is for a node
+in a lab.";
 
-/// Ask a node by the Talos API, or give it a config
+/// Query or configure a node through the Talos API
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true, after_help = AFTER_HELP)]
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &NodeArgs, global: &Global, printer: &Printer) -> Outcom
     }
 }
 
-/// Lets one node be spoken to.
+/// Runs a future on a single-threaded runtime.
 fn block_on<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {

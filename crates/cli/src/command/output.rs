@@ -27,22 +27,24 @@ Examples:
   talmox output dev-cp-1.ip_address
   talmox output --format json | jq .nodes";
 
-/// Print what other tools want to know of a cluster
+/// Print addresses, vmids and versions of a cluster for other tools
 ///
-/// Without a name, all nodes as a table, or everything as JSON. Names are `NODE` and `NODE.FIELD` with the fields vmid,
-/// vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version; of the cluster `endpoint`,
-/// `vip`, `talos_version`, `kubernetes_version`, and `kubeconfig` and `talosconfig` as `up` wrote them.
+/// Without a name, it prints all nodes as a table, or all values as JSON. A name is `NODE` or `NODE.FIELD`, with the
+/// fields vmid, vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version. Names of
+/// the cluster are `endpoint`, `vip`, `talos_version`, `kubernetes_version`, `kubeconfig` and `talosconfig`; the last
+/// two are the files that `up` wrote.
 ///
-/// Addresses and versions are those of the nodes that run. Of a node that cannot be asked they are the inventory's: the table has
-/// them in parentheses, JSON names them in `from_inventory`, and a warning says why.
+/// Addresses and versions are read from the running nodes. For a node that does not answer they are those of the
+/// inventory: in parentheses in the table, listed in `from_inventory` in JSON, and with a warning that gives the
+/// reason.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct OutputArgs {
-    /// What to print, such as dev-cp-1.ip_address [default: all of it]
+    /// Value to print, such as dev-cp-1.ip_address [default: all values]
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
 
@@ -77,7 +79,7 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
     let places = locations(&session.desired, &pve);
     let about = args.name.as_deref().map(|name| part(name, session));
     let facts = match about {
-        Some((_, Some(field))) if !TOLD_BY_NODES.contains(&field) => {
+        Some((_, Some(field))) if !NODE_FIELDS.contains(&field) => {
             Facts::of(&session.desired, &places, Some(&pve), None)
         }
         _ => Facts::look(session, &places, Some(&pve)).await,
@@ -98,10 +100,10 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
     Ok(Exit::Fine)
 }
 
-/// What only nodes know, and nobody else is asked for their sake.
-const TOLD_BY_NODES: [&str; 4] = [ADDRESS, TALOS, KUBERNETES, ASSUMED];
+/// Fields that are read from the nodes. Without them no node is queried.
+const NODE_FIELDS: [&str; 4] = [ADDRESS, TALOS, KUBERNETES, ASSUMED];
 
-/// What a name is about: a node or the cluster, and which field of it.
+/// Splits a name into node or cluster, and field.
 fn part<'a>(name: &'a str, session: &'a Session) -> (&'a str, Option<&'a str>) {
     let is_node = |name: &str| session.desired.nodes.iter().any(|node| node.name == name);
     match name.rsplit_once('.') {
@@ -128,7 +130,7 @@ fn everything(facts: &Facts) -> Value {
     Value::Object(all)
 }
 
-/// `NODE`, `NODE.FIELD` or a name of the cluster's. Node names may hold dots, field names do not.
+/// Value of `NODE`, `NODE.FIELD` or a name of the cluster. Node names may contain dots, field names do not.
 fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
     let nodes = &all["nodes"];
     if let Some(found) = nodes.get(name).or_else(|| all.get(name)) {
@@ -149,7 +151,7 @@ fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
     }
 }
 
-/// A value as a script wants it, or the fields of a node.
+/// Text of a value, or of all fields of a node.
 fn lines(found: &Value) -> String {
     match found.as_object() {
         None => format!("{}\n", plain(found).unwrap_or_default()),
@@ -161,7 +163,7 @@ fn lines(found: &Value) -> String {
     }
 }
 
-/// A value for people. What nobody told is in parentheses.
+/// Table cell. Values from the inventory are in parentheses.
 fn cell(fact: &Value, key: &str) -> String {
     let Some(text) = plain(&fact[key]) else { return "-".to_owned() };
     let assumed = fact[ASSUMED].as_array();
@@ -179,7 +181,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// The facts of all nodes for people, as far as so many columns have room for them.
+/// Table of all nodes, limited to this number of columns.
 pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> String {
     const COLUMNS: [(&str, &str); 7] = [
         ("role", "ROLE"),
@@ -190,7 +192,7 @@ pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> Strin
         (TALOS, "TALOS"),
         (KUBERNETES, "KUBERNETES"),
     ];
-    /// Those that a narrow terminal may do without, the most important first.
+    /// Columns that may be removed on a narrow terminal, most important first.
     const DISPENSABLE: [&str; 5] = ["ROLE", "HOST", "KUBERNETES", "TALOS", "MAC"];
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once("NODE")
@@ -219,14 +221,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_without_room_are_named_and_versions_have_it_before_macs() {
+    fn removed_columns_are_named_and_macs_are_removed_before_versions() {
         let node = json!({"role": "worker", "vmid": 300, "node": "pve", ADDRESS: "10.0.0.11",
             "mac_address": "02:00:00:00:00:01", TALOS: "v1.11.2", KUBERNETES: "v1.34.1"});
         let facts = Map::from_iter([("wk-1".to_owned(), node)]);
         let wide = table(&facts, None);
-        assert!(wide.contains("MAC") && !wide.contains("No room"), "{wide}");
+        assert!(wide.contains("MAC") && !wide.contains("too narrow"), "{wide}");
         let shown = table(&facts, Some(60));
         assert!(shown.contains("TALOS") && shown.contains("v1.34.1"), "{shown}");
-        assert!(shown.ends_with("\n\nNo room for MAC.\n"), "{shown}");
+        assert!(shown.ends_with("\n\nNot shown, the terminal is too narrow: MAC.\n"), "{shown}");
     }
 }

@@ -7,7 +7,7 @@ use talmox_plan::plan::{Plan, SavedPlan, show};
 use talmox_plan::planning;
 
 use crate::args::{Format, Global};
-use crate::command::{Outcome, again, draft, look_at_each};
+use crate::command::{Outcome, cluster_arguments, draft, for_each_cluster};
 use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::error::{CommandError, Exit};
@@ -24,25 +24,25 @@ Examples:
 
 /// Show what `up` would do, and change nothing
 ///
-/// Looks at Proxmox and at every node that answers. What stands in the way (a vmid that somebody else has, a
-/// missing right, a full storage) is shown here, not halfway through `up`. Nothing is written: the secrets of a new
-/// cluster, and the MACs that come from them, are made by `up`.
+/// Reads Proxmox and all nodes that answer. Runs the preflight checks of `up`, which find for example a used vmid, a
+/// missing permission or a full storage. Nothing is written: `up` generates the secrets of a new cluster, and the MACs
+/// that are derived from them.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PlanArgs {
-    /// The clusters [default: all of the inventory]
+    /// Clusters [default: all clusters of the inventory]
     #[arg(value_name = "CLUSTER")]
     clusters: Vec<String>,
 
-    /// Show the steps and what they wait for: as text, for Graphviz (dot), or as a picture (svg)
+    /// Show the steps and their dependencies: as text, for Graphviz (dot), or as an image (svg)
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text")]
     graph: Option<Graph>,
 
-    /// Save the plan, for `up --plan FILE`
+    /// Save the plan to a file, for `up --plan FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Exit with 2 if there is something to do, 0 if not
+    /// Exit with 2 if the plan has changes, with 0 if not
     #[arg(long)]
     detailed_exitcode: bool,
 
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global, printer: &Printer) -> Outcom
     if clusters.len() > 1 && (args.out.is_some() || args.graph.is_some()) {
         return Err(CommandError::usage("--out and --graph are for one cluster").hint("name one"));
     }
-    look_at_each(&clusters, printer, |cluster| {
+    for_each_cluster(&clusters, printer, |cluster| {
         runtime::run(async {
             let session = Session::open(global, cluster, &args.rehearsal, printer).await?;
             let planned = plan(args, cluster, global, &session, printer).await;
@@ -90,28 +90,25 @@ async fn plan(
         )
         .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
     }
-    let world = session.observe().await?;
-    let mut plan = planning::plan(&session.desired, &world, session.options(&world));
+    let observed = session.observe().await?;
+    let mut plan = planning::plan(&session.desired, &observed, session.options(&observed));
     draft::announce_secrets(&mut plan, session);
     draft::forget_identities(&mut plan, session);
     if let Some(path) = &args.out {
-        let saved = SavedPlan::of(&plan, &world).to_json();
+        let saved = SavedPlan::of(&plan, &observed).to_json();
         disk::write_private(path, &saved, Before::Anything)?;
     }
     print(&plan, args, printer)?;
     if plan.errors().next().is_some() {
         if printer.format == Format::Json {
-            // The result says so already.
+            // The JSON result contains the errors.
             return Ok(Exit::Failed);
         }
-        return Err(CommandError::failed(
-            CommandCode::PlanBlocked,
-            "the plan cannot be carried out",
-        )
-        .hint("what stands in the way is marked `error` above"));
+        return Err(CommandError::failed(CommandCode::PlanBlocked, "the plan has errors")
+            .hint("fix the errors shown above, then run the same command again"));
     }
     if printer.format == Format::Text && args.graph.is_none() {
-        let again = again(global, cluster, &args.rehearsal);
+        let again = cluster_arguments(global, cluster, &args.rehearsal);
         say_next(&plan, args, &again, printer);
     }
     Ok(match (args.detailed_exitcode, plan.is_empty()) {
@@ -120,18 +117,18 @@ async fn plan(
     })
 }
 
-/// What becomes of the plan, for people.
+/// Prints the command that executes the plan.
 fn say_next(plan: &Plan, args: &PlanArgs, again: &str, printer: &Printer) {
     let lab = if args.rehearsal.lab { " --lab" } else { "" };
     if plan.open_changes().next().is_some() {
-        printer.say("`talmox up` makes clusters and adds nodes: it would refuse this plan, and change nothing.");
+        printer.say("`talmox up` cannot make all of these changes yet, so it would reject this plan and change nothing.");
     } else if plan.steps.is_empty() {
-        // There is nothing to carry out.
+        // The plan has no steps.
     } else if let Some(path) = &args.out {
         let path = words::quoted(&path.display().to_string());
-        printer.say(&format!("`talmox up --plan {path}{again}` carries it out."));
+        printer.say(&format!("`talmox up --plan {path}{again}` executes this plan."));
     } else {
-        printer.say(&format!("`talmox up{lab}{again}` carries it out."));
+        printer.say(&format!("`talmox up{lab}{again}` executes this plan."));
     }
 }
 

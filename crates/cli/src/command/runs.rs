@@ -22,17 +22,17 @@ use crate::printer::Printer;
 use crate::{regular_file, report, words};
 use timeline::Timeline;
 
-/// The log of a run with thousands of steps has some megabytes.
+/// Maximum size of a run log in bytes. A run with thousands of steps has a log of some megabytes.
 const LARGEST_LOG: u64 = 256 << 20;
 
 const AFTER_HELP: &str = "\
 Examples:
   talmox runs
-  talmox runs RUN                      one of them, as it was shown
-  talmox runs RUN --format json        all its events, a JSON line each
-  talmox runs show last                the last one in time, with its API calls
+  talmox runs RUN                      output of a run
+  talmox runs RUN --format json        events of a run, one JSON line each
+  talmox runs show last                timeline of the last run, with API calls
 
-RUN is one of the list, or `last`.";
+RUN is an id in the list, or `last`.";
 
 /// Show past runs of `up` and `destroy`
 #[derive(Debug, Args)]
@@ -41,40 +41,40 @@ pub(crate) struct RunsArgs {
     #[command(subcommand)]
     command: Option<RunsCommand>,
 
-    /// The run to show in full [default: a list of all]
+    /// Run to show in full [default: a list of all runs]
     #[arg(value_name = "RUN")]
     run: Option<String>,
 
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(long, value_name = "CLUSTER", global = true)]
     cluster: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
-    Show(ShowArgs),
+    Show(RunsShowArgs),
 }
 
 const SHOW_AFTER_HELP: &str = "\
 Examples:
   talmox runs show
   talmox runs show last --calls        every API call of the last run
-  talmox runs show RUN --format json   the same for programs";
+  talmox runs show RUN --format json   the same as JSON";
 
-/// Show the steps of a run in time, with their API calls
+/// Show the timeline of a run: its steps with their API calls
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_AFTER_HELP)]
-struct ShowArgs {
-    /// The run, or `last`
+struct RunsShowArgs {
+    /// Id of the run, or `last`
     #[arg(value_name = "RUN", default_value = LAST)]
     run: String,
 
-    /// Show every API call [default: the slowest ones of each step]
+    /// Show every API call [default: the slowest calls of each step]
     #[arg(long)]
     calls: bool,
 }
 
-/// The newest run.
+/// Argument that selects the newest run.
 const LAST: &str = "last";
 
 pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -106,11 +106,11 @@ pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcom
         (None, None) => {}
     }
     let runs = runs()?;
-    let goes_on = Lock::is_held(&own.join("lock"));
+    let is_running = Lock::is_held(&own.join("lock"));
     match printer.format {
         Format::Json => printer.result(&format!("{:#}\n", json!(runs)))?,
-        Format::Text if runs.is_empty() => printer.say("There were no runs yet."),
-        Format::Text => printer.result(&table(&runs, goes_on))?,
+        Format::Text if runs.is_empty() => printer.say("There are no runs yet."),
+        Format::Text => printer.result(&table(&runs, is_running))?,
     }
     Ok(Exit::Fine)
 }
@@ -119,7 +119,7 @@ fn path_of(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.jsonl"))
 }
 
-/// The run of that name, or the last one.
+/// Finds the run with this id, or the newest run for `last`.
 fn find(runs: Vec<RunSummary>, id: &str) -> Result<RunSummary, CommandError> {
     let mut runs = runs.into_iter();
     let found = if id == LAST { runs.next() } else { runs.find(|run| run.id == id) };
@@ -135,7 +135,7 @@ fn find(runs: Vec<RunSummary>, id: &str) -> Result<RunSummary, CommandError> {
     })
 }
 
-/// The steps of one run in time, with their API calls.
+/// Prints the timeline of a run: its steps with their API calls.
 fn show_timeline(path: &Path, run: RunSummary, calls: bool, printer: &Printer) -> Outcome {
     let failed = |error| {
         CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {}", path.display()))
@@ -150,7 +150,7 @@ fn show_timeline(path: &Path, run: RunSummary, calls: bool, printer: &Printer) -
     Ok(Exit::Fine)
 }
 
-/// One run: as it was shown, or every event of it.
+/// Prints the output of a past run, or with `--format json` its events.
 fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
     let missing = |error| {
         CommandError::failed(CommandCode::RunUnknown, format!("there is no run {id}"))
@@ -162,25 +162,26 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
             let bytes = regular_file::read(path, LARGEST_LOG).map_err(io::Error::other);
             String::from_utf8_lossy(&bytes.map_err(missing)?).into_owned()
         }
-        // It can be piped: colours are for what is shown as it happens.
+        // The result may be piped, so it has no colours.
         Format::Text => {
             let plain = Printer { color: false, ..printer.clone() };
-            report::replay(&run_log::read(path).map_err(missing)?.1, &plain)
+            let (header, events) = run_log::read(path).map_err(missing)?;
+            report::replay(&events, header.is_lab, &plain)
         }
     };
     printer.result(&text)?;
     Ok(Exit::Fine)
 }
 
-/// `goes_on` says whether somebody is at work now: that is the newest run without an end.
-fn table(runs: &[RunSummary], goes_on: bool) -> String {
-    let current = runs.iter().position(|run| run.end.is_none()).filter(|_| goes_on);
+/// Table of runs. `is_running`: a run holds the local lock; the newest run without an end is that run.
+fn table(runs: &[RunSummary], is_running: bool) -> String {
+    let current = runs.iter().position(|run| run.end.is_none()).filter(|_| is_running);
     let titles = ["RUN", "STARTED", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(runs.iter().enumerate().map(|(nth, run)| {
         let end = match run.end {
             Some(end) => end_word(end),
-            None if current == Some(nth) => "goes on",
+            None if current == Some(nth) => "running",
             None => "killed",
         };
         vec![
@@ -188,7 +189,7 @@ fn table(runs: &[RunSummary], goes_on: bool) -> String {
             started(run),
             run.header.command.clone(),
             end.to_owned(),
-            format!("{:.0}s", run.seconds),
+            format!("{:.0}s{}", run.seconds, if run.header.is_lab { " (lab)" } else { "" }),
             run.done.to_string(),
             run.already.to_string(),
             run.failed.to_string(),
@@ -202,11 +203,11 @@ fn end_word(end: RunEnd) -> &'static str {
     match end {
         RunEnd::Done => "done",
         RunEnd::Failed => "failed",
-        RunEnd::Cancelled => "stopped",
+        RunEnd::Cancelled => "cancelled",
     }
 }
 
-/// In UTC, to the second.
+/// Start time of a run in UTC.
 fn started(run: &RunSummary) -> String {
     let since = Duration::try_from_secs_f64(run.header.started).unwrap_or_default();
     UnixTime::from_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)).to_string()

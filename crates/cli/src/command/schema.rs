@@ -20,7 +20,7 @@ pub(crate) fn run(printer: &Printer) -> Outcome {
     Ok(Exit::Fine)
 }
 
-/// The schema as it is checked in and as `init` writes it.
+/// Text of the schema, as in the repository and as `init` writes it.
 pub(crate) fn text() -> String {
     let schema = talmox_model::schema();
     format!("{schema:#}\n")

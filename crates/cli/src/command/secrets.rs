@@ -19,14 +19,14 @@ use crate::secrets::SecretsFile;
 
 const AFTER_HELP: &str = "\
 Examples:
-  talmox secrets init                            `up` does it by itself
+  talmox secrets init                            also done by `up`
   talmox secrets set proxmox.token < token.txt
-  talmox secrets show --resolve                  what there is, what is missing
+  talmox secrets show --resolve                  list missing secrets too
   talmox secrets import secrets.yaml             of an existing cluster";
 
-/// Make, show and change the secrets of a cluster
+/// Create, show and change the secrets of a cluster
 ///
-/// They are kept in secrets.sops.yaml beside cluster.yaml, in the format of sops with age keys.
+/// The secrets are in secrets.sops.yaml beside cluster.yaml, encrypted in the format of sops with age keys.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
@@ -38,29 +38,29 @@ pub(crate) struct SecretsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SecretsCommand {
-    Init(init::InitArgs),
-    Show(show::ShowArgs),
+    Init(init::SecretsInitArgs),
+    Show(show::SecretsShowArgs),
     Edit(edit::EditArgs),
     Set(set::SetArgs),
     Rekey(rekey::RekeyArgs),
-    Import(import::ImportArgs),
+    Import(import::SecretsImportArgs),
 }
 
 #[derive(Debug, Args)]
 struct ClusterArg {
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct RecipientArgs {
-    /// An age recipient to encrypt for, instead of those of .sops.yaml; repeatable
+    /// Age recipient, instead of those of .sops.yaml; repeatable
     #[arg(long = "recipient", short, value_name = "AGE1…", value_parser = Recipient::parse)]
     recipients: Vec<Recipient>,
 }
 
-/// What a command that may have written the file hands to programs.
+/// Prints the JSON result of a command that may have written the secrets file.
 fn report(file: &SecretsFile, is_written: bool, printer: &Printer) -> Outcome {
     if printer.format == Format::Json {
         let recipients: Vec<&str> = file.document.recipients().collect();

@@ -32,14 +32,14 @@ Examples:
 
 /// Write a talosconfig, without contacting the cluster
 ///
-/// --merge puts it into $TALOSCONFIG, else into ~/.talos/config.
+/// --merge adds it to $TALOSCONFIG, or else to ~/.talos/config.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TalosconfigArgs {
     #[command(flatten)]
     client: ClientArgs,
 
-    /// What its owner may do: os:admin, os:operator, os:reader, os:etcd:backup…; repeatable
+    /// Talos role of the certificate: os:admin, os:operator, os:reader, os:etcd:backup…; repeatable
     #[arg(long = "role", value_name = "ROLE", default_value = "os:admin")]
     roles: Vec<ClientRole>,
 }
@@ -49,11 +49,11 @@ pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) ->
     let bundle = client::bundle_of(&chosen)?;
     let lab = args.client.lab()?;
     let now = lab.as_ref().map_or_else(environment::now, |lab| lab.now);
-    let mut access = Access::of(&chosen, printer);
+    let mut endpoints = TalosEndpoints::of(&chosen, printer);
     if let Some(lab) = &lab {
-        access.lead_through(&lab.reach);
+        endpoints.apply_reach(&lab.reach);
     }
-    let text = access.generate(&bundle, &args.roles, args.client.ttl, now)?;
+    let text = endpoints.generate(&bundle, &args.roles, args.client.ttl, now)?;
     let file = ClientFile {
         kind: "talosconfig",
         text,
@@ -65,30 +65,30 @@ pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) ->
     client::deliver(&args.client, &file, now, printer)
 }
 
-/// How the Talos API of a cluster is reached.
-pub(crate) struct Access<'a> {
+/// Addresses for a talosconfig.
+pub(crate) struct TalosEndpoints<'a> {
     context: &'a str,
-    /// The control planes.
+    /// Addresses of the control planes.
     endpoints: Vec<String>,
-    /// All nodes.
+    /// Addresses of all nodes.
     nodes: Vec<String>,
 }
 
-impl<'a> Access<'a> {
+impl<'a> TalosEndpoints<'a> {
     pub(crate) fn of(chosen: &'a Chosen, printer: &Printer) -> Self {
         let address = |node: &Node| node.contact().map(|address| address.to_string());
         let controlplanes = chosen.talos_nodes().filter(|node| node.role == NodeRole::ControlPlane);
         let endpoints: Vec<String> = controlplanes.filter_map(address).collect();
         if endpoints.is_empty() {
             printer
-                .warn("no control plane has an address in the inventory: there are no endpoints");
+                .warn("no control plane has an address in the inventory, so the talosconfig has no endpoints");
         }
         let nodes = chosen.talos_nodes().filter_map(address).collect();
         Self { context: &chosen.cluster().name, endpoints, nodes }
     }
 
-    /// Names the endpoints as they are found from here.
-    fn lead_through(&mut self, reach: &Reach) {
+    /// Replaces the addresses by those of the reach map.
+    fn apply_reach(&mut self, reach: &Reach) {
         for endpoint in &mut self.endpoints {
             let target = reach.target(&node_address(endpoint.as_str()));
             *endpoint = if target.port == PORT { target.host } else { target.to_string() };
@@ -115,7 +115,7 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Whether a talosconfig is for this cluster as it is now.
+    /// Whether a talosconfig matches the current inventory and secrets.
     pub(crate) fn describes(&self, talosconfig: &str, bundle: &Bundle) -> bool {
         let documents = talmox_yaml::read(talosconfig).unwrap_or_default();
         let root = documents.first().and_then(talmox_yaml::Node::as_map);
@@ -135,7 +135,7 @@ impl<'a> Access<'a> {
     }
 }
 
-/// The file that talosctl would write to.
+/// File that talosctl writes to.
 pub(crate) fn own_file() -> Option<PathBuf> {
     environment::path("TALOSCONFIG").or_else(|| client::at_home(".talos/config"))
 }

@@ -1,31 +1,29 @@
 //! `talmox template`
 
-use std::sync::Arc;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::Pve;
 use talmox_plan::ownership::TemplateMark;
-use talmox_plan::plan::{self, Plan, show};
+use talmox_plan::plan::{Plan, show};
 use talmox_plan::planning::template_findings;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
-use crate::command::carry_out::carry_out;
+use crate::command::locked_plan::ConfirmedPlan;
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::{NoSecrets, RunLocks, Session, templates};
-use crate::{ask, interrupt, runtime, words};
+use crate::session::{NoSecrets, Session, templates};
+use crate::{confirm, runtime, words};
 
 const AFTER_HELP: &str = "\
 Examples:
   talmox template create
   talmox template list";
 
-/// Make and list the templates of `boot: template`
+/// Create and list templates for `boot: template`
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
@@ -41,25 +39,26 @@ enum TemplateCommand {
     List(ListArgs),
 }
 
-/// Make the templates that nodes are cloned from
+/// Create the templates that nodes are cloned from
 ///
-/// One on each host that needs it. A template is a VM with Talos on its disk and nothing else: no machine config, no address, no identity. It is named as
-/// the nodes name it (`template: talos-v1.12.4-base`), gets the extensions that they ask for, and goes into their pool.
-/// A line of its notes says which Talos and which schematic it has. Those that are there already stay as they are, and
-/// are refused where that is not what the nodes want.
+/// Creates one template on each host that needs it. A template is a VM with Talos on its disk, without machine config,
+/// address or identity. It has the name that the nodes use (`template: talos-v1.12.4-base`), their extensions and their
+/// pool. Its notes contain the Talos version and the schematic. Existing templates are not changed; it is an error if
+/// they differ from what the nodes need.
 ///
-/// The cluster is locked in Proxmox meanwhile: no other machine or folder can work on it at the same time.
+/// The cluster is locked in Proxmox meanwhile, so that no run from another machine or folder can change it at the same
+/// time.
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 
-    /// The number of the template; the first free one from there on
+    /// Vmid of the template; the first free vmid from this number on is used
     #[arg(long, value_name = "VMID", default_value_t = templates::FIRST)]
     #[arg(value_parser = clap::value_parser!(u32).range(100..=999_999_999))]
     vmid: u32,
@@ -68,13 +67,13 @@ struct CreateArgs {
     rehearsal: RehearsalArgs,
 }
 
-/// List the templates that Proxmox has, and which nodes want them
+/// List the templates in Proxmox, and the nodes that use them
 ///
-/// Of those that nodes want also the Talos that they have, where their notes say so, and a word if it is not the one that
-/// is wanted.
+/// For templates that nodes use, it also shows the Talos version in their notes, and whether it differs from the
+/// version that the nodes need.
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
@@ -123,64 +122,42 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
             .hint("set `machine: {boot: template, template: talos-vX.Y.Z-base}`, or the same in a role, a class or a node"));
     }
     let _lock = session.lock("template create")?;
-    let world = session.observe().await?;
-    let plan = templates::plan(session, &world, args.vmid).await;
+    let plan = plan_of(args, session).await?;
     if plan.is_empty() && plan.errors().next().is_none() {
         printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
         if printer.format == Format::Text {
-            printer.result("Nothing to do: the templates are there.\n")?;
+            printer.result("Nothing to do: all templates exist.\n")?;
         }
         return report(session, false, printer);
     }
     let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
     printer.say_raw(&printer.plan(&text, printer.color));
     if plan.errors().next().is_some() {
-        return Err(CommandError::failed(CommandCode::PlanBlocked, "nothing was made")
-            .hint("what stands in the way is marked `error` above")
-            .detail("plan", show::json(&plan)));
+        return Err(CommandError::failed(
+            CommandCode::PlanBlocked,
+            "nothing was created: the plan has errors",
+        )
+        .hint("fix the errors shown above, then run the same command again")
+        .detail("plan", show::json(&plan)));
     }
-    if !args.yes && !session.is_alone() {
-        ask::yes("Do it?")?;
+    if !args.yes && !session.is_own_lab() {
+        confirm::require_yes("Execute this plan?")?;
     }
-    let locks = session.lock_cluster("template create", printer).await?;
-    let carried_out = locked(args, session, &plan, &locks, printer).await;
-    locks.release(printer).await;
-    carried_out?;
+    let confirmed = ConfirmedPlan {
+        plan: &plan,
+        command: "template create",
+        changed: "nothing was created: the templates changed since the plan was shown",
+    };
+    confirmed.execute(session, async || plan_of(args, session).await, printer).await?;
     report(session, true, printer)
 }
 
-/// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may have made
-/// the templates, and a second one of the same name would be a double.
-async fn locked(
-    args: &CreateArgs,
-    session: &Session,
-    plan: &Plan,
-    locks: &RunLocks,
-    printer: &Printer,
-) -> Result<(), CommandError> {
-    if locks.are_held() {
-        // An interrupt must not leave the lock behind.
-        let _heed = interrupt::heed();
-        let world = session.observe().await?;
-        let current = templates::plan(session, &world, args.vmid).await;
-        if interrupt::is_wanted() {
-            return Err(interrupt::stopped());
-        }
-        let is_refused = current.errors().next().is_some();
-        if is_refused || !plan::has_same_steps(plan, &current) {
-            return Err(CommandError::failed(
-                CommandCode::PlanChanged,
-                "nothing was made: the templates changed since the plan was shown",
-            )
-            .hint("run the same command again to see the new plan"));
-        }
-    }
-    let write = Arc::new(|_| Ok(()));
-    carry_out(session, plan, "template create", write, locks.fences(), printer).await?;
-    Ok(())
+async fn plan_of(args: &CreateArgs, session: &Session) -> Result<Plan, CommandError> {
+    let observed = session.observe().await?;
+    Ok(templates::plan(session, &observed, args.vmid).await)
 }
 
-/// The last line for programs.
+/// Prints the JSON result.
 fn report(session: &Session, changed: bool, printer: &Printer) -> Outcome {
     if printer.format == Format::Json {
         let result = json!({"cluster": session.desired.cluster, "changed": changed});
@@ -196,18 +173,18 @@ async fn list(session: &Session, printer: &Printer) -> Outcome {
         Format::Json => printer.result(&format!("{:#}\n", Value::from(found)))?,
         Format::Text if found.is_empty() => {
             printer.say(
-                "There are no templates that we may see; `talmox template create` makes them.",
+                "Proxmox has no templates, or the token lacks VM.Audit on them. Run `talmox template create` to create them.",
             );
         }
         Format::Text => printer.result(&table(&found))?,
     }
-    let doubts = Plan {
+    let findings_only = Plan {
         cluster: session.desired.cluster.clone(),
         changes: vec![],
         findings: template_findings(&session.desired, &pve),
         steps: vec![],
     };
-    printer.say_raw(&printer.plan(&show::findings(&doubts), printer.color));
+    printer.say_raw(&printer.plan(&show::findings(&findings_only), printer.color));
     Ok(Exit::Fine)
 }
 
@@ -218,7 +195,7 @@ fn templates_of(desired: &Desired, pve: &Pve) -> Vec<Value> {
         let vmid = guest.vmid.to_string();
         let wants = |wanted: &str| guest.name.as_deref() == Some(wanted) || vmid == wanted;
         let nodes = desired.nodes.iter().filter(|node| node.template.as_deref().is_some_and(wants));
-        // Only templates that are wanted were looked at.
+        // Only the configs of templates that nodes use were read.
         let config = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
         let mark = config.and_then(|config| TemplateMark::find(config.description()));
         json!({

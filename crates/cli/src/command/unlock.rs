@@ -11,27 +11,27 @@ use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{NoSecrets, Session};
-use crate::{ask, process, runtime};
+use crate::{confirm, process, runtime};
 
 const AFTER_HELP: &str = "\
 Examples:
-  talmox unlock dev          show who holds the lock, ask, and remove it
+  talmox unlock dev          show the holder of the lock, ask, and remove it
   talmox unlock dev --yes    in scripts: without asking";
 
-/// Remove the lock that a dead run left in Proxmox
+/// Remove the cluster lock of a run that was killed
 ///
-/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox, by a pool in the pool `talmox-lock`, so that no other machine or folder works
-/// on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
-/// and one on another machine after a minute without a sign of life: this command is for who does not want to wait. A run that lost its lock stops
-/// before its next change.
+/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox with a pool below `talmox-lock`, so
+/// that no run from another machine or folder changes it at the same time. A killed run leaves its lock behind. The
+/// next run on the same machine takes it over at once; a run on another machine takes it over after the lock was not
+/// renewed for a minute. This command removes it earlier. A run that lost its lock stops before its next change.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UnlockArgs {
-    /// The cluster [default: the only one of the inventory]
+    /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 
@@ -42,7 +42,7 @@ pub(crate) struct UnlockArgs {
 pub(crate) fn run(args: &UnlockArgs, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
         let cluster = args.cluster.as_deref();
-        // Without secrets, the first run of another folder may still hold the lock.
+        // A cluster without secrets may be locked by a first run from another folder.
         let session =
             Session::open_bare(global, cluster, &args.rehearsal, printer, NoSecrets::Pretend)
                 .await?;
@@ -62,7 +62,7 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
         let pool = &lock.pool;
         match &lock.holder {
             Some(holder) => printer.say_always(&format!("{pool}: {holder}")),
-            None => printer.say_always(&format!("{pool}: its comment does not name a run")),
+            None => printer.say_always(&format!("{pool}: its comment names no run")),
         }
         if let Some(holder) = &lock.holder
             && process::life(holder) == Life::Alive
@@ -78,8 +78,8 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
         printer.say("The cluster is not locked.");
         return report(session, 0, printer);
     }
-    if !args.yes && !session.is_alone() {
-        ask::yes("Remove the lock? Only do so if that run is dead.")?;
+    if !args.yes && !session.is_own_lab() {
+        confirm::require_yes("Remove the lock? Only do this if that run has ended.")?;
     }
     for (key, lock) in &locks {
         cluster_lock::break_lock(&session.pve, key, lock).await.map_err(unanswered)?;
@@ -95,7 +95,7 @@ fn unanswered(error: talmox_pve::PveError) -> CommandError {
         .hint(hint)
 }
 
-/// The last line for programs.
+/// Prints the JSON result.
 fn report(session: &Session, removed: usize, printer: &Printer) -> Outcome {
     if printer.format == Format::Json {
         let result = json!({"cluster": session.desired.cluster, "removed": removed});

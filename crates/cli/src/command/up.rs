@@ -13,50 +13,51 @@ use talmox_plan::planning;
 
 use crate::args::{Format, Global};
 use crate::choose::{self, ClientPaths};
-use crate::command::carry_out::carry_out;
-use crate::command::{Outcome, again, client, draft};
+use crate::command::execute_plan::execute_plan;
+use crate::command::{Outcome, client, cluster_arguments, draft};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
-use crate::interrupt::{self, Stops};
+use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::report::Tally;
 use crate::secrets::read_input;
 use crate::session::{RunLocks, Session, client_files};
-use crate::{ask, gitignore, runtime, words};
-use summary::End;
+use crate::{confirm, gitignore, runtime, words};
+use summary::RunSuccess;
 
 const AFTER_HELP: &str = "\
 Examples:
-  talmox up --lab        rehearse; without an inventory, on a built-in one
-  talmox up              show the plan, ask, and do it
+  talmox up --lab        run in a lab, by default with a built-in inventory
+  talmox up              show the plan, ask for confirmation, and execute it
   talmox up dev --yes    one of several clusters, without asking
-  talmox up --merge      also add it to ~/.kube/config and ~/.talos/config";
+  talmox up --merge      also add to ~/.kube/config and ~/.talos/config";
 
-/// Make the cluster that the inventory describes, or go on doing so
+/// Create or update the cluster described by the inventory
 ///
-/// Makes images, VMs, Talos and Kubernetes. Safe to interrupt and to run again: it goes on from what there is, and touches nothing that is not provably
-/// its own. A second run finds nothing to do. With --lab it rehearses all of that inside this program, without an
-/// inventory on a built-in cluster of five nodes.
+/// Creates images and VMs, installs Talos and starts Kubernetes. It can be interrupted and run again: it resumes from
+/// the observed state, and changes only VMs that it provably owns. A second run has nothing to do. With --lab it runs
+/// in a simulated environment inside this process; without an inventory it then uses a built-in cluster of five nodes.
 ///
-/// The cluster is locked in Proxmox while something is changed: no other machine or folder can work on it at the same time.
+/// The cluster is locked in Proxmox during changes, so that no run from another machine or folder can change it at the
+/// same time.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArgs {
-    /// The clusters, one after the other [default: the only one of the inventory]
+    /// Clusters, processed one after the other [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     clusters: Vec<String>,
 
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 
-    /// Carry out this saved plan, and no other: refuse if the world or the inventory changed since
+    /// Execute this saved plan; fail if the observed state or the inventory changed since it was saved
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Where kubeconfig and talosconfig are written [default: beside the inventory; ./talmox-lab with --lab --keep;
-    /// with --lab alone they are not]
+    /// Folder for kubeconfig and talosconfig [default: beside the inventory; ./talmox-lab with --lab --keep; not
+    /// written with --lab alone]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -64,7 +65,7 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     merge: bool,
 
-    /// With --lab: keep the lab running until Ctrl-C, for kubectl and others to look at
+    /// Keep the lab running until Ctrl-C, for kubectl and other tools (with --lab)
     #[arg(long, requires = "lab")]
     keep: bool,
 
@@ -72,7 +73,7 @@ pub(crate) struct UpArgs {
     rehearsal: RehearsalArgs,
 }
 
-/// The folder for the files of a lab that is kept.
+/// Folder for the client files of a lab with `--keep`.
 const KEPT: &str = "talmox-lab";
 
 pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message).hint("name one"));
     }
     for cluster in choose::each_named(&args.clusters) {
-        if interrupt::is_wanted() {
+        if interrupt::is_requested() {
             return Err(interrupt::stopped());
         }
         run_one(args, cluster.as_deref(), global, printer)?;
@@ -97,14 +98,14 @@ fn run_one(
 ) -> Result<(), CommandError> {
     runtime::run(async {
         let session = Session::open_shown(global, cluster, &args.rehearsal, printer).await?;
-        let again = again(global, cluster, &args.rehearsal);
+        let again = cluster_arguments(global, cluster, &args.rehearsal);
         let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
-            // Before it is said: who reads it may be quick.
-            let _heed = interrupt::heed();
-            let mut stops = Stops::new()?;
+            // Before the message is printed: the user may press Ctrl-C right after it.
+            let _guard = interrupt::guard();
+            let mut signals = StopSignals::new()?;
             printer.say(&kept(client_paths(args, &session).as_ref()));
-            stops.wanted().await;
+            signals.requested().await;
         }
         session.close().await?;
         ended
@@ -129,16 +130,16 @@ async fn up(
         session.chosen.refuse_outside(&paths.kubeconfig)?;
         session.chosen.refuse_outside(&paths.talosconfig)?;
     }
-    if files.is_some() && session.stage.is_some() {
+    if files.is_some() && session.lab.is_some() {
         client::refuse_real(&paths)?;
     }
     let _lock = session.lock("up")?;
-    let world = session.observe().await?;
-    let mut plan = plan_of(args, session, &paths, &world);
+    let observed = session.observe().await?;
+    let mut plan = plan_of(args, session, &paths, &observed);
     refuse(&plan, printer)?;
     if let Some(path) = &args.plan {
-        let agreed = planning::plan(&session.desired, &world, session.options(&world));
-        check_saved(path, &agreed, &world)?;
+        let agreed = planning::plan(&session.desired, &observed, session.options(&observed));
+        check_saved(path, &agreed, &observed)?;
     }
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
     if files.is_some() && plan.steps.iter().any(is_write) {
@@ -151,7 +152,7 @@ async fn up(
         if printer.format == Format::Text {
             printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
         }
-        return summary::nothing_to_do(session, &world, printer).await;
+        return summary::nothing_to_do(session, &observed, printer).await;
     }
     draft::announce_secrets(&mut plan, session);
     if printer.format == Format::Text {
@@ -159,61 +160,63 @@ async fn up(
     }
     let is_change = !plan.steps.iter().all(is_write);
     if is_change && !args.yes && !args.rehearsal.lab && args.plan.is_none() {
-        ask::yes("Do it?")?;
+        confirm::require_yes("Execute this plan?")?;
     }
-    if !session.is_alone() {
-        // A folder that cannot be written to is reported where it matters, by the files themselves.
+    if !session.is_own_lab() {
+        // Only a warning: if the folder is not writable, the client files fail with an error.
         match gitignore::extend(&session.folder()) {
             Ok(Some(path)) => printer.say(&format!("wrote {}", path.display())),
             Ok(None) => {}
             Err(error) => printer.warn(&error.chain()),
         }
     }
-    let told = Arc::new(Mutex::new(vec![]));
-    let is_lab = session.stage.is_some();
-    let write = writer(files.clone(), is_lab, args.merge, Arc::clone(&told));
+    let messages = Arc::new(Mutex::new(vec![]));
+    let is_lab = session.lab.is_some();
+    let write = writer(files.clone(), is_lab, args.merge, Arc::clone(&messages));
     let locks =
         if is_change { session.lock_cluster("up", printer).await? } else { RunLocks::default() };
-    let carried_out = locked(args, session, (plan, world), &paths, write, &locks, printer).await;
+    let executed = locked(args, session, (plan, observed), &paths, write, &locks, printer).await;
     locks.release(printer).await;
-    let (tally, world) = carried_out?;
-    let Some(tally) = tally else { return summary::nothing_to_do(session, &world, printer).await };
-    let told = told.lock().map(|told| told.clone()).unwrap_or_default();
-    let end = End { is_change, tally, told, files, again };
-    summary::done(session, &world, &end, printer).await
+    let (tally, observed) = executed?;
+    let Some(tally) = tally else {
+        return summary::nothing_to_do(session, &observed, printer).await;
+    };
+    let messages = messages.lock().map(|messages| messages.clone()).unwrap_or_default();
+    let end = RunSuccess { is_change, tally, messages, files, again };
+    summary::done(session, &observed, &end, printer).await
 }
 
-fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, world: &Observed) -> Plan {
-    let mut options = session.options_with(paths, world);
-    // Who asks for the files gets them, also if nothing else is to be done.
+fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, observed: &Observed) -> Plan {
+    let mut options = session.options_with(paths, observed);
+    // With --merge or --output the client files are written even if nothing else changes.
     options.has_client_files &= !args.merge && args.output.is_none();
-    planning::plan(&session.desired, world, options)
+    planning::plan(&session.desired, observed, options)
 }
 
-/// Carries out what was agreed to, while no other run can change the cluster. Until the lock was taken another run may
-/// have: so the plan is made once more, and must do the same. Nothing, if there is nothing left to do.
+/// Executes the confirmed plan under the cluster lock. Another run may have changed the cluster before the lock was taken, so the plan is
+/// made again and must have the same steps. Returns no tally if nothing is left to do.
 async fn locked(
     args: &UpArgs,
     session: &Session,
-    (mut plan, mut world): (Plan, Observed),
+    (mut plan, mut observed): (Plan, Observed),
     paths: &ClientPaths,
     write: WriteFiles,
     locks: &RunLocks,
     printer: &Printer,
 ) -> Result<(Option<Tally>, Observed), CommandError> {
     if locks.are_held() {
-        // An interrupt must not leave the lock behind.
-        let _heed = interrupt::heed();
+        // An interrupt must not skip the release of the lock.
+        let _guard = interrupt::guard();
         session.refuse_lost_secrets().await?;
-        world = session.observe().await?;
-        let current = plan_of(args, session, paths, &world);
-        if interrupt::is_wanted() {
+        observed = session.observe().await?;
+        let current = plan_of(args, session, paths, &observed);
+        if interrupt::is_requested() {
             return Err(interrupt::stopped());
         }
         if !plan::has_same_steps(&plan, &current) {
             refuse(&current, printer)?;
             if current.steps.is_empty() {
-                return Ok((None, world));
+                return Ok((None, observed));
             }
             if args.plan.is_some() || !(args.yes || args.rehearsal.lab) {
                 return Err(CommandError::failed(
@@ -222,7 +225,7 @@ async fn locked(
                 )
                 .hint("run the same command again to see the new plan"));
             }
-            printer.say("The cluster changed since; this is what is left to do:");
+            printer.say("The cluster changed after the plan was shown. New plan:");
             if printer.format == Format::Text {
                 printer.say_raw(&printer.plan(&show::text(&current), printer.color));
             }
@@ -230,13 +233,13 @@ async fn locked(
         }
     }
     session.keep_secrets(printer)?;
-    let tally = carry_out(session, &plan, "up", write, locks.fences(), printer).await?;
-    Ok((Some(tally), world))
+    let tally = execute_plan(session, &plan, "up", write, locks.fences(), printer).await?;
+    Ok((Some(tally), observed))
 }
 
-/// How a lab that stays is used: this terminal is busy until it ends.
+/// Message for a lab with `--keep`: how to use it from another terminal.
 fn kept(files: Option<&ClientPaths>) -> String {
-    let mut text = "\nThe lab stays up until Ctrl-C.".to_owned();
+    let mut text = "\nThe lab runs until Ctrl-C.".to_owned();
     if let Some(files) = files {
         let path = |path: &Path| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -251,7 +254,7 @@ fn kept(files: Option<&ClientPaths>) -> String {
     text
 }
 
-/// What stands in the way is said before anything is begun.
+/// Prints the plan and returns an error if it has errors or unsupported changes.
 fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     let (errors, open) = (plan.errors().count(), plan.open_changes().count());
     if errors == 0 && open == 0 {
@@ -259,23 +262,20 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
     }
     printer.say_raw(&printer.plan(&show::text(plan), printer.color));
     let error = if errors > 0 {
-        CommandError::failed(
-            CommandCode::PlanBlocked,
-            "nothing was changed: the plan cannot be carried out",
-        )
-        .hint("what stands in the way is marked `error` above")
+        CommandError::failed(CommandCode::PlanBlocked, "nothing was changed: the plan has errors")
+            .hint("fix the errors shown above, then run the same command again")
     } else {
-        let message = "nothing was changed: `up` does not make such changes yet";
+        let message = "nothing was changed: `up` does not support all of these changes";
         CommandError::failed(CommandCode::PlanUnsupported, message).hint(
-            "`up` makes clusters, adds nodes and applies add-ons. Take the other changes out of the inventory, or make them by hand",
+            "remove the other changes from the inventory, or make them by hand: `up` creates clusters, adds nodes and applies add-ons",
         )
     };
     Err(error.detail("plan", show::json(plan)))
 }
 
-fn check_saved(path: &Path, plan: &Plan, world: &Observed) -> Result<(), CommandError> {
+fn check_saved(path: &Path, plan: &Plan, observed: &Observed) -> Result<(), CommandError> {
     let text = read_input(path)?;
-    let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, world));
+    let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, observed));
     saved.map_err(|error| {
         let code = match error {
             SavedPlanError::Unreadable | SavedPlanError::Edited => CommandCode::SavedPlanInvalid,
@@ -286,14 +286,14 @@ fn check_saved(path: &Path, plan: &Plan, world: &Observed) -> Result<(), Command
         let message = format!("nothing was changed: {} cannot be used", path.display());
         CommandError::failed(code, message)
             .because(error)
-            .hint("make a new one with `talmox plan --out FILE`")
+            .hint("save a new plan with `talmox plan --out FILE`")
     })
 }
 
-/// Where kubeconfig and talosconfig go. A lab that ends with us leaves none, and one that is kept none beside an
-/// inventory, where those of the real cluster are.
+/// Paths of kubeconfig and talosconfig. `None` for a lab that ends with this process. For a lab with `--keep` they are not beside the
+/// inventory, where the files of the real cluster are.
 fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
-    match (&args.output, session.is_alone(), args.keep) {
+    match (&args.output, session.is_own_lab(), args.keep) {
         (Some(folder), _, _) => Some(ClientPaths::within(folder)),
         (None, true, true) => Some(ClientPaths::within(Path::new(KEPT))),
         (None, true, false) => None,
@@ -301,18 +301,18 @@ fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
     }
 }
 
-/// Writes the files, and keeps in `told` what was written.
+/// Function that writes the client files and stores the messages in `messages`.
 fn writer(
     paths: Option<ClientPaths>,
     is_lab: bool,
     merge: bool,
-    told: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 ) -> WriteFiles {
     Arc::new(move |files: ClientFiles| {
         let Some(paths) = &paths else { return Ok(()) };
         let lines = client::put(paths, &files, is_lab, merge).map_err(|error| error.chain())?;
-        if let Ok(mut told) = told.lock() {
-            *told = lines;
+        if let Ok(mut messages) = messages.lock() {
+            *messages = lines;
         }
         Ok(())
     })

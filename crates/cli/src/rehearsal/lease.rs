@@ -1,4 +1,4 @@
-//! What DHCP gives to the network cards of a rehearsal.
+//! DHCP leases of the network cards in a lab.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,21 +8,20 @@ use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 use talmox_plan::desired::NodeIdentity;
 
-/// A network that is for trials, and so in nobody's inventory.
-const TRIAL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
+/// Benchmark network of RFC 2544, which no inventory uses.
+const BENCHMARK_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 
-/// Whether nodes are found by nothing but DHCP.
-pub(crate) fn leads_to_nodes(cluster: &Cluster) -> bool {
-    cluster.nodes.iter().any(is_led)
+/// Whether the cluster has nodes with `boot: dhcp`.
+pub(crate) fn has_dhcp_nodes(cluster: &Cluster) -> bool {
+    cluster.nodes.iter().any(boots_with_dhcp)
 }
 
-/// Whether further cards ask for addresses.
-pub(crate) fn has_further(cluster: &Cluster) -> bool {
-    cluster.nodes.iter().any(|node| node.settings().hardware.nics.values().any(asks))
+/// Whether additional network cards use DHCP.
+pub(crate) fn has_additional_dhcp_cards(cluster: &Cluster) -> bool {
+    cluster.nodes.iter().any(|node| node.settings().hardware.nics.values().any(uses_dhcp))
 }
 
-/// Where nodes are: where the inventory says so; those that only their guest agents can tell of, at the first
-/// addresses of the pool that nobody has.
+/// Addresses of the nodes: those of the inventory, or for nodes with `boot: dhcp` the first free addresses of the pool.
 pub(super) fn contacts(cluster: &Cluster) -> Vec<(&Node, IpAddr)> {
     let network = &cluster.file.network;
     let known = cluster.nodes.iter().flat_map(|node| {
@@ -35,13 +34,13 @@ pub(super) fn contacts(cluster: &Cluster) -> Vec<(&Node, IpAddr)> {
     let nodes = cluster.nodes.iter();
     nodes
         .filter_map(|node| {
-            let led = || if is_led(node) { free.next() } else { None };
-            Some((node, node.contact().or_else(led)?))
+            let lease = || if boots_with_dhcp(node) { free.next() } else { None };
+            Some((node, node.contact().or_else(lease)?))
         })
         .collect()
 }
 
-/// Addresses that a DHCP server of the cluster's network may give, such as one at home does: from the hundredth on.
+/// Address pool of the DHCP server in the network of the cluster: from the 100th address on.
 fn pool(cluster: &Cluster) -> impl Iterator<Item = IpAddr> {
     let network = &cluster.file.network;
     let subnet = network.subnet.get().copied().and_then(|subnet| match subnet.network() {
@@ -50,20 +49,20 @@ fn pool(cluster: &Cluster) -> impl Iterator<Item = IpAddr> {
     });
     let mut near = [network.vip.get(), network.gateway.get()].into_iter().flatten().copied();
     let near = near.find_map(network_of);
-    let (first, length) = subnet.or(near.map(|near| (near, 24))).unwrap_or((TRIAL, 24));
+    let (first, length) = subnet.or(near.map(|near| (near, 24))).unwrap_or((BENCHMARK_NETWORK, 24));
     let size = 1_u32.checked_shl(u32::from(32 - length)).unwrap_or(u32::MAX);
     let numbers = (100..size.saturating_sub(1)).chain(1..size.saturating_sub(1).min(100));
     numbers.map(move |number| IpAddr::V4(Ipv4Addr::from(u32::from(first) + number)))
 }
 
-/// The network of 256 addresses that an address is in.
+/// The /24 network of an address.
 pub(super) fn network_of(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V4(address) = address else { return None };
     let [a, b, c, _] = address.octets();
     Some(Ipv4Addr::new(a, b, c, 0))
 }
 
-/// Where DHCP puts cards that ask for it: by MAC, with prefix length.
+/// DHCP leases by MAC: address with prefix length.
 pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
     let bridges: BTreeSet<String> = cluster
         .nodes
@@ -77,23 +76,23 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
         .collect();
     let mut leases = BTreeMap::new();
     for (node, number) in cluster.nodes.iter().zip(1_u8..=254) {
-        // MACs that nobody wrote down hang on the cluster's id.
+        // MACs that the inventory does not set are derived from the cluster id.
         let derived = cluster_id.map(|id| NodeIdentity::of(node, id).macs).unwrap_or_default();
         let mut give = |mac: Option<String>, lease: Option<String>| {
             leases.extend(mac.map(|mac| mac.to_lowercase()).zip(lease));
         };
-        if is_led(node) {
+        if boots_with_dhcp(node) {
             let mac = node.entry.mac.get().or(derived.first()).map(ToString::to_string);
             let length = node.prefix_len(cluster).unwrap_or(24);
             let contact = contacts.get(node.name.value.as_str());
             give(mac, contact.map(|address| format!("{address}/{length}")));
         }
         for (index, nic) in node.settings().hardware.nics.values().enumerate() {
-            if asks(nic) {
+            if uses_dhcp(nic) {
                 let mac = nic.mac.get().or(derived.get(index + 1)).map(ToString::to_string);
                 let place = bridges.iter().position(|bridge| *bridge == network(nic));
                 let place = place.and_then(|place| u8::try_from(place).ok());
-                // Networks that are for trials, and so in nobody's inventory.
+                // Benchmark network of RFC 2544, which no inventory uses.
                 give(mac, place.map(|place| format!("198.18.{place}.{number}/24")));
             }
         }
@@ -101,17 +100,17 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
     leases
 }
 
-/// Whether DHCP leads to the node's first card.
-fn is_led(node: &Node) -> bool {
+/// Whether the first network card of the node gets its address by DHCP.
+fn boots_with_dhcp(node: &Node) -> bool {
     *node.settings().system.boot.required() == Boot::Dhcp
 }
 
-/// A card without an address of its own asks, unless it is told not to.
-fn asks(nic: &Nic) -> bool {
+/// Whether a network card uses DHCP: with `dhcp: true`, or without a static address.
+fn uses_dhcp(nic: &Nic) -> bool {
     nic.dhcp.get().copied().unwrap_or(nic.ip.get().is_none())
 }
 
-/// What cards that hear each other have in common.
+/// Name of the network of a card: bridge and VLAN.
 fn network(nic: &Nic) -> String {
     let bridge = nic.bridge.get().map(ToString::to_string).unwrap_or_default();
     let vlan = nic.vlan.get().map(ToString::to_string).unwrap_or_default();

@@ -1,6 +1,7 @@
-//! The lab in place of a real Proxmox: one inside this program, or one that runs already.
+//! Connection to a lab instead of a real Proxmox: a lab inside this process (`--lab`), or a running lab (`--lab-at`).
 
-mod known;
+mod fault_targets;
+pub(crate) mod lab_options;
 pub(crate) mod lease;
 mod quickstart;
 pub(crate) mod scenario;
@@ -15,80 +16,79 @@ use talmox_lab::{Lab, Ready, Settings};
 use talmox_model::Cluster;
 use talmox_talos_api::Reach;
 
-use crate::command::lab::serve;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::regular_file;
 
-pub(crate) use known::known;
+pub(crate) use fault_targets::fault_targets;
 pub(crate) use quickstart::Quickstart;
 
-/// How long certificates live that are made for a lab: its time may be far ahead of ours.
+/// Validity of certificates for a lab, whose time may be far ahead of real time.
 pub(crate) const TTL: Duration = Duration::from_hours(10 * 365 * 24);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Lab options")]
 pub(crate) struct RehearsalArgs {
-    /// Rehearse in a lab inside this program: nothing real is touched, and nothing stays
+    /// Use a lab inside this process: nothing real is changed, and nothing is kept
     #[arg(long, conflicts_with = "lab_at")]
     pub(crate) lab: bool,
 
-    /// Work in a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    /// Use a running lab: file with the output of `talmox lab serve --format json`
     #[arg(long, value_name = "FILE")]
     pub(crate) lab_at: Option<PathBuf>,
 
-    /// With --lab: how much faster than ours its time passes
-    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = serve::speed)]
+    /// Speed of lab time relative to real time (with --lab)
+    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = lab_options::speed)]
     lab_speed: f64,
 
-    /// With --lab: how slow its machines are: fast, homelab or slow
+    /// Speed of the simulated machines: fast, homelab or slow (with --lab)
     #[arg(long, value_name = "PROFILE", default_value = "fast", hide_possible_values = true)]
-    lab_profile: serve::ProfileArg,
+    lab_profile: lab_options::ProfileArg,
 
-    /// With --lab: what chance is drawn from
+    /// Random seed of the lab (with --lab)
     #[arg(long, value_name = "NUMBER")]
     lab_seed: Option<u64>,
 
-    /// With --lab: the Proxmox VE to be, 9.2 or 8.4
-    #[arg(long, value_name = "RELEASE", value_parser = serve::release)]
+    /// Simulated Proxmox VE release, 9.2 or 8.4 (with --lab)
+    #[arg(long, value_name = "RELEASE", value_parser = lab_options::release)]
     lab_release: Option<Release>,
 
-    /// With --lab: what goes wrong, a YAML file with `faults:`
+    /// YAML file with `faults:` to inject (with --lab)
     #[arg(long, value_name = "FILE")]
     lab_faults: Option<PathBuf>,
 }
 
 impl RehearsalArgs {
-    /// Whether any lab is meant.
+    /// Whether `--lab` or `--lab-at` is set.
     pub(crate) fn is_lab(&self) -> bool {
         self.lab || self.lab_at.is_some()
     }
 
-    /// Starts the lab, or finds it. None if the real world is meant.
-    pub(crate) fn stage(
+    /// Starts the lab of `--lab`, or connects to that of `--lab-at`. `None` without these options.
+    pub(crate) fn connect(
         &self,
         cluster: &Cluster,
         cluster_id: &str,
         printer: &Printer,
-    ) -> Result<Option<Stage>, CommandError> {
+    ) -> Result<Option<LabConnection>, CommandError> {
         if let Some(file) = &self.lab_at {
             return join(file).map(Some);
         }
         if !self.lab {
             return Ok(None);
         }
-        let mut scenario = scenario::scenario(cluster).map_err(serve::not_understood)?;
+        let mut scenario = scenario::scenario(cluster).map_err(lab_options::not_understood)?;
         if let Some(release) = self.lab_release {
             scenario = scenario.with_release(release);
         }
         let faults = match &self.lab_faults {
-            Some(path) => serve::faults(path, &known(cluster, &scenario))?,
+            Some(path) => lab_options::faults(path, &fault_targets(cluster, &scenario))?,
             None => vec![],
         };
         let settings = Settings {
             scenario,
-            seed: self.lab_seed.unwrap_or_else(serve::any_seed),
+            seed: self.lab_seed.unwrap_or_else(lab_options::any_seed),
             profile: Profile::from(self.lab_profile),
             speed: self.lab_speed,
             faults,
@@ -96,41 +96,41 @@ impl RehearsalArgs {
             nodes: scenario::nodes(cluster, Some(cluster_id)),
             ..Settings::default()
         };
-        let lab = Lab::start(settings).map_err(serve::not_started)?;
+        let lab = Lab::start(settings).map_err(lab_options::not_started)?;
         let (ready, clock) = (lab.ready(), lab.clock());
         let authority = authority(&ready)?;
-        Ok(Some(Stage { ready, clock, authority, lab: Some((lab, printer.clone())) }))
+        Ok(Some(LabConnection { ready, clock, authority, lab: Some((lab, printer.clone())) }))
     }
 }
 
-/// A lab to work in.
+/// Connection to a lab.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct LabConnection {
     pub(crate) ready: Ready,
-    /// Waits are as short as the lab's time is fast.
+    /// Clock of the lab, which runs faster than real time.
     pub(crate) clock: Clock,
-    /// Of Proxmox and of the factory, in PEM form.
+    /// Certificate authority of Proxmox and of the Image Factory, in PEM form.
     pub(crate) authority: Vec<u8>,
-    /// One of our own, and whom it tells at its end.
+    /// The lab inside this process, and the printer for its warnings at the end.
     lab: Option<(Lab, Printer)>,
 }
 
-impl Stage {
-    /// Whether the lab is inside this program.
+impl LabConnection {
+    /// Whether the lab runs inside this process.
     pub(crate) fn is_own(&self) -> bool {
         self.lab.is_some()
     }
 
-    /// The reach map of the lab: an address that it does not name is unreachable, never that of a real machine.
+    /// Reach map of the lab. Addresses that are not in it are unreachable, so that no real machine is contacted.
     pub(crate) fn reach(&self) -> Reach {
         Reach::closed(self.ready.reach.clone())
     }
 
-    /// Ends a lab of our own.
-    pub(crate) async fn leave(self) -> Result<(), CommandError> {
+    /// Stops the lab if it runs inside this process.
+    pub(crate) async fn close(self) -> Result<(), CommandError> {
         match self.lab {
             Some((lab, printer)) => {
-                serve::tell_idle(&lab, &printer);
+                lab_options::warn_unused_faults(&lab, &printer);
                 let stopped = lab.stop().await;
                 stopped.map_err(|error| {
                     CommandError::failed(CommandCode::LabFailed, "cannot stop the lab")
@@ -142,9 +142,9 @@ impl Stage {
     }
 }
 
-/// A lab that runs already.
-pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
-    let text = serve::read(file)?;
+/// Connects to a running lab.
+pub(crate) fn join(file: &Path) -> Result<LabConnection, CommandError> {
+    let text = lab_options::read(file)?;
     let ready: Ready = serde_json::from_str(text.trim()).map_err(|error| {
         let message = format!("{} is not what a lab prints", file.display());
         CommandError::failed(CommandCode::LabFailed, message)
@@ -153,7 +153,7 @@ pub(crate) fn join(file: &Path) -> Result<Stage, CommandError> {
     })?;
     let clock = ready.clock();
     let authority = authority(&ready)?;
-    Ok(Stage { ready, clock, authority, lab: None })
+    Ok(LabConnection { ready, clock, authority, lab: None })
 }
 
 fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {

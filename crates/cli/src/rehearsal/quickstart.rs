@@ -1,4 +1,4 @@
-//! The cluster of those who have no inventory yet.
+//! Built-in inventory for `talmox up --lab` without an inventory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,12 @@ use crate::error::CommandError;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 
-/// A folder with the built-in inventory. It goes when this does.
+/// Temporary folder with the built-in inventory. It is removed on drop.
 ///
-/// It has a private folder around it: what is beside an inventory belongs to it, such as a `defaults.yaml`, and must
-/// not come from another user of the machine.
+/// It is inside a private folder, so that no other user can put a `defaults.yaml` beside it.
 #[derive(Debug)]
 pub(crate) struct Quickstart {
-    /// Kept for its end: the folder is removed then.
+    /// Private folder, removed on drop.
     _around: PrivateFolder,
     folder: PathBuf,
 }
@@ -46,11 +45,14 @@ mod tests {
 
     use super::*;
 
-    /// Who rehearses first and runs `init` then gets the same versions.
+    /// `up --lab` and a later `init` must use the same Talos version.
     #[test]
-    fn the_version_is_the_one_that_init_writes() {
+    fn the_talos_version_is_that_of_init() {
         let line = format!("\ntalos_version: {}\n", release::default_talos());
         assert!(INVENTORY.contains(&line), "{line}");
-        assert!(!INVENTORY.contains("kubernetes_version"), "Talos brings it");
+        assert!(
+            !INVENTORY.contains("kubernetes_version"),
+            "the default of the Talos version is used"
+        );
     }
 }

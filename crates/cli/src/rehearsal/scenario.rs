@@ -1,4 +1,4 @@
-//! The lab that an inventory needs: its hosts, storages, bridges, devices and networks.
+//! Lab scenario for an inventory: its hosts, storages, bridges, devices and networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,10 +9,10 @@ use talmox_model::{Cluster, Node};
 
 use super::lease;
 
-/// The host of inventories that name none.
+/// Host name for inventories that name none.
 const USUAL_HOST: &str = "pve";
 
-/// The scenario that has all that the inventory names.
+/// Scenario with everything that the inventory names.
 pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
     let proxmox = &cluster.file.proxmox;
     let mut hosts: BTreeSet<String> = proxmox.hosts.values().map(ToString::to_string).collect();
@@ -22,7 +22,7 @@ pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
         hosts.insert(USUAL_HOST.to_owned());
     }
     let text = json!({
-        "nodes": hosts.iter().map(|name| a_host(cluster, name)).collect::<Vec<_>>(),
+        "nodes": hosts.iter().map(|name| host_json(cluster, name)).collect::<Vec<_>>(),
         "storages": storages(cluster),
         "pools": pools(cluster),
         "mappings": {"pci": mappings(cluster, &hosts)},
@@ -30,7 +30,7 @@ pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
     Scenario::parse("the inventory's lab", &text.to_string())
 }
 
-/// What is around the nodes: which networks, gateways and leases there are.
+/// Network settings of the nodes: networks, gateways and DHCP leases.
 pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings {
     let network = &cluster.file.network;
     let own = cluster.nodes.iter().filter_map(Node::address);
@@ -47,7 +47,7 @@ pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings
     }
 }
 
-/// Factories that nodes get their images from, where that is not the public one.
+/// Host names of the Image Factories of the nodes, without the public one.
 pub(crate) fn factories(cluster: &Cluster) -> Vec<String> {
     let named = cluster.nodes.iter().filter_map(|node| {
         let image = &node.settings().system.image;
@@ -61,7 +61,7 @@ fn host(node: &Node) -> Option<String> {
     node.settings().placement.host.get().map(ToString::to_string)
 }
 
-fn a_host(cluster: &Cluster, name: &str) -> Value {
+fn host_json(cluster: &Cluster, name: &str) -> Value {
     let settings = cluster.nodes.iter().map(Node::settings);
     let first = settings.clone().filter_map(|node| node.placement.bridge.get());
     let further =
@@ -81,7 +81,7 @@ fn a_host(cluster: &Cluster, name: &str) -> Value {
     })
 }
 
-/// The addresses of the PCI devices that nodes on this host, or on any, are to get.
+/// PCI addresses of the devices of nodes on this host, and of nodes without a fixed host.
 fn addresses(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     let here = cluster.nodes.iter().filter(|node| host(node).is_none_or(|host| host == name));
     here.filter_map(|node| {
@@ -92,7 +92,7 @@ fn addresses(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     .collect()
 }
 
-/// Those devices, each in an IOMMU group of its own.
+/// PCI devices of a host, each in its own IOMMU group.
 fn devices(cluster: &Cluster, name: &str) -> Vec<Value> {
     addresses(cluster, name)
         .iter()
@@ -118,7 +118,7 @@ fn device_address(pci: talmox_model::value::PciAddress) -> String {
     format!("{:04x}:{:02x}:{:02x}.{function}", pci.domain, pci.bus, pci.device)
 }
 
-/// Each mapping that is only named has a device of its own.
+/// PCI address of the device of a mapping; each mapping gets its own device.
 fn mapped_address(cluster: &Cluster, mapping: &str) -> String {
     let names: BTreeSet<&str> = cluster
         .nodes

@@ -1,5 +1,4 @@
-//! What is said at the end of a run that did not get done: every cause once, with what can be done
-//! about it, and how to go on.
+//! Error of a failed or cancelled run: the failed steps with their causes and hints, and how to resume.
 
 use std::path::Path;
 
@@ -13,61 +12,61 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::words;
 
-/// How a run can be gone on with.
+/// Facts for the hint how to resume a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest<'a> {
-    /// Where it was written down.
+pub(crate) struct ResumeInfo<'a> {
+    /// Path of the run log.
     pub(crate) log: Option<&'a Path>,
-    /// Whether all that was made ends with this program.
+    /// Whether the run was in a lab inside this process, which ends with it.
     pub(crate) is_rehearsal: bool,
 }
 
-/// The error of a run that did not get done.
-pub(crate) fn not_done(outcome: &Outcome, rest: Rest<'_>, printer: &Printer) -> CommandError {
+/// Error of a failed or cancelled run.
+pub(crate) fn not_done(outcome: &Outcome, rest: ResumeInfo<'_>, printer: &Printer) -> CommandError {
     let all = outcome.steps.len();
     if outcome.end != RunEnd::Failed {
         let is_done =
             |result: &StepResult| matches!(result, StepResult::Done | StepResult::Already);
         let done = outcome.steps.iter().filter(|(_, result)| is_done(result)).count();
-        let message = format!("stopped: {done} of {all} steps are done");
+        let message = format!("interrupted: {done} of {all} steps are done");
         return CommandError::failed(CommandCode::Interrupted, message).hint(
             if rest.is_rehearsal {
-                "the lab ended with it: the same command begins anew"
+                "the lab ended with this command: run the same command to start again"
             } else {
-                "the same command goes on from here; nothing has to be undone"
+                "run the same command to resume; nothing has to be undone"
             },
         );
     }
     let failures: Vec<_> = outcome.failures().collect();
     let mut message = match (failures.len(), outcome.blocked()) {
         (failed, 0) => format!("{failed} of {all} steps failed"),
-        (failed, 1) => format!("{failed} of {all} steps failed, and 1 more needs what failed"),
+        (failed, 1) => format!("{failed} of {all} steps failed, and 1 more was skipped"),
         (failed, more) => {
-            format!("{failed} of {all} steps failed, and {more} more need what failed")
+            format!("{failed} of {all} steps failed, and {more} more were skipped")
         }
     };
     message.push('\n');
     message.push_str(&causes(&failures, printer));
-    CommandError::failed(CommandCode::StepsFailed, message.trim_end()).hint(how_to_go_on(rest))
+    CommandError::failed(CommandCode::StepsFailed, message.trim_end()).hint(resume_hint(rest))
 }
 
-fn how_to_go_on(rest: Rest<'_>) -> String {
+/// Hint how to resume a failed run.
+fn resume_hint(rest: ResumeInfo<'_>) -> String {
     match rest {
-        Rest { is_rehearsal: true, .. } => {
-            "the lab ended with it: when the cause is gone, the same command begins anew".to_owned()
+        ResumeInfo { is_rehearsal: true, .. } => {
+            "the lab ended with this command: fix the cause, then run the same command to start again".to_owned()
         }
-        Rest { log: Some(log), .. } => format!(
-            "when the cause is gone, the same command goes on from here. All that happened is in {}: `talmox runs` \
-             shows it",
+        ResumeInfo { log: Some(log), .. } => format!(
+            "fix the cause, then run the same command to resume. `talmox runs` shows this run; its log is {}",
             log.display()
         ),
-        Rest { log: None, .. } => {
-            "when the cause is gone, the same command goes on from here".to_owned()
+        ResumeInfo { log: None, .. } => {
+            "fix the cause, then run the same command to resume".to_owned()
         }
     }
 }
 
-/// Every failure, and what can be done about it; what helps against several is said once.
+/// Failed steps with their causes, grouped by hint, so that a common hint is printed once.
 fn causes(failures: &[(&StepId, &StepError)], printer: &Printer) -> String {
     let mut hints: Vec<Option<&str>> = vec![];
     for (_, error) in failures {
@@ -93,7 +92,7 @@ fn causes(failures: &[(&StepId, &StepError)], printer: &Printer) -> String {
     out
 }
 
-/// A text in lines that fit the terminal, if there is one.
+/// Indents a text and wraps it to the width of the terminal.
 fn indented(indent: &str, text: &str, printer: &Printer) -> String {
     let room = printer.size().map_or(usize::MAX, |size| size.columns);
     let lines =
@@ -113,16 +112,16 @@ mod tests {
         Outcome { end, steps: steps.collect() }
     }
 
-    fn shown(outcome: &Outcome, rest: Rest<'_>) -> (String, String) {
+    fn shown(outcome: &Outcome, rest: ResumeInfo<'_>) -> (String, String) {
         let printer = Printer::new(Format::Text, Color::Never);
         let error = not_done(outcome, rest, &printer);
         (error.chain(), error.hint.unwrap_or_default())
     }
 
-    const REST: Rest<'static> = Rest { log: None, is_rehearsal: false };
+    const REST: ResumeInfo<'static> = ResumeInfo { log: None, is_rehearsal: false };
 
     #[test]
-    fn every_cause_is_named_and_what_waited_is_counted() {
+    fn every_cause_is_named_and_skipped_steps_are_counted() {
         let down = |what: &str| {
             StepError::failed(StepCode::ApiUnreachable, format!("{what}: the host pve1 is down"))
                 .caused_by(std::io::Error::other("no route to host"))
@@ -145,24 +144,24 @@ mod tests {
         assert_eq!(
             text.lines().collect::<Vec<_>>(),
             [
-                "3 of 6 steps failed, and 2 more need what failed",
+                "3 of 6 steps failed, and 2 more were skipped",
                 "  error[api-unreachable]: vm/a/create: create VM 300 on pve1: the host pve1 is down: no route to host",
                 "  error[api-unreachable]: vm/b/create: create VM 301 on pve1: the host pve1 is down: no route to host",
                 "    hint: bring the host up",
                 "  error[task-failed]: vm/c/create: create VM 302 on pve2",
             ]
         );
-        assert_eq!(hint, "when the cause is gone, the same command goes on from here");
+        assert_eq!(hint, "fix the cause, then run the same command to resume");
     }
 
     #[test]
-    fn who_stopped_it_is_told_how_to_go_on() {
+    fn a_cancelled_run_has_a_hint_how_to_resume() {
         let results = vec![("a", StepResult::Done), ("b", StepResult::Cancelled)];
         let outcome = outcome(RunEnd::Cancelled, results);
         let (text, hint) = shown(&outcome, REST);
-        assert_eq!(text, "stopped: 1 of 2 steps are done");
-        assert!(hint.starts_with("the same command goes on from here"), "{hint}");
-        let (_, hint) = shown(&outcome, Rest { is_rehearsal: true, ..REST });
-        assert!(hint.contains("begins anew"), "{hint}");
+        assert_eq!(text, "interrupted: 1 of 2 steps are done");
+        assert!(hint.starts_with("run the same command to resume"), "{hint}");
+        let (_, hint) = shown(&outcome, ResumeInfo { is_rehearsal: true, ..REST });
+        assert!(hint.contains("start again"), "{hint}");
     }
 }

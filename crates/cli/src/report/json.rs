@@ -1,4 +1,4 @@
-//! Events for programs: one JSON line each.
+//! JSON view of a run: one line for each event.
 
 use talmox_engine::event::Stamped;
 
@@ -6,7 +6,7 @@ use crate::printer::Printer;
 
 pub(super) fn show(event: &Stamped, printer: &Printer) {
     if let Ok(line) = serde_json::to_string(event) {
-        // A reader that has seen enough is no error.
+        // A closed pipe is not an error.
         printer.result(&format!("{line}\n")).ok();
     }
 }

@@ -1,8 +1,6 @@
-//! Events for people at a terminal: what goes on now stands in a block at the bottom, what is over
-//! scrolls away above it.
+//! Live view of a run on a terminal: a block at the bottom with the running steps, and the lines of finished steps above it.
 //!
-//! The block is drawn a few times a second, whole and in one write, with lines that fit the width:
-//! so nothing flickers and nothing wraps.
+//! The block is drawn several times a second in one write, with lines that fit the terminal, so that it does not flicker or wrap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,17 +11,17 @@ use super::plain::{Line, Plain};
 use crate::printer::{Printer, Size};
 use crate::words;
 
-/// More steps than that are only counted.
+/// Maximum number of running steps in the block; further steps are only counted.
 const MOST: usize = 16;
 
-/// A step that goes on.
+/// Running step.
 #[derive(Debug)]
 struct Row {
     step: String,
     node: String,
-    begun: f64,
-    /// What it waits for, or how far its transfer is.
-    now: String,
+    started: f64,
+    /// Current activity: what the step waits for, or the progress of its transfer.
+    activity: String,
 }
 
 #[derive(Debug, Default)]
@@ -31,20 +29,25 @@ pub(super) struct Live {
     plain: Plain,
     nodes: BTreeMap<String, String>,
     rows: Vec<Row>,
-    over: Vec<Line>,
-    /// Lines about what is done, as they are drawn.
-    said: Vec<String>,
+    finished: Vec<Line>,
+    /// Trace lines (`-v`) to show above the block.
+    trace_lines: Vec<String>,
     is_stopping: bool,
-    /// How long the lines of the block are that is on the screen.
+    /// Lengths of the lines of the block on the screen.
     drawn: Vec<usize>,
 }
 
 impl Live {
+    /// View of a run. `is_lab`: the times of its events are lab time.
+    pub(super) fn new(is_lab: bool) -> Self {
+        Self { plain: Plain::new(is_lab), ..Self::default() }
+    }
+
     pub(super) fn take(&mut self, event: &Stamped) {
         if let Some(line) = self.plain.take(event)
             && !line.is_passing
         {
-            self.over.push(line);
+            self.finished.push(line);
         }
         match &event.what {
             Event::RunStarted { steps, .. } => {
@@ -54,9 +57,9 @@ impl Live {
             }
             Event::StepStarted { step } => {
                 let node = self.nodes.get(step).cloned().unwrap_or_default();
-                let (begun, now) = (event.time, String::new());
-                let row = Row { step: step.clone(), node, begun, now };
-                // Steps of one node stand together.
+                let (started, activity) = (event.time, String::new());
+                let row = Row { step: step.clone(), node, started, activity };
+                // Steps of the same node are adjacent.
                 let at = self.rows.partition_point(|known| known.node <= row.node);
                 self.rows.insert(at, row);
             }
@@ -71,23 +74,23 @@ impl Live {
         }
     }
 
-    fn set(&mut self, step: &str, now: String) {
+    fn set(&mut self, step: &str, activity: String) {
         if let Some(row) = self.rows.iter_mut().find(|row| row.step == step) {
-            row.now = now;
+            row.activity = activity;
         }
     }
 
-    /// Lines that are shown above the block, with the next drawing.
-    pub(super) fn say(&mut self, lines: Vec<String>) {
-        self.said.extend(lines);
+    /// Adds trace lines to show above the block at the next drawing.
+    pub(super) fn add_trace_lines(&mut self, lines: Vec<String>) {
+        self.trace_lines.extend(lines);
     }
 
-    /// What brings the screen up to date: the old block goes, what is over is said, a new one comes.
+    /// Output that updates the screen: erases the old block, prints the new lines, draws the new block.
     pub(super) fn draw(&mut self, now: f64, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
-        self.push_said(&mut out);
-        let over: Vec<Line> = self.over.drain(..).collect();
-        for line in &over {
+        self.push_trace_lines(&mut out);
+        let finished: Vec<Line> = self.finished.drain(..).collect();
+        for line in &finished {
             out.push_str(&self.plain.text(line, Some(size.columns), printer));
         }
         let block = self.block(now, size);
@@ -100,24 +103,24 @@ impl Live {
         out
     }
 
-    /// The end: nothing goes on any more.
+    /// Output at the end of the run: erases the block and prints the remaining lines.
     pub(super) fn finish(&mut self, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
-        self.push_said(&mut out);
-        for line in self.over.drain(..) {
+        self.push_trace_lines(&mut out);
+        for line in self.finished.drain(..) {
             out.push_str(&self.plain.text(&line, Some(size.columns), printer));
         }
         out
     }
 
-    fn push_said(&mut self, out: &mut String) {
-        for line in self.said.drain(..) {
+    fn push_trace_lines(&mut self, out: &mut String) {
+        for line in self.trace_lines.drain(..) {
             out.push_str(&line);
             out.push('\n');
         }
     }
 
-    /// Takes the block away. In a terminal that became narrower its lines take up several rows.
+    /// Output that erases the block. On a terminal that became narrower, its lines occupy several rows.
     fn erased(&mut self, size: Size) -> String {
         let columns = size.columns.max(1);
         let rows = self.drawn.drain(..).map(|length| length.div_ceil(columns).max(1));
@@ -131,21 +134,22 @@ impl Live {
         let (done, steps) = self.plain.count();
         let columns = size.columns.saturating_sub(1);
         let seconds = self.plain.elapsed(now).max(0.0);
+        let progress = format!("{done} of {steps} steps, {seconds:.0}s{}", self.plain.time_unit());
         let mut lines = vec![if self.is_stopping {
-            format!("Stopping: Ctrl-C again quits at once. {done} of {steps} steps, {seconds:.0}s")
+            format!("Stopping: Ctrl-C again quits at once. {progress}")
         } else {
-            format!("{done} of {steps} steps, {seconds:.0}s")
+            progress
         }];
         let most = MOST.min(size.rows.saturating_sub(4));
         let width = self.rows.iter().take(most).map(|row| row.step.chars().count()).max();
         let width = width.unwrap_or_default().min(columns / 2);
         for row in self.rows.iter().take(most) {
-            let seconds = (now - row.begun).max(0.0);
+            let seconds = (now - row.started).max(0.0);
             let step = words::shortened(&row.step, width);
-            lines.push(format!("  {seconds:4.0}s  {step:width$}  {}", row.now));
+            lines.push(format!("  {seconds:4.0}s  {step:width$}  {}", row.activity));
         }
         if self.rows.len() > most {
-            lines.push(format!("  and {} more", self.rows.len() - most));
+            lines.push(format!("  and {} more steps", self.rows.len() - most));
         }
         lines.iter().map(|line| words::shortened(line.trim_end(), columns)).collect()
     }
@@ -177,7 +181,7 @@ mod tests {
         live
     }
 
-    fn begun() -> Vec<(f64, Event)> {
+    fn two_running_steps() -> Vec<(f64, Event)> {
         let info = |step: &str, node: &str| StepInfo {
             step: step.to_owned(),
             node: Some(node.to_owned()),
@@ -193,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn steps_stand_by_node_with_what_they_wait_for() {
-        let mut events = begun();
+    fn steps_are_grouped_by_node_with_their_activity() {
+        let mut events = two_running_steps();
         let reason = "a very long reason that does not fit into the width of this".to_owned();
         events.push((102.0, Event::StepWaits { step: "vm/b/create".to_owned(), reason }));
         let bytes = Event::StepProgress {
@@ -218,9 +222,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_scrolls_away_above_the_block() {
+    fn lab_time_is_marked() {
         let printer = Printer::new(Format::Text, Color::Never);
-        let mut live = live(begun());
+        let mut live = Live::new(true);
+        for (time, what) in two_running_steps() {
+            live.take(&Stamped { time, what });
+        }
+        let drawn = live.draw(105.0, SIZE, &printer);
+        assert!(drawn.starts_with("    0.0s  - all times are lab time\n"), "{drawn}");
+        assert!(drawn.contains("\n0 of 2 steps, 5s of lab time\n"), "{drawn}");
+    }
+
+    #[test]
+    fn finished_steps_are_printed_above_the_block() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        let mut live = live(two_running_steps());
         assert_eq!(live.draw(101.0, SIZE, &printer).lines().count(), 3);
         let end =
             Event::StepEnded { step: "vm/b/create".to_owned(), end: StepEnd::Done, seconds: 2.5 };
@@ -234,21 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_about_what_is_done_stand_above_the_block() {
+    fn trace_lines_are_printed_above_the_block() {
         let printer = Printer::new(Format::Text, Color::Never);
-        let mut live = live(begun());
+        let mut live = live(two_running_steps());
         live.draw(101.0, SIZE, &printer);
-        live.say(vec!["   0.1s  pve   GET /version: 200 (3 ms)".to_owned()]);
+        live.add_trace_lines(vec!["   0.1s  pve   GET /version: 200 (3 ms)".to_owned()]);
         let drawn = live.draw(102.0, SIZE, &printer);
         let expected = "\r\x1b[3A\x1b[J   0.1s  pve   GET /version: 200 (3 ms)\n0 of 2 steps, 2s\n";
         assert!(drawn.starts_with(expected), "{drawn:?}");
         assert!(!live.draw(103.0, SIZE, &printer).contains("GET"), "once");
-        live.say(vec!["the last one".to_owned()]);
+        live.add_trace_lines(vec!["the last one".to_owned()]);
         assert_eq!(live.finish(SIZE, &printer), "\r\x1b[3A\x1b[Jthe last one\n");
     }
 
     #[test]
-    fn one_long_name_does_not_push_all_texts_below_the_names() {
+    fn one_long_step_name_does_not_move_all_texts_to_the_next_line() {
         let info = |step: &str| StepInfo { step: step.to_owned(), node: None, after: vec![] };
         let image = "image/pve/local/talos-v1.13.6-nocloud-amd64-ce4c980550dd2ab1.qcow2";
         let steps = vec![info(image), info("vm/a/create")];
@@ -270,30 +286,33 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_it_sees_what_still_runs() {
+    fn an_interrupt_names_the_running_steps() {
         let printer = Printer::new(Format::Text, Color::Never);
-        let mut live = live(begun());
+        let mut live = live(two_running_steps());
         live.draw(101.0, SIZE, &printer);
         live.take(&Stamped { time: 102.0, what: Event::RunStopping });
         let drawn = live.draw(102.0, SIZE, &printer);
         let block: Vec<&str> = drawn.lines().rev().take(3).collect();
         assert_eq!(block[2], "Stopping: Ctrl-C again quits at once. 0 of 2 ste…");
         assert_eq!(block[0], "     2s  vm/b/create");
-        let said = drawn.replace("\n            ", " ");
-        assert!(said.contains("! Stopping: vm/a/create and vm/b/create still end"), "{drawn}");
-        let never_begun = Event::StepEnded {
+        let unwrapped = drawn.replace("\n            ", " ");
+        assert!(
+            unwrapped.contains("! Stopping: waiting for vm/a/create and vm/b/create to finish"),
+            "{drawn}"
+        );
+        let never_started = Event::StepEnded {
             step: "vm/c/create".to_owned(),
             end: StepEnd::Cancelled,
             seconds: 0.0,
         };
-        live.take(&Stamped { time: 102.0, what: never_begun });
+        live.take(&Stamped { time: 102.0, what: never_started });
         assert!(!live.draw(102.0, SIZE, &printer).contains("vm/c"));
     }
 
     #[test]
-    fn the_counter_of_a_stopped_run_counts_what_is_done() {
+    fn the_counter_of_a_cancelled_run_counts_done_steps() {
         let ended = |step: &str, end| Event::StepEnded { step: step.to_owned(), end, seconds: 1.0 };
-        let mut events = begun();
+        let mut events = two_running_steps();
         events.push((102.0, ended("vm/a/create", StepEnd::Done)));
         events.push((102.0, Event::RunStopping));
         events.push((103.0, ended("vm/b/create", StepEnd::Cancelled)));
@@ -305,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_became_narrower_is_cleaned_up() {
+    fn the_block_is_erased_on_a_terminal_that_became_narrower() {
         let printer = Printer::new(Format::Text, Color::Never);
-        let mut live = live(begun());
+        let mut live = live(two_running_steps());
         let drawn = live.draw(101.0, SIZE, &printer);
         let longest = drawn.lines().map(|line| line.chars().count()).max().unwrap();
         let narrow = Size { columns: longest - 1, rows: 5 };
         let drawn = live.draw(102.0, narrow, &printer);
-        // Two of the three lines have wrapped.
+        // Two of the three lines are wrapped.
         assert!(drawn.starts_with("\r\x1b[5A\x1b[J"), "{drawn:?}");
         assert!(drawn.lines().all(|line| line.chars().count() <= narrow.columns + 8), "{drawn:?}");
         assert!(drawn.lines().last().unwrap().contains("more"), "{drawn:?}");

@@ -1,4 +1,4 @@
-//! How a run is shown while it goes on. Reporters see events and nothing else.
+//! Views of a run while it executes. Their only input is the events of the run.
 
 mod failure;
 mod json;
@@ -16,17 +16,17 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::Format;
 use crate::disk;
+use crate::escape;
 use crate::printer::{Printer, Size};
 use crate::trace::{self, HeldLines};
-use crate::visible;
-pub(crate) use failure::{Rest, not_done};
+pub(crate) use failure::{ResumeInfo, not_done};
 use live::Live;
 use plain::Plain;
 
-/// Between two drawings of the live view.
+/// Interval between two drawings of the live view.
 const FRAME: Duration = Duration::from_millis(150);
 
-/// How many steps did something, and how many found it done.
+/// Number of steps that made a change, and of steps that had nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) done: usize,
@@ -49,23 +49,24 @@ impl fmt::Display for Tally {
         let steps = if *done == 1 { "step" } else { "steps" };
         match already {
             0 => write!(f, "{done} {steps} done."),
-            1 => write!(f, "{done} {steps} done, 1 was done already."),
-            _ => write!(f, "{done} {steps} done, {already} were done already."),
+            1 => write!(f, "{done} {steps} done, 1 step had nothing to do."),
+            _ => write!(f, "{done} {steps} done, {already} steps had nothing to do."),
         }
     }
 }
 
-/// Shows events as they come, and writes them down, until the run ends. `clock` is the one that
-/// stamps them.
+/// Shows the events of a run and writes them to the run log, until the run ends. `clock` is the clock of the events; with `is_lab` its
+/// times are shown as lab time.
 pub(crate) async fn follow(
     mut events: UnboundedReceiver<Stamped>,
     mut log: Option<RunLog>,
     clock: Clock,
+    is_lab: bool,
     printer: &Printer,
 ) -> Tally {
     let mut tally = Tally::default();
-    let mut view = View::of(printer);
-    // Lines about what is done would be drawn over.
+    let mut view = View::of(printer, is_lab);
+    // The live view would overwrite trace lines, so it prints them itself.
     let traced = if matches!(view, View::Live(_)) { trace::hold() } else { None };
     let real = Clock::real();
     let mut due = real.deadline(FRAME);
@@ -84,43 +85,46 @@ pub(crate) async fn follow(
             events.recv().await
         };
         let Some(event) = event else { break };
-        // A full disk must not stop a run that goes well.
+        // A full disk must not stop the run.
         if let Some(open) = &mut log
             && let Err(error) = open.write(&event)
         {
-            printer.warn(&format!("the run log {} ends here: {error}", open.path().display()));
+            printer.warn(&format!(
+                "the run log {} is incomplete from here on: {error}",
+                open.path().display()
+            ));
             log = None;
         }
         tally.count(&event);
         view.show(&event, printer);
     }
     if let View::Live(live) = &mut view {
-        live.say(traced.as_ref().map(HeldLines::take).unwrap_or_default());
+        live.add_trace_lines(traced.as_ref().map(HeldLines::take).unwrap_or_default());
         printer.draw(&live.finish(size_now(printer), printer));
     }
     tally
 }
 
-/// The size of the terminal, which may have changed since the last look, or be kept to itself.
+/// Current size of the terminal; 80 columns if it does not report one.
 fn size_now(printer: &Printer) -> Size {
     printer.terminal().unwrap_or(Size { columns: 80, rows: 24 })
 }
 
-/// What is told of a run that is over, line by line.
-pub(crate) fn replay(events: &[Stamped], printer: &Printer) -> String {
-    let mut plain = Plain::default();
+/// Plain text view of a past run. `is_lab`: its times are lab time.
+pub(crate) fn replay(events: &[Stamped], is_lab: bool, printer: &Printer) -> String {
+    let mut plain = Plain::new(is_lab);
     let mut text = String::new();
     for event in events {
-        if let Some(line) = plain.take(&visible_event(event)) {
+        if let Some(line) = plain.take(&escaped_event(event)) {
             text.push_str(&plain.text(&line, None, printer));
         }
     }
     text
 }
 
-/// An event in whose texts everything is visible, so that lines have the width that they are given, and a view may move the cursor.
-fn visible_event(event: &Stamped) -> Stamped {
-    let clean = |text: &String| visible::plain(text).into_owned();
+/// Escapes control characters in the texts of an event, so that text widths are correct and the live view can move the cursor.
+fn escaped_event(event: &Stamped) -> Stamped {
+    let clean = |text: &String| escape::plain(text).into_owned();
     let what = match &event.what {
         Event::RunStarted { cluster, steps } => {
             let steps = steps.iter().map(|one| StepInfo {
@@ -170,12 +174,12 @@ enum View {
 }
 
 impl View {
-    fn of(printer: &Printer) -> Self {
+    fn of(printer: &Printer, is_lab: bool) -> Self {
         match (printer.format, printer.size()) {
             (Format::Json, _) => Self::Json,
             (Format::Text, _) if printer.is_quiet => Self::Quiet,
-            (Format::Text, Some(_)) => Self::Live(Live::default()),
-            (Format::Text, None) => Self::Plain(Plain::default()),
+            (Format::Text, Some(_)) => Self::Live(Live::new(is_lab)),
+            (Format::Text, None) => Self::Plain(Plain::new(is_lab)),
         }
     }
 
@@ -183,9 +187,9 @@ impl View {
         match self {
             Self::Quiet => {}
             Self::Json => json::show(event, printer),
-            Self::Live(live) => live.take(&visible_event(event)),
+            Self::Live(live) => live.take(&escaped_event(event)),
             Self::Plain(plain) => {
-                if let Some(line) = plain.take(&visible_event(event)) {
+                if let Some(line) = plain.take(&escaped_event(event)) {
                     printer.say_raw(&plain.text(&line, None, printer));
                 }
             }
@@ -194,14 +198,14 @@ impl View {
 
     fn draw(&mut self, clock: Clock, traced: Option<&HeldLines>, printer: &Printer) {
         if let Self::Live(live) = self {
-            live.say(traced.map(HeldLines::take).unwrap_or_default());
+            live.add_trace_lines(traced.map(HeldLines::take).unwrap_or_default());
             let size = size_now(printer);
             printer.draw(&live.draw(clock.since_epoch().as_secs_f64(), size, printer));
         }
     }
 }
 
-/// Begins the log of a run. One that cannot be written is no reason not to run.
+/// Creates the log of a run. If that fails, a warning is printed and the run continues without a log.
 pub(crate) fn log(
     folder: &Path,
     command: &str,
@@ -211,14 +215,14 @@ pub(crate) fn log(
 ) -> Option<RunLog> {
     let now = Clock::real().since_epoch().as_secs_f64();
     let runs = folder.join("runs");
-    // The author of an inventory could otherwise choose the folder that logs are written to.
+    // A link in the repository could otherwise redirect the logs to any folder.
     let opened = disk::refuse_link(&runs).map_err(|error| error.chain()).and_then(|()| {
         RunLog::begin(&runs, command, cluster, now, is_lab).map_err(|error| error.to_string())
     });
     match opened {
         Ok(log) => Some(log),
         Err(reason) => {
-            printer.warn(&format!("there is no log of this run: {reason}"));
+            printer.warn(&format!("this run is not logged: {reason}"));
             None
         }
     }
@@ -231,19 +235,19 @@ mod tests {
     use super::*;
     use crate::args::Color;
 
-    /// Whether something besides the view's own movements and colours would be obeyed by a terminal.
-    fn is_obeyed(drawn: &str) -> bool {
+    /// Whether an output contains control characters other than the cursor movements and colours of the view.
+    fn has_control_characters(drawn: &str) -> bool {
         let rows = (0..40).map(|rows| format!("\r\x1b[{rows}A\x1b[J"));
         let colors = ["0", "1", "2", "32", "33", "1;31", "1;33", "1;36"];
         let colors = colors.iter().map(|sgr| format!("\x1b[{sgr}m"));
         let own = rows.chain(colors);
-        let rest = own.fold(visible::drawn(drawn), |text, own| text.replace(&own, ""));
+        let rest = own.fold(escape::drawn(drawn), |text, own| text.replace(&own, ""));
         rest.replace("\r\n", "\n").chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
     }
 
     proptest! {
         #[test]
-        fn no_text_of_an_event_controls_the_terminal(text in "(?s).{0,40}", colors: bool) {
+        fn events_cannot_control_the_terminal(text in "(?s).{0,40}", colors: bool) {
             let color = if colors { Color::Always } else { Color::Never };
             let printer = Printer::new(Format::Text, color);
             let size = Size { columns: 60, rows: 24 };
@@ -270,15 +274,15 @@ mod tests {
                 events.into_iter().map(|what| Stamped { time: 1.0, what }).collect();
             let mut live = Live::default();
             for event in &events {
-                live.take(&visible_event(event));
+                live.take(&escaped_event(event));
                 let drawn = live.draw(2.0, size, &printer);
-                prop_assert!(!is_obeyed(&drawn), "{drawn:?}");
+                prop_assert!(!has_control_characters(&drawn), "{drawn:?}");
             }
             let finished = live.finish(size, &printer);
-            prop_assert!(!is_obeyed(&finished), "{finished:?}");
-            let replayed = replay(&events, &printer);
-            let shown = visible::shown(&replayed, visible::Escapes::Text);
-            prop_assert!(!is_obeyed(&shown), "{shown:?}");
+            prop_assert!(!has_control_characters(&finished), "{finished:?}");
+            let replayed = replay(&events, false, &printer);
+            let shown = escape::shown(&replayed, escape::EscapeSyntax::Text);
+            prop_assert!(!has_control_characters(&shown), "{shown:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Events for people, line by line: what logs can keep.
+//! Plain text view of a run: one line for each event, suitable for log files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use talmox_engine::event::{Event, Stamped, StepEnd};
 use crate::printer::Printer;
 use crate::words;
 
-/// Beyond this the names of steps are not lined up.
+/// Maximum width of the column of step names.
 const WIDEST: usize = 48;
-/// A text beside the name of its step must have so much room, else it goes below it.
+/// Minimum columns for the text beside a step name; with less room it is printed on the next line.
 const ROOM: usize = 30;
 
-/// Something to be said about a step.
+/// Output line about a step or about the run.
 #[derive(Debug)]
 pub(super) struct Line {
     time: f64,
@@ -21,38 +21,50 @@ pub(super) struct Line {
     step: String,
     text: String,
     hint: Option<String>,
-    /// Whether it is over when the next one comes.
+    /// Whether the line is outdated by the next event of its step, such as a wait or a progress. The live view does not print it.
     pub(super) is_passing: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Plain {
-    begun: Option<f64>,
+    started: Option<f64>,
+    /// Whether the times of the events are lab time.
+    is_lab: bool,
     steps: usize,
-    /// Steps that are done. What was cancelled or skipped is not, so that this agrees with the last line of the run.
+    /// Number of steps that are done. Cancelled and skipped steps do not count, so that it agrees with the last line of the run.
     done: usize,
-    /// What goes on.
+    /// Steps that are running.
     running: BTreeSet<String>,
     width: usize,
-    /// Transfers: how many tenths have been told.
+    /// Last reported tenth of each transfer.
     tenths: BTreeMap<String, u64>,
 }
 
 impl Plain {
-    /// How far it is: steps that are done, and all of them.
+    /// View of a run. `is_lab`: the times of its events are lab time.
+    pub(super) fn new(is_lab: bool) -> Self {
+        Self { is_lab, ..Self::default() }
+    }
+
+    /// Unit of the times, with a leading blank; empty for real time.
+    pub(super) fn time_unit(&self) -> &'static str {
+        if self.is_lab { " of lab time" } else { "" }
+    }
+
+    /// Number of steps that are done, and of all steps.
     pub(super) fn count(&self) -> (usize, usize) {
         (self.done, self.steps)
     }
 
-    /// Seconds since the run began.
+    /// Seconds since the start of the run.
     pub(super) fn elapsed(&self, now: f64) -> f64 {
-        now - self.begun.unwrap_or(now)
+        now - self.started.unwrap_or(now)
     }
 
-    /// What is to be said about an event.
+    /// Processes an event and returns the line to print for it.
     pub(super) fn take(&mut self, event: &Stamped) -> Option<Line> {
-        let begun = *self.begun.get_or_insert(event.time);
-        let time = event.time - begun;
+        let started = *self.started.get_or_insert(event.time);
+        let time = event.time - started;
         let line = |sign, color, step: &str, text: String| Line {
             time,
             sign,
@@ -76,7 +88,7 @@ impl Plain {
                 self.steps = steps.len();
                 let widths = steps.iter().map(|step| step.step.chars().count());
                 self.width = widths.max().unwrap_or(0).min(WIDEST);
-                None
+                self.is_lab.then(|| line("-", "2", "", "all times are lab time".to_owned()))
             }
             Event::StepWaits { step, reason } => {
                 Some(Line { is_passing: true, ..line("·", "2", step, reason.clone()) })
@@ -88,14 +100,14 @@ impl Plain {
             Event::StepProgress { step, bytes, total } => {
                 let total = total.filter(|total| *total > 0)?;
                 let tenth = bytes * 10 / total;
-                let is_told = self.tenths.insert(step.clone(), tenth) == Some(tenth);
+                let is_reported = self.tenths.insert(step.clone(), tenth) == Some(tenth);
                 let text = format!("{} of {} MiB", bytes >> 20, total >> 20);
-                let is_due = !is_told && tenth % 5 == 0;
+                let is_due = !is_reported && tenth % 5 == 0;
                 is_due.then(|| Line { is_passing: true, ..line("·", "2", step, text) })
             }
             Event::StepEnded { step, end, seconds } => {
                 self.done += usize::from(matches!(end, StepEnd::Done | StepEnd::Already));
-                let has_begun = self.running.remove(step);
+                let was_running = self.running.remove(step);
                 let count = format!("{}/{}", self.done, self.steps);
                 Some(match end {
                     StepEnd::Already => line("✓", "2", step, format!("already  {count}")),
@@ -110,26 +122,26 @@ impl Plain {
                         }
                         Line { hint: hint.clone(), ..line("✗", "1;31", step, text) }
                     }
-                    // What has not begun is counted in the end: a line for each would bury the cause.
-                    StepEnd::Blocked { .. } | StepEnd::Cancelled if !has_begun => return None,
+                    // Steps that did not start are counted at the end: a line for each would hide the cause.
+                    StepEnd::Blocked { .. } | StepEnd::Cancelled if !was_running => return None,
                     StepEnd::Blocked { by } => {
-                        line("-", "2", step, format!("waits in vain: {by} did not get done"))
+                        line("-", "2", step, format!("skipped: {by} failed"))
                     }
-                    StepEnd::Cancelled => line("-", "2", step, "stopped".to_owned()),
+                    StepEnd::Cancelled => line("-", "2", step, "cancelled".to_owned()),
                 })
             }
             Event::RunEnded { .. } => None,
         }
     }
 
-    /// The line as it is printed, within so many columns if there is such a limit.
+    /// Text of a line, wrapped to this number of columns if there is a limit.
     pub(super) fn text(&self, line: &Line, columns: Option<usize>, printer: &Printer) -> String {
         let Line { time, sign, color, step, text, hint, .. } = line;
         let sign = printer.paint(sign, color);
         let indent = 12;
-        // Where there is little room, a few long names must not push all texts below the names.
+        // On a narrow terminal, a few long step names must not move all texts to the next line.
         let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent + ROOM + 2));
-        // What is about the whole run has no step before it.
+        // A line about the whole run has no step name.
         let width = match step.chars().count() {
             0 => 0,
             length => self.width.min(most).max(length) + 2,
@@ -170,13 +182,15 @@ impl Plain {
     }
 }
 
-/// What is said when somebody wants to stop.
+/// Message at an interrupt.
 fn stopping(running: &[&str]) -> String {
     let what = match running {
-        [] => "nothing new is begun".to_owned(),
-        [one] => format!("{one} still ends what it has begun"),
-        [one, other] => format!("{one} and {other} still end what they have begun"),
-        [one, more @ ..] => format!("{one} and {} more still end what they have begun", more.len()),
+        [] => "no further step is started".to_owned(),
+        [one] => format!("waiting for {one} to finish"),
+        [one, other] => format!("waiting for {one} and {other} to finish"),
+        [one, more @ ..] => format!("waiting for {one} and {} more steps to finish", more.len()),
     };
-    format!("Stopping: {what}. Ctrl-C again quits at once; what Proxmox has begun goes on there")
+    format!(
+        "Stopping: {what}. Ctrl-C again quits at once; Proxmox still finishes its running tasks"
+    )
 }

@@ -1,4 +1,4 @@
-//! The user's age keys, found where sops finds them.
+//! Age keys of the user, read from the same places as sops.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,18 +16,18 @@ const KEY: &str = "SOPS_AGE_KEY";
 const KEY_FILE: &str = "SOPS_AGE_KEY_FILE";
 const KEY_COMMAND: &str = "SOPS_AGE_KEY_CMD";
 
-/// All keys at hand.
+/// Available age keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keyring {
     pub(crate) identities: Vec<Identity>,
-    /// Where keys were looked for, for messages.
+    /// Places that were searched, for messages.
     looked: Vec<String>,
-    /// Keys that are there and cannot be used.
+    /// Keys of an unsupported kind.
     unusable: Vec<String>,
 }
 
 impl Keyring {
-    /// Like sops, takes the keys of all places together.
+    /// Reads the keys of all places, like sops.
     pub(crate) fn find() -> Result<Self, CommandError> {
         let mut keyring = Self::default();
         if let Some(text) = environment::variable(KEY) {
@@ -64,12 +64,12 @@ impl Keyring {
         recipients
     }
 
-    /// Whether a file for these recipients can be read with the keys at hand.
+    /// Whether one of the keys can decrypt a file for these recipients.
     pub(crate) fn opens_any(&self, recipients: &[Recipient]) -> bool {
         self.recipients().iter().any(|own| recipients.contains(own))
     }
 
-    /// What to do when no key fits.
+    /// Hint for an error because no key fits.
     pub(crate) fn hint(&self) -> String {
         let mut text = format!("looked for age keys in {}", self.looked.join(", "));
         if !self.unusable.is_empty() {
@@ -79,7 +79,7 @@ impl Keyring {
         text
     }
 
-    /// One key a line. A kind of key that we cannot use does not spoil the others.
+    /// Adds the keys of a text, one per line. Keys of an unsupported kind are skipped.
     fn add(&mut self, text: &SecretText, origin: &str) -> Result<(), CommandError> {
         self.looked.push(origin.to_owned());
         for (index, line) in text.expose().lines().enumerate() {
@@ -102,7 +102,7 @@ impl Keyring {
     }
 }
 
-/// Makes a key where sops looks for it.
+/// Creates an age key in the default key file of sops.
 pub(crate) fn make() -> Result<(Recipient, PathBuf), CommandError> {
     let path = default_key_file().ok_or_else(|| {
         CommandError::failed(

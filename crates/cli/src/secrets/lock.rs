@@ -1,7 +1,7 @@
-//! The lock that keeps two writers of one secrets file apart.
+//! Lock that serialises writers of a secrets file.
 //!
-//! Each writer reads the file, changes it and writes it again. Without the lock the second of two `secrets set` would
-//! write back what it read before the first one was done, and a token would be lost.
+//! Each writer reads the file, changes it and writes it. Without the lock, two concurrent `secrets set` could overwrite each other's
+//! change.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -13,22 +13,23 @@ use crate::disk;
 use crate::error::CommandError;
 use crate::printer::Printer;
 
-/// Its name in the folder for runs.
+/// File name of the lock in the run folder.
 pub(super) const FILE: &str = "secrets.lock";
 
-/// The lock, for as long as it is kept.
+/// Held lock on the secrets file of a cluster.
 #[derive(Debug)]
 pub(crate) struct SecretsLock {
     _file: File,
 }
 
-/// Takes the lock on the secrets of a cluster. A process that has it is waited for.
+/// Takes the lock on the secrets file of a cluster, and waits while another process holds it.
 pub(crate) fn lock(chosen: &Chosen, printer: &Printer) -> Result<SecretsLock, CommandError> {
     let path = chosen.make_run_folder()?.join(FILE);
     disk::refuse_link(&path)?;
     take(&path, || {
         let secrets = chosen.secrets_path();
-        printer.say(&format!("waiting: another talmox works on {}", secrets.display()));
+        printer
+            .say(&format!("waiting for another talmox process that changes {}", secrets.display()));
     })
     .map_err(|error| failed(&path, error))
 }
@@ -59,10 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_waits_for_the_first() {
+    fn a_second_writer_waits_for_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let first = take(&path, || panic!("nobody has it")).unwrap();
+        let first = take(&path, || panic!("the lock is free")).unwrap();
         let (waits, waiting) = mpsc::channel();
         let second = thread::spawn(move || {
             let lock = take(&path, || waits.send("waits").unwrap()).unwrap();
@@ -70,7 +71,7 @@ mod tests {
             drop(lock);
         });
         assert_eq!(waiting.recv(), Ok("waits"));
-        assert!(waiting.try_recv().is_err(), "it got the lock while another had it");
+        assert!(waiting.try_recv().is_err(), "two writers hold the lock");
         drop(first);
         assert_eq!(waiting.recv(), Ok("has it"));
         second.join().unwrap();

@@ -1,12 +1,11 @@
-//! `secrets.sops.yaml`: the identity of a cluster, and whatever else must not be seen.
+//! The secrets file `secrets.sops.yaml`: the secrets bundle of a cluster, and other secrets such as tokens.
 //!
-//! Nothing here is ever made anew: a bundle that cannot be read is an error, not a reason for
-//! another one.
+//! A bundle is never generated again: a bundle that cannot be read is an error.
 
-pub(crate) mod audience;
+pub(crate) mod cluster_evidence;
 mod keys;
 mod lock;
-pub(crate) mod witness;
+pub(crate) mod recipients;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,8 +19,8 @@ use talmox_yaml::{Node, Value};
 pub(crate) use keys::Keyring;
 pub(crate) use lock::lock;
 
-use audience::Audience;
 use lock::SecretsLock;
+use recipients::RecipientSet;
 
 use crate::boundary::{Boundary, RefusedFile};
 use crate::choose::Chosen;
@@ -32,22 +31,22 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
-/// Where the bundle stands in the file.
+/// Key of the bundle in the file.
 pub(crate) const TALOS: &str = "talos";
 
-/// The file in the clear.
+/// Decrypted secrets file.
 #[derive(Debug)]
 pub(crate) struct SecretsFile {
     pub(crate) path: PathBuf,
     pub(crate) document: SopsDocument,
-    /// What is on the disk; nothing yet for a new file.
+    /// Encrypted content on disk; `None` for a new file.
     on_disk: Option<String>,
-    /// The keys that must open it again.
+    /// Keys that must be able to decrypt the file after a change.
     keyring: Rc<Keyring>,
 }
 
 impl SecretsFile {
-    /// Reads the secrets of a cluster; nothing if it has none yet.
+    /// Reads the secrets file of a cluster; `None` if it does not exist.
     pub(crate) fn open(chosen: &Chosen) -> Result<Option<Self>, CommandError> {
         let path = chosen.secrets_path();
         let Some(text) = read_inside(&path, chosen.boundary())? else {
@@ -62,7 +61,7 @@ impl SecretsFile {
         Ok(Some(Self { path, document, on_disk: Some(text), keyring }))
     }
 
-    /// The same where there must be secrets.
+    /// Reads the secrets file of a cluster; an error if it does not exist.
     pub(crate) fn open_existing(chosen: &Chosen) -> Result<Self, CommandError> {
         Self::open(chosen)?.ok_or_else(|| {
             let path = chosen.secrets_path();
@@ -77,7 +76,7 @@ impl SecretsFile {
         })
     }
 
-    /// An empty file, which is not written yet.
+    /// New empty secrets file, not written yet.
     pub(crate) fn new(
         chosen: &Chosen,
         recipients: &[Recipient],
@@ -85,22 +84,24 @@ impl SecretsFile {
     ) -> Result<Self, CommandError> {
         let path = chosen.secrets_path();
         let keyring = Keyring::find()?;
-        let audience = audience::for_new_file(&path, recipients, &keyring, printer)?;
+        let recipient_set = recipients::for_new_file(&path, recipients, &keyring, printer)?;
         let keyring = if keyring.identities.is_empty() { Keyring::find()? } else { keyring };
-        if !keyring.opens_any(&audience.recipients) {
-            return Err(unopenable(&path, &audience));
+        if !keyring.opens_any(&recipient_set.recipients) {
+            return Err(unopenable(&path, &recipient_set));
         }
-        let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
-        printer.say(&format!("encrypting for {} ({})", names.join(", "), audience.origin));
+        let names: Vec<String> = recipient_set.recipients.iter().map(ToString::to_string).collect();
+        printer.say(&format!("encrypting for {} ({})", names.join(", "), recipient_set.origin));
         let mut randomness = environment::Kernel;
-        let document = sops::create("", &audience.recipients, audience.settings, &mut randomness)
-            .map_err(|error| {
-            CommandError::failed(CommandCode::SecretsUnencryptable, "cannot encrypt").because(error)
-        })?;
+        let document =
+            sops::create("", &recipient_set.recipients, recipient_set.settings, &mut randomness)
+                .map_err(|error| {
+                    CommandError::failed(CommandCode::SecretsUnencryptable, "cannot encrypt")
+                        .because(error)
+                })?;
         Ok(Self { path, document, on_disk: None, keyring: Rc::new(keyring) })
     }
 
-    /// The bundle, checked; nothing if the file has none.
+    /// Parses and checks the bundle; `None` if the file has none.
     pub(crate) fn bundle(&self) -> Result<Option<Bundle>, CommandError> {
         match self.document.get(TALOS).filter(|node| !node.is_null()) {
             None => Ok(None),
@@ -108,13 +109,13 @@ impl SecretsFile {
         }
     }
 
-    /// The same file with other content, for a look at it before it is taken over.
+    /// The same file with other content, to check the content before it is saved.
     pub(crate) fn with(&self, document: SopsDocument) -> Self {
         let keyring = Rc::clone(&self.keyring);
         Self { path: self.path.clone(), document, on_disk: self.on_disk.clone(), keyring }
     }
 
-    /// Takes the bundle out, and writes what is left.
+    /// Removes the bundle and saves the file.
     pub(crate) fn forget_bundle(&mut self) -> Result<(), CommandError> {
         self.document.remove(TALOS);
         self.save()
@@ -124,8 +125,8 @@ impl SecretsFile {
         self.document.set(TALOS, bundle.to_node());
     }
 
-    /// Encrypts and writes the file, unless another process wrote it since it was read, or the keys at hand would not
-    /// open it again. The caller holds the lock from reading to saving.
+    /// Encrypts and writes the file. An error if another process changed it since it was read, or if the available keys could not
+    /// decrypt it again. The caller holds the lock from reading to saving.
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
         let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
@@ -136,7 +137,7 @@ impl SecretsFile {
             .because(error)
         })?;
         self.refuse_clear_text(&text)?;
-        // The last moment at which the secrets of a running cluster can still be kept from becoming unreadable.
+        // Checked before the write: afterwards the secrets of a running cluster would be unreadable.
         sops::decrypt(&text, &self.keyring.identities).map_err(|error| {
             let message = format!(
                 "nothing was written: your age keys would not open {} again",
@@ -152,7 +153,7 @@ impl SecretsFile {
         Ok(())
     }
 
-    /// A rule of `.sops.yaml` that was made for other files may leave our secrets readable.
+    /// Returns an error if a rule of `.sops.yaml`, such as `encrypted_regex`, would leave a secret unencrypted.
     fn refuse_clear_text(&self, encrypted: &str) -> Result<(), CommandError> {
         let documents = talmox_yaml::read(encrypted).unwrap_or_default();
         let mut clear = None;
@@ -176,7 +177,7 @@ impl SecretsFile {
         }
     }
 
-    /// The paths of all values outside the bundle.
+    /// Paths of all values outside the bundle.
     pub(crate) fn other_paths(&self) -> Vec<String> {
         let mut paths = vec![];
         visit(self.document.root(), &mut String::new(), &mut |path, _| {
@@ -188,7 +189,7 @@ impl SecretsFile {
     }
 }
 
-/// The bundle of a cluster that must have one.
+/// Bundle of a cluster; an error if it has none.
 pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     let file = SecretsFile::open_existing(chosen)?;
     file.bundle()?.ok_or_else(|| {
@@ -200,11 +201,11 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     })
 }
 
-/// A bundle that was generated for a cluster and is not written yet. Other writers wait until it is.
+/// Generated bundle that is not written yet. It holds the lock on the secrets file.
 #[derive(Debug)]
 pub(crate) struct DraftBundle {
     _lock: SecretsLock,
-    /// The secrets file, if it exists without a bundle.
+    /// Secrets file that exists without a bundle.
     file: Option<SecretsFile>,
 }
 
@@ -220,8 +221,8 @@ impl DraftBundle {
     }
 }
 
-/// The bundle of a cluster, which is generated if there is none and nothing shows that the cluster exists. One that was
-/// generated is written by [`DraftBundle::keep`].
+/// Bundle of a cluster. It is generated if it is missing and no evidence shows that the cluster exists; [`DraftBundle::keep`] writes a
+/// generated bundle.
 pub(crate) fn bundle_or_draft(
     chosen: &Chosen,
     is_new: bool,
@@ -230,7 +231,7 @@ pub(crate) fn bundle_or_draft(
     let known = |file: Option<&SecretsFile>| -> Result<Option<Bundle>, CommandError> {
         Ok(file.map(SecretsFile::bundle).transpose()?.flatten())
     };
-    // Who only reads needs no lock, and may not be able to write one.
+    // Reading needs no lock, and works in a read-only folder.
     if let Some(bundle) = known(SecretsFile::open(chosen)?.as_ref())? {
         return Ok((bundle, None));
     }
@@ -239,11 +240,11 @@ pub(crate) fn bundle_or_draft(
     if let Some(bundle) = known(file.as_ref())? {
         return Ok((bundle, None));
     }
-    witness::refuse_offline(chosen, is_new, printer)?;
+    cluster_evidence::refuse_offline(chosen, is_new, printer)?;
     Ok((generate()?, Some(DraftBundle { _lock: lock, file })))
 }
 
-/// Makes the bundle of a cluster that has none, and writes it. The caller has the lock.
+/// Generates and writes the bundle of a cluster that has none. The caller holds the lock.
 pub(crate) fn make(
     chosen: &Chosen,
     file: Option<SecretsFile>,
@@ -254,7 +255,7 @@ pub(crate) fn make(
     Ok((put(chosen, file, &bundle, recipients, printer)?, bundle))
 }
 
-/// A bundle that is nowhere but in memory.
+/// Generates a bundle in memory.
 pub(crate) fn generate() -> Result<Bundle, CommandError> {
     bundle::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
         CommandError::failed(CommandCode::CertificateFailed, "cannot make the secrets")
@@ -262,7 +263,7 @@ pub(crate) fn generate() -> Result<Bundle, CommandError> {
     })
 }
 
-/// Writes down a bundle that was made for a cluster which has none.
+/// Writes a generated bundle of a cluster that has none.
 pub(crate) fn keep(
     chosen: &Chosen,
     bundle: &Bundle,
@@ -296,7 +297,7 @@ fn put(
     Ok(file)
 }
 
-/// Reads a file that sops encrypted.
+/// Decrypts a sops file.
 pub(crate) fn decrypt(path: &Path, text: &str) -> Result<SopsDocument, CommandError> {
     decrypt_with(&Keyring::find()?, path, text)
 }
@@ -324,8 +325,8 @@ fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<SopsDocume
     })
 }
 
-/// The encrypted text of a secrets file, which must be in the repository of the inventory: a link to the secrets of
-/// another cluster would hand them to the Proxmox that this inventory names.
+/// Encrypted text of a secrets file. The file must be inside the boundary of the inventory: a link to the secrets of another cluster
+/// would send them to the Proxmox that this inventory names.
 fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, CommandError> {
     match boundary.read(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| {
@@ -343,20 +344,20 @@ fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, Comma
     }
 }
 
-/// The secrets of a cluster are useless if the user cannot decrypt them again.
-fn unopenable(path: &Path, audience: &Audience) -> CommandError {
-    let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
+/// Error for recipients that do not include a key of the user, who could not decrypt the file again.
+fn unopenable(path: &Path, recipient_set: &RecipientSet) -> CommandError {
+    let names: Vec<String> = recipient_set.recipients.iter().map(ToString::to_string).collect();
     let message = format!(
         "nothing was written: none of your age keys would open {} again, which is for {} ({})",
         path.display(),
         names.join(", "),
-        audience.origin
+        recipient_set.origin
     );
     CommandError::failed(CommandCode::SecretsUnencryptable, message)
         .hint("name your own recipient as well")
 }
 
-/// Reads a bundle, which must be whole.
+/// Parses a bundle and checks that it is complete.
 pub(crate) fn checked(node: &Node, path: &Path) -> Result<Bundle, CommandError> {
     let broken = || {
         CommandError::failed(
@@ -387,8 +388,7 @@ fn not_imported(plain: &Path) -> CommandError {
     ))
 }
 
-/// What may never be readable, whatever the user's rules say. The cluster's id and certificates
-/// are no secrets.
+/// Whether a value must be encrypted, regardless of the rules in `.sops.yaml`. The cluster id and certificates are not secret.
 fn is_secret(path: &str) -> bool {
     let is_key = path.starts_with("talos.")
         && path != "talos.cluster.id"
@@ -396,8 +396,7 @@ fn is_secret(path: &str) -> bool {
     is_key || path == "proxmox.token" || path == "tailscale.auth_key"
 }
 
-/// Calls `seen` with the path and the text of every scalar below a node, and makes no copy of any text. Comments do
-/// not count.
+/// Calls `seen` with the path and the text of every scalar below a node, without copying secrets.
 fn visit(node: &Node, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
     let mut below = |name: &str, child: &Node, seen: &mut dyn FnMut(&str, &str)| {
         let length = path.len();
@@ -424,7 +423,7 @@ fn visit(node: &Node, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// The text of a file or of stdin (`-`) that a user names.
+/// Reads a file of the command line, or stdin for `-`.
 pub(crate) fn read_input(path: &Path) -> Result<SecretText, CommandError> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());

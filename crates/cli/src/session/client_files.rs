@@ -1,5 +1,4 @@
-//! Whether kubeconfig and talosconfig on the disk lead to the cluster, and to no other; and whether a lab's or a real
-//! cluster's are there, which have the same secrets.
+//! Inspection of existing client files: whether they are for this cluster, for another cluster, or for a lab with the same secrets.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -17,33 +16,34 @@ use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 
-/// Certificates with less than that are made anew: whoever runs `up` each month is never locked out.
-const SOON: Duration = Duration::from_hours(30 * 24);
+/// Remaining validity below which `up` renews the client certificates, so that a monthly `up` keeps them valid.
+const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
-/// The last line of a kubeconfig for a lab. Its server does not always show that: an endpoint that the lab does not
-/// serve, such as a name, is written as it is for the real cluster.
+/// Last line of a kubeconfig for a lab. The server address alone does not show it: an endpoint that the lab does not serve, such as a
+/// DNS name, is the same as for the real cluster.
 const LAB_MARK: &str = "# Written by talmox for a lab: it does not lead to a real cluster.\n";
 
-/// A kubeconfig, marked as one for a lab.
+/// Adds [`LAB_MARK`] to a kubeconfig.
 pub(crate) fn marked_for_lab(kubeconfig: &SecretText) -> SecretText {
     SecretText::new(format!("{}{LAB_MARK}", kubeconfig.expose()))
 }
 
 /// Whether a kubeconfig is for a lab.
 pub(crate) fn is_for_lab(kubeconfig: &SecretText) -> bool {
-    kubeconfig.expose().ends_with(LAB_MARK) || ways(kubeconfig).iter().any(Way::is_into_lab)
+    kubeconfig.expose().ends_with(LAB_MARK)
+        || entries_in(kubeconfig).iter().any(ClusterEntry::is_for_lab)
 }
 
-/// Whether a kubeconfig or talosconfig leads to a cluster outside of labs. One that cannot be parsed may.
-pub(crate) fn leads_to_real_cluster(text: &SecretText) -> bool {
+/// Whether a kubeconfig or talosconfig is for a real cluster. A file that cannot be parsed counts as one.
+pub(crate) fn is_for_real_cluster(text: &SecretText) -> bool {
     if text.expose().ends_with(LAB_MARK) {
         return false;
     }
     let is_parsed = talmox_yaml::read(text.expose()).is_ok();
-    !is_parsed || ways(text).iter().any(|way| !way.is_into_lab())
+    !is_parsed || entries_in(text).iter().any(|entry| !entry.is_for_lab())
 }
 
-/// The names of the contexts of a talosconfig; none if it is not one.
+/// Context names of a talosconfig; empty if the file is not a talosconfig.
 pub(crate) fn contexts(talosconfig: &SecretText) -> Vec<String> {
     let documents = talmox_yaml::read(talosconfig.expose()).unwrap_or_default();
     let root = documents.first().and_then(Node::as_map);
@@ -52,97 +52,101 @@ pub(crate) fn contexts(talosconfig: &SecretText) -> Vec<String> {
     entries.filter_map(|entry| Some(entry.key.as_str()?.to_owned())).collect()
 }
 
-/// Where the Kubernetes API of a cluster is found from here.
+/// URLs of the Kubernetes API of a cluster, after `reach:` is applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Servers<'a> {
-    /// By its endpoint.
+    /// URL of the endpoint.
     pub(super) server: &'a str,
-    /// By its control planes.
-    pub(super) around: &'a [String],
+    /// URLs of the control planes.
+    pub(super) control_planes: &'a [String],
     pub(super) is_lab: bool,
 }
 
-/// What is known of the files of a cluster.
+/// State of the client files of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// They are as they would be written.
+pub(super) struct ClientFileState {
+    /// Whether the files are up to date.
     pub(super) is_current: bool,
-    /// They are as they would be written while the shared address does not answer.
-    pub(super) is_around: bool,
-    /// They were written when the cluster was up, however long ago.
+    /// Whether the files are up to date for a cluster whose shared address (VIP) does not answer: they use a control plane.
+    pub(super) is_provisional_current: bool,
+    /// Whether the files were written after the cluster was up.
     pub(super) was_up: bool,
 }
 
-/// Looks at the files.
-pub(super) fn standing(
+/// Reads the client files and determines their state.
+pub(super) fn client_file_state(
     paths: &ClientPaths,
     bundle: &Bundle,
     servers: Servers<'_>,
     now: UnixTime,
-) -> Standing {
-    let Servers { server, around, is_lab } = servers;
+) -> ClientFileState {
+    let Servers { server, control_planes, is_lab } = servers;
     let read = |path: &Path| disk::read_secret(path).ok().flatten();
     let (kube, talos) = (read(&paths.kubeconfig), read(&paths.talosconfig));
-    let none = Standing { is_current: false, is_around: false, was_up: false };
+    let none = ClientFileState { is_current: false, is_provisional_current: false, was_up: false };
     let (Some(kube), Some(talos)) = (kube, talos) else { return none };
-    let (authority, ways) = (bundle.certs.k8s.crt_base64(), ways(&kube));
-    let own: Vec<&Way> = ways.iter().filter(|way| way.authority == authority).collect();
-    // After a rehearsal, the real cluster would seem to have been up, and to have lost its etcd.
+    let (authority, entries) = (bundle.certs.k8s.crt_base64(), entries_in(&kube));
+    let own: Vec<&ClusterEntry> =
+        entries.iter().filter(|entry| entry.authority == authority).collect();
+    // Files of a lab must not make the real cluster look as if it had been up and had lost its etcd data.
     let is_known = own
         .iter()
-        .any(|way| matches!(&*way.places, [place] if place == server || around.contains(place)));
+        .any(|entry| matches!(&*entry.places, [place] if place == server || control_planes.contains(place)));
     let is_marked = kube.expose().ends_with(LAB_MARK);
     if !is_lab && (is_marked || is_for_lab(&kube) && !is_known) {
         return none;
     }
-    // One that leads around the shared address is as good as none, unless that is what there should be.
+    // A provisional kubeconfig uses a control plane instead of the shared address. It counts only while the shared address does not answer.
     let is_provisional = kube.expose().starts_with(PROVISIONAL);
     let was_up = !own.is_empty() && !is_provisional;
-    let leads_there = own.iter().any(|way| way.places == [server]);
-    let leads_around =
-        own.iter().any(|way| matches!(&*way.places, [place] if around.contains(place)));
+    let uses_endpoint = own.iter().any(|entry| entry.places == [server]);
+    let uses_control_plane =
+        own.iter().any(|entry| matches!(&*entry.places, [place] if control_planes.contains(place)));
     let kube_lasts = lasts(kubeconfig::expiry(kube.expose()), &bundle.certs.k8s, now);
     let talos_lasts = lasts(talosconfig::expiry(talos.expose()), &bundle.certs.os, now);
-    let is_talos =
-        self::ways(&talos).iter().any(|way| way.authority == bundle.certs.os.crt_base64());
+    let is_talos = self::entries_in(&talos)
+        .iter()
+        .any(|entry| entry.authority == bundle.certs.os.crt_base64());
     let is_good = kube_lasts && is_talos && talos_lasts;
-    Standing {
-        is_current: !is_provisional && leads_there && is_good,
-        is_around: is_provisional && leads_around && is_good,
+    ClientFileState {
+        is_current: !is_provisional && uses_endpoint && is_good,
+        is_provisional_current: is_provisional && uses_control_plane && is_good,
         was_up,
     }
 }
 
-/// Where the cluster was when its client files were written. A cluster that was moved to other addresses, or whose nodes have
-/// other names by now, is found there.
+/// Addresses of the cluster in its client files. They find a cluster whose addresses or node names changed in the inventory.
 pub(super) fn addresses(paths: &ClientPaths, bundle: &Bundle) -> Vec<IpAddr> {
     let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
     let mut all = vec![];
     for path in [&paths.kubeconfig, &paths.talosconfig] {
         let Ok(Some(text)) = disk::read_secret(path) else { continue };
-        let ways = ways(&text).into_iter().filter(|way| own.contains(&way.authority));
-        all.extend(ways.flat_map(|way| way.places).filter_map(|place| address(&place)));
+        let entries = entries_in(&text).into_iter().filter(|entry| own.contains(&entry.authority));
+        all.extend(entries.flat_map(|entry| entry.places).filter_map(|place| address(&place)));
     }
     all.sort_unstable();
     all.dedup();
-    // A lab is left with the program that ran it.
+    // Addresses of a lab are not valid after the lab ended.
     all.retain(|address| !address.is_loopback());
     all
 }
 
-/// The address in `https://ADDRESS:PORT` or `ADDRESS`; none where it is a name.
+/// Parses the address of `https://ADDRESS:PORT` or `ADDRESS`; `None` for a DNS name.
 fn address(place: &str) -> Option<IpAddr> {
     let authority = place.strip_prefix("https://").unwrap_or(place).split('/').next()?;
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
     authority.parse().ok().or_else(|| host.trim_matches(['[', ']']).parse().ok())
 }
 
-/// What leads to another cluster is not replaced. Labs come and go, and the ways into them with them.
+/// Returns an error if a client file is for another real cluster, which must not be overwritten. Files for labs may be replaced.
 pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), CommandError> {
     let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
     for path in [&paths.kubeconfig, &paths.talosconfig] {
         let Some(text) = disk::read_secret(path)? else { continue };
-        if ways(&text).iter().any(|way| !own.contains(&way.authority) && !way.is_into_lab()) {
+        if entries_in(&text)
+            .iter()
+            .any(|entry| !own.contains(&entry.authority) && !entry.is_for_lab())
+        {
             let message =
                 format!("nothing was changed: {} leads to another cluster", path.display());
             return Err(CommandError::failed(CommandCode::ClientFilesConflict, message).hint(
@@ -153,27 +157,27 @@ pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), 
     Ok(())
 }
 
-/// Whether one of the certificates is good for a while, or for as long as its authority.
+/// Whether one of the certificates is valid for at least [`RENEW_BEFORE`], or as long as its authority.
 fn lasts<E>(
     ends: Result<Vec<ContextExpiry>, E>,
     authority: &CertificateAndKey,
     now: UnixTime,
 ) -> bool {
     let last = authority.authority().map(|authority| authority.certificate.not_after);
-    let enough = last.map_or(now.plus(SOON), |last| last.min(now.plus(SOON)));
+    let enough = last.map_or(now.plus(RENEW_BEFORE), |last| last.min(now.plus(RENEW_BEFORE)));
     let ends = ends.unwrap_or_default();
     ends.iter().filter_map(|context| context.not_after).any(|end| end >= enough)
 }
 
-/// A way into a cluster.
-struct Way {
+/// Cluster entry of a kubeconfig or talosconfig.
+struct ClusterEntry {
     authority: String,
     /// The server of a kubeconfig, or the endpoints of a talosconfig.
     places: Vec<String>,
 }
 
-impl Way {
-    fn is_into_lab(&self) -> bool {
+impl ClusterEntry {
+    fn is_for_lab(&self) -> bool {
         let is_loopback = |place: &String| {
             place.strip_prefix("https://").unwrap_or(place.as_str()).starts_with("127.")
         };
@@ -181,8 +185,8 @@ impl Way {
     }
 }
 
-/// All ways in that a kubeconfig or a talosconfig tells; none if it is neither.
-fn ways(text: &SecretText) -> Vec<Way> {
+/// Cluster entries of a kubeconfig or talosconfig; empty if the file is neither.
+fn entries_in(text: &SecretText) -> Vec<ClusterEntry> {
     let documents = talmox_yaml::read(text.expose()).unwrap_or_default();
     let Some(root) = documents.first().and_then(Node::as_map) else { return vec![] };
     let clusters = root.get("clusters").and_then(Node::as_seq);
@@ -190,7 +194,7 @@ fn ways(text: &SecretText) -> Vec<Way> {
         let cluster = item.as_map()?.get("cluster")?.as_map()?;
         let authority = cluster.get("certificate-authority-data")?.as_str()?.to_owned();
         let server = cluster.get("server").and_then(Node::as_str);
-        Some(Way { authority, places: server.map(str::to_owned).into_iter().collect() })
+        Some(ClusterEntry { authority, places: server.map(str::to_owned).into_iter().collect() })
     });
     let contexts = root.get("contexts").and_then(Node::as_map);
     let talos = contexts.into_iter().flat_map(|contexts| &contexts.entries).filter_map(|entry| {
@@ -199,7 +203,7 @@ fn ways(text: &SecretText) -> Vec<Way> {
         let endpoints = context.get("endpoints").and_then(Node::as_seq);
         let endpoints = endpoints.into_iter().flat_map(|endpoints| &endpoints.items);
         let places = endpoints.filter_map(|place| Some(place.as_str()?.to_owned())).collect();
-        Some(Way { authority, places })
+        Some(ClusterEntry { authority, places })
     });
     kube.chain(talos).collect()
 }
@@ -216,7 +220,7 @@ mod tests {
     const DAY: Duration = Duration::from_hours(24);
     const SERVER: &str = "https://10.0.0.20:6443";
 
-    /// Both files, valid for so long.
+    /// Writes both client files with certificates of this validity.
     fn write(paths: &ClientPaths, bundle: &Bundle, server: &str, ttl: Duration) {
         let now = environment::now();
         let request = kubeconfig::KubeconfigRequest {
@@ -240,71 +244,75 @@ mod tests {
     }
 
     #[test]
-    fn files_count_as_written_only_if_they_lead_to_the_cluster_for_a_while() {
+    fn files_are_current_only_if_they_are_for_the_cluster_and_valid_long_enough() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ClientPaths::within(folder.path());
         let bundle = secrets::generate().unwrap();
         let now = environment::now();
-        let standing = |server: &str| {
-            let servers = Servers { server, around: &[], is_lab: false };
-            let known = standing(&paths, &bundle, servers, now);
-            assert!(!known.is_around);
+        let state_of = |server: &str| {
+            let servers = Servers { server, control_planes: &[], is_lab: false };
+            let known = client_file_state(&paths, &bundle, servers, now);
+            assert!(!known.is_provisional_current);
             (known.is_current, known.was_up)
         };
-        assert_eq!(standing(SERVER), (false, false), "there are none");
+        assert_eq!(state_of(SERVER), (false, false), "no files");
         write(&paths, &bundle, SERVER, 365 * DAY);
-        assert_eq!(standing(SERVER), (true, true));
-        assert_eq!(standing("https://10.0.0.30:6443"), (false, true), "the address is another");
+        assert_eq!(state_of(SERVER), (true, true));
+        assert_eq!(state_of("https://10.0.0.30:6443"), (false, true), "another address");
         write(&paths, &bundle, SERVER, 20 * DAY);
-        assert_eq!(standing(SERVER), (false, true), "they end soon");
+        assert_eq!(state_of(SERVER), (false, true), "they expire soon");
         write(&paths, &bundle, SERVER, 365 * DAY);
         let text = disk::read_secret(&paths.kubeconfig).unwrap().unwrap();
         let marked = format!("{PROVISIONAL}{}", text.expose());
         disk::write_private(&paths.kubeconfig, &marked, Before::Anything).unwrap();
-        assert_eq!(standing(SERVER), (false, false), "it leads around the shared address");
-        let around = |way: &str| {
-            let ways = ["https://10.0.0.12:6443".to_owned(), way.to_owned()];
+        assert_eq!(state_of(SERVER), (false, false), "it uses a control plane");
+        let with_control_plane = |url: &str| {
+            let urls = ["https://10.0.0.12:6443".to_owned(), url.to_owned()];
             let server = "https://10.0.0.30:6443";
-            let servers = Servers { server, around: &ways, is_lab: false };
-            super::standing(&paths, &bundle, servers, now)
+            let servers = Servers { server, control_planes: &urls, is_lab: false };
+            super::client_file_state(&paths, &bundle, servers, now)
         };
-        assert!(around(SERVER).is_around && !around(SERVER).is_current);
-        assert!(!around("https://10.0.0.13:6443").is_around, "nobody is there any more");
+        let state = with_control_plane(SERVER);
+        assert!(state.is_provisional_current && !state.is_current);
+        assert!(
+            !with_control_plane("https://10.0.0.13:6443").is_provisional_current,
+            "not a control plane any more"
+        );
     }
 
     #[test]
-    fn a_rehearsal_says_nothing_about_the_real_cluster() {
+    fn files_of_a_lab_do_not_count_for_the_real_cluster() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ClientPaths::within(folder.path());
         let bundle = secrets::generate().unwrap();
-        // The endpoint is a name that the lab does not serve, so that both have the same server.
+        // The endpoint is a DNS name that the lab does not serve, so the lab and the real cluster have the same server.
         let server = "https://k8s.example:6443";
         write(&paths, &bundle, server, 365 * DAY);
-        let standing = |is_lab| {
-            let servers = Servers { server, around: &[], is_lab };
-            let known = standing(&paths, &bundle, servers, environment::now());
+        let state_of = |is_lab| {
+            let servers = Servers { server, control_planes: &[], is_lab };
+            let known = client_file_state(&paths, &bundle, servers, environment::now());
             (known.is_current, known.was_up)
         };
         let kubeconfig = || disk::read_secret(&paths.kubeconfig).unwrap().unwrap();
         assert!(!is_for_lab(&kubeconfig()));
-        assert_eq!(standing(false), (true, true));
+        assert_eq!(state_of(false), (true, true));
         let marked = marked_for_lab(&kubeconfig());
         disk::write_private(&paths.kubeconfig, marked.expose(), Before::Anything).unwrap();
         assert!(is_for_lab(&kubeconfig()));
-        assert_eq!(standing(true), (true, true));
-        assert_eq!(standing(false), (false, false));
-        // Without the mark, the loopback address tells, unless `reach:` leads there.
+        assert_eq!(state_of(true), (true, true));
+        assert_eq!(state_of(false), (false, false));
+        // Without the mark, a loopback address shows a lab, unless `reach:` maps the endpoint to it.
         let tunnel = "https://127.0.0.1:16443";
         write(&paths, &bundle, tunnel, 365 * DAY);
         assert!(is_for_lab(&kubeconfig()));
-        assert_eq!(standing(false), (false, false));
-        let servers = Servers { server: tunnel, around: &[], is_lab: false };
-        let known = super::standing(&paths, &bundle, servers, environment::now());
+        assert_eq!(state_of(false), (false, false));
+        let servers = Servers { server: tunnel, control_planes: &[], is_lab: false };
+        let known = super::client_file_state(&paths, &bundle, servers, environment::now());
         assert!(known.is_current && known.was_up);
     }
 
     #[test]
-    fn what_leads_to_another_cluster_is_neither_taken_nor_replaced() {
+    fn files_of_another_cluster_are_neither_used_nor_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ClientPaths::within(folder.path());
         let [own, other] = [0; 2].map(|_| secrets::generate().unwrap());
@@ -312,15 +320,18 @@ mod tests {
         write(&paths, &own, SERVER, 365 * DAY);
         refuse_others(&paths, &own).unwrap();
         write(&paths, &other, SERVER, 365 * DAY);
-        let servers = Servers { server: SERVER, around: &[], is_lab: false };
-        let known = standing(&paths, &own, servers, environment::now());
-        assert_eq!(known, Standing { is_current: false, is_around: false, was_up: false });
+        let servers = Servers { server: SERVER, control_planes: &[], is_lab: false };
+        let known = client_file_state(&paths, &own, servers, environment::now());
+        assert_eq!(
+            known,
+            ClientFileState { is_current: false, is_provisional_current: false, was_up: false }
+        );
         let error = refuse_others(&paths, &own).unwrap_err().chain();
         assert!(error.contains("kubeconfig leads to another cluster"), "{error}");
         std::fs::remove_file(&paths.kubeconfig).unwrap();
         let error = refuse_others(&paths, &own).unwrap_err().chain();
         assert!(error.contains("talosconfig leads to another cluster"), "{error}");
-        // What led into a lab that is gone is in nobody's way.
+        // Files of a lab that ended may be replaced.
         std::fs::remove_file(&paths.talosconfig).unwrap();
         let text = "clusters: [{cluster: {server: 'https://127.0.0.1:4', \
                     certificate-authority-data: eA==}}]\n";

@@ -1,4 +1,4 @@
-//! The locks of a run in Proxmox, which keep other machines and folders away from the cluster.
+//! Cluster locks of a run in Proxmox. They keep runs on other machines and in other folders from changing the cluster.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::{environment, process};
 
-/// The locks that a run holds.
+/// Cluster locks that a run holds.
 #[derive(Debug, Default)]
 pub(crate) struct RunLocks(Vec<ClusterLock>);
 
@@ -26,7 +26,7 @@ impl RunLocks {
         self.0.iter().map(ClusterLock::fence).collect()
     }
 
-    /// Whether no other run can have changed anything since they were taken.
+    /// Whether a lock is held, so that no other run can change the cluster.
     pub(crate) fn are_held(&self) -> bool {
         !self.0.is_empty()
     }
@@ -45,22 +45,21 @@ impl RunLocks {
 }
 
 impl Session {
-    /// What locks this cluster. A cluster that has no secrets yet is locked by its name too: two first runs from two
-    /// folders have no identity in common.
+    /// Keys of the locks of this cluster. A cluster without secrets is also locked by its name, because two first runs from two
+    /// folders have no common identity.
     pub(crate) fn lock_keys(&self) -> Vec<LockKey> {
         let name = self.is_draft.then(|| LockKey::of_name(&self.desired.cluster));
         let own = LockKey::of_cluster(&ClusterMark::of(&self.bundle.cluster.id));
         name.into_iter().chain([own]).collect()
     }
 
-    /// Keeps all other runs away from the cluster, wherever they are started. Without the right to do so nothing is locked, and the
-    /// plan has said so.
+    /// Locks the cluster in Proxmox. If the token lacks the privilege, nothing is locked; the plan has a warning about it.
     pub(crate) async fn lock_cluster(
         &self,
         command: &str,
         printer: &Printer,
     ) -> Result<RunLocks, CommandError> {
-        if self.is_alone() {
+        if self.is_own_lab() {
             return Ok(RunLocks::default());
         }
         let holder = holder(&self.desired.cluster, command);
@@ -68,7 +67,7 @@ impl Session {
     }
 }
 
-/// Takes all these locks, or none. Without the right to lock it warns, and takes none.
+/// Takes all locks or none. If the token lacks the privilege, it prints a warning and takes none.
 pub(crate) async fn take(
     pve: &Client,
     keys: Vec<LockKey>,
@@ -77,7 +76,7 @@ pub(crate) async fn take(
 ) -> Result<RunLocks, TakeError> {
     let mut locks = RunLocks::default();
     for key in keys {
-        let told = printer.clone();
+        let wait_printer = printer.clone();
         let request = LockRequest {
             pve: pve.clone(),
             key,
@@ -85,8 +84,8 @@ pub(crate) async fn take(
             lease: Lease::default(),
             judge: Arc::new(process::life),
             report_wait: Arc::new(move |holder| {
-                told.say(&format!(
-                    "The cluster is locked by {holder}. Waiting up to {} s for a sign of life of that run…",
+                wait_printer.say(&format!(
+                    "waiting for the lock: held by {holder}; taken over if that run does not renew it within {} s",
                     Lease::default().end.as_secs()
                 ));
             }),
@@ -107,7 +106,7 @@ pub(crate) async fn take(
     Ok(locks)
 }
 
-/// Description of this run for the errors of other runs.
+/// Description of this run in the lock, for the error messages of other runs.
 pub(crate) fn holder(cluster: &str, command: &str) -> Holder {
     let mut run = [0; 8];
     environment::Kernel.fill(&mut run);

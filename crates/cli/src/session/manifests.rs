@@ -1,4 +1,4 @@
-//! The manifests of add-ons that are files beside the inventory.
+//! Manifest files of add-ons.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,7 +12,7 @@ use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// The texts by the place that names them.
+/// Reads all manifests, by the position of the setting that names them.
 pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>, CommandError> {
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
@@ -29,7 +29,7 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>,
     Ok(all)
 }
 
-/// The file, or the manifests of the folder in the order of their names.
+/// Paths of the manifests: the file itself, or the manifests of a folder sorted by name.
 fn paths(path: &Path, boundary: &Boundary) -> Result<Vec<PathBuf>, CommandError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);

@@ -1,5 +1,4 @@
-//! Everything that a command needs which looks at the real thing, or changes it: the cluster as it
-//! should be, and clients for all that there is.
+//! Session of a command with one cluster: desired state, secrets, and clients for Proxmox, Talos, Kubernetes and the Image Factory.
 
 pub(crate) mod client_files;
 pub(crate) mod cluster_lock;
@@ -37,38 +36,38 @@ use talmox_talos_config::secrets::Bundle;
 
 use crate::args::Global;
 use crate::choose::{self, Chosen, ClientPaths};
-use crate::command::render::{derive_error, read_files};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
+use crate::machine_config::{derive_error, read_files};
 use crate::printer::Printer;
 use crate::reference::Resolver;
-use crate::rehearsal::{self, Quickstart, RehearsalArgs, Stage};
-use crate::secrets::witness;
+use crate::rehearsal::{self, LabConnection, Quickstart, RehearsalArgs};
+use crate::secrets::cluster_evidence;
 use crate::{disk, environment};
 
 pub(crate) use cluster_lock::RunLocks;
 use reading::Reading;
 
-/// How long a certificate lives that a command makes for itself. Long runs outlast short ones.
+/// Validity of the client certificate of a command. It must outlast long runs.
 const TTL: Duration = Duration::from_hours(12);
 const KUBERNETES: u16 = 6443;
 
-/// For who looks for a cluster that has no secrets.
+/// Hint for a command that needs the secrets of an existing cluster.
 const NOT_MADE: &str = "`talmox up` makes the cluster and its secrets. If it runs already, restore the file from git \
                         or a backup, or take its secrets over with `talmox secrets import`";
 
-/// What becomes of a cluster that has no secrets yet, outside of a lab of our own.
+/// Handling of a cluster without secrets, unless the lab runs inside this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoSecrets {
-    /// They are made in memory, if Proxmox has no VM that knows others; `Session::keep_secrets` keeps them.
+    /// Generate a bundle in memory, unless Proxmox has a VM of the cluster. `Session::keep_secrets` writes it.
     Draft,
-    /// Some are made up for as long as this takes: nothing is changed by looking.
+    /// Generate a temporary bundle, for commands that only read.
     Pretend,
-    /// Without secrets there is nothing to look at.
+    /// Return an error.
     Refuse,
 }
 
-/// One command's view of one cluster.
+/// Session of a command with one cluster.
 pub(crate) struct Session {
     pub(crate) chosen: Chosen,
     pub(crate) bundle: Arc<Bundle>,
@@ -77,18 +76,18 @@ pub(crate) struct Session {
     pub(crate) access: TalosAccess,
     pub(crate) web: Web,
     pub(crate) clock: Clock,
-    pub(crate) stage: Option<Stage>,
-    /// Whether the bundle is nowhere but here.
+    pub(crate) lab: Option<LabConnection>,
+    /// Whether the bundle is new and not written yet.
     pub(crate) is_draft: bool,
-    /// The built-in inventory, for as long as it is in use.
+    /// Built-in inventory, if it is used.
     quickstart: Option<Quickstart>,
     reading: Reading,
 }
 
 impl Session {
-    /// Opens the cluster with this name, or the only one there is. Must be called inside a runtime.
+    /// Opens the cluster with this name, or the only cluster of the inventory. Must be called inside a runtime.
     ///
-    /// In a lab of our own the templates that the inventory takes for granted are made first.
+    /// In a lab inside this process, it first creates the templates that the inventory needs.
     pub(crate) async fn open(
         global: &Global,
         name: Option<&str>,
@@ -98,7 +97,7 @@ impl Session {
         Self::open_with(global, name, rehearsal, printer, NoSecrets::Draft).await
     }
 
-    /// The same, and shows what it reads.
+    /// Opens a cluster like [`Session::open`], with progress output.
     pub(crate) async fn open_shown(
         global: &Global,
         name: Option<&str>,
@@ -111,7 +110,7 @@ impl Session {
         session.prepared(printer).await
     }
 
-    /// The same, with something else done about a cluster that has no secrets.
+    /// Opens a cluster like [`Session::open`], with another handling of missing secrets.
     pub(crate) async fn open_with(
         global: &Global,
         name: Option<&str>,
@@ -124,13 +123,13 @@ impl Session {
     }
 
     async fn prepared(self, printer: &Printer) -> Result<Self, CommandError> {
-        if self.is_alone() {
+        if self.is_own_lab() {
             templates::make_missing(&self, printer).await?;
         }
         Ok(self)
     }
 
-    /// The same without any preparation.
+    /// Opens a cluster without creating templates.
     pub(crate) async fn open_bare(
         global: &Global,
         name: Option<&str>,
@@ -159,7 +158,7 @@ impl Session {
         let files = read_files(&chosen)?;
         let manifests = manifests::read(&chosen)?;
         let cluster = chosen.cluster();
-        // A lab of our own dies with us, and so may the secrets of a cluster that has none.
+        // A lab inside this process ends with it, so the bundle for it may be temporary.
         let known = secrets::known(&chosen)?;
         let is_draft = known.is_none();
         let bundle = match (known, rehearsal.lab, no_secrets) {
@@ -172,20 +171,20 @@ impl Session {
         if rehearsal.lab {
             reading.announce("starting the lab");
         }
-        let stage = rehearsal.stage(cluster, &bundle.cluster.id, printer)?;
-        let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
-        if let Some(endpoint) = proxmox::endpoint(&chosen, stage.as_ref())
+        let lab = rehearsal.connect(cluster, &bundle.cluster.id, printer)?;
+        let clock = lab.as_ref().map_or_else(Clock::real, |lab| lab.clock);
+        if let Some(endpoint) = proxmox::endpoint(&chosen, lab.as_ref())
             && !rehearsal.lab
         {
             reading.announce(&format!("reading {endpoint}"));
         }
-        let (pve, login) = proxmox::client(&chosen, stage.as_ref(), clock, printer)?;
+        let (pve, login) = proxmox::client(&chosen, lab.as_ref(), clock, printer)?;
         match (is_draft, rehearsal.lab, no_secrets) {
             (true, false, NoSecrets::Draft) => {
-                reading.watch(&pve, Box::pin(witness::refuse(&chosen, &pve))).await?;
+                reading.watch(&pve, Box::pin(cluster_evidence::refuse(&chosen, &pve))).await?;
             }
             (false, false, NoSecrets::Draft) => {
-                let refuse = Box::pin(witness::refuse_second(&chosen, &pve, &bundle));
+                let refuse = Box::pin(cluster_evidence::refuse_second(&chosen, &pve, &bundle));
                 reading.watch(&pve, refuse).await?;
             }
             _ => {}
@@ -206,10 +205,10 @@ impl Session {
         };
         let desired = Desired::of(&inputs, &manifests, login)
             .map_err(|error| derive_error(&chosen, error))?;
-        let access = access(&bundle, cluster, stage.as_ref(), clock)?;
+        let access = access(&bundle, cluster, lab.as_ref(), clock)?;
         let web = Web::new(WebSettings {
             reach: access.settings.reach.clone(),
-            authorities: stage.as_ref().map(|stage| stage.authority.clone()).unwrap_or_default(),
+            authorities: lab.as_ref().map(|lab| lab.authority.clone()).unwrap_or_default(),
         });
         let web = web.map_err(|error| {
             CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(error)
@@ -223,60 +222,61 @@ impl Session {
             access,
             web,
             clock,
-            stage,
+            lab,
             is_draft,
             quickstart,
             reading,
         })
     }
 
-    /// Writes down the secrets of a new cluster, before anything is made of them. Those for a lab of our own die
-    /// with it.
+    /// Writes the secrets of a new cluster to disk, before the first change. The secrets of a lab inside this process are not
+    /// written.
     pub(crate) fn keep_secrets(&self, printer: &Printer) -> Result<(), CommandError> {
-        if self.is_draft && !self.is_alone() {
+        if self.is_draft && !self.is_own_lab() {
             crate::secrets::keep(&self.chosen, &self.bundle, printer)?;
         }
         Ok(())
     }
 
-    /// Refuses to make secrets beside anything that shows the cluster. Asked again once no other run can create any.
+    /// Returns an error if the secrets are new although the cluster exists. Repeated after the cluster is locked, when no other run
+    /// can create VMs.
     pub(crate) async fn refuse_lost_secrets(&self) -> Result<(), CommandError> {
-        if self.is_draft && !self.is_alone() {
-            witness::refuse(&self.chosen, &self.pve).await?;
+        if self.is_draft && !self.is_own_lab() {
+            cluster_evidence::refuse(&self.chosen, &self.pve).await?;
         }
         Ok(())
     }
 
-    /// What there is, and whether what is missing can be made.
+    /// Observes the cluster, with the checks for a plan that creates or changes VMs.
     pub(crate) async fn observe(&self) -> Result<Observed, CommandError> {
         self.look(Purpose::Change).await
     }
 
-    /// Observes everything, for a plan that removes VMs.
+    /// Observes the cluster, for a plan that removes VMs.
     pub(crate) async fn observe_for_removal(&self) -> Result<Observed, CommandError> {
         self.look(Purpose::Removal).await
     }
 
-    /// Observes everything within seconds, for a report.
+    /// Observes the cluster with short timeouts, for a report.
     pub(crate) async fn observe_for_report(&self) -> Result<Observed, CommandError> {
         self.look(Purpose::Report).await
     }
 
-    /// What there is on Proxmox alone.
+    /// Observes Proxmox only.
     pub(crate) async fn observe_proxmox(&self) -> Result<Pve, CommandError> {
         let seen = observe::observe_proxmox(&self.desired, &self.pve).await;
         seen.map_err(proxmox::unreachable)
     }
 
-    /// A client of the cluster's Kubernetes.
+    /// Client for the Kubernetes API of the cluster.
     pub(crate) fn kube(&self) -> Result<KubeClient, CommandError> {
         self.kube_at(&self.api())
     }
 
-    fn kube_at(&self, ways: &[Address]) -> Result<KubeClient, CommandError> {
+    fn kube_at(&self, addresses: &[Address]) -> Result<KubeClient, CommandError> {
         let randomness = &mut environment::Kernel;
         let settings = &self.access.settings;
-        KubeClient::new(&self.bundle, ways, settings, randomness).map_err(|error| {
+        KubeClient::new(&self.bundle, addresses, settings, randomness).map_err(|error| {
             CommandError::failed(
                 CommandCode::CertificateFailed,
                 "cannot make a certificate for Kubernetes",
@@ -295,7 +295,7 @@ impl Session {
         Ok(Observed { are_secrets_new: self.is_draft, ..seen })
     }
 
-    /// Carries out a plan.
+    /// Executes a plan.
     pub(crate) async fn execute(
         &self,
         plan: &Plan,
@@ -316,7 +316,7 @@ impl Session {
         execute(plan, &context, cancel, events).await
     }
 
-    /// How the cluster itself is spoken to.
+    /// Credentials and addresses for the Talos and Kubernetes APIs of the cluster.
     pub(crate) fn cluster_access(&self, write_files: WriteFiles) -> ClusterAccess {
         ClusterAccess {
             bundle: Arc::clone(&self.bundle),
@@ -328,31 +328,38 @@ impl Session {
         }
     }
 
-    /// What plans depend on beside the world, where files go beside the inventory.
-    pub(crate) fn options(&self, world: &Observed) -> PlanOptions {
-        self.options_with(&self.client_paths(), world)
+    /// Plan options, with the client files beside the inventory.
+    pub(crate) fn options(&self, observed: &Observed) -> PlanOptions {
+        self.options_with(&self.client_paths(), observed)
     }
 
-    pub(crate) fn options_with(&self, paths: &ClientPaths, world: &Observed) -> PlanOptions {
+    pub(crate) fn options_with(&self, paths: &ClientPaths, observed: &Observed) -> PlanOptions {
         let desired = &self.desired;
         let found = |url: &str| kubernetes_server(url, &self.access.settings.reach).0;
         let server = found(desired.endpoint.as_deref().unwrap_or_default());
-        let around: Vec<String> =
+        let control_planes: Vec<String> =
             self.own_api().map(|address| found(&format!("https://{address}"))).collect();
         let now = environment::now();
-        let is_lab = self.stage.is_some();
-        let servers = client_files::Servers { server: &server, around: &around, is_lab };
-        let known = client_files::standing(paths, &self.bundle, servers, now);
-        let goes_around = leads_around(desired, world);
+        let is_lab = self.lab.is_some();
+        let servers =
+            client_files::Servers { server: &server, control_planes: &control_planes, is_lab };
+        let known = client_files::client_file_state(paths, &self.bundle, servers, now);
+        let goes_around = leads_around(desired, observed);
         let was_bootstrapped =
             !is_lab && run_log::has_bootstrapped(&self.chosen.run_folder().join("runs"));
         PlanOptions {
-            has_client_files: if goes_around { known.is_around } else { known.is_current },
-            was_up: known.was_up || (goes_around && known.is_around) || was_bootstrapped,
+            has_client_files: if goes_around {
+                known.is_provisional_current
+            } else {
+                known.is_current
+            },
+            was_up: known.was_up
+                || (goes_around && known.is_provisional_current)
+                || was_bootstrapped,
         }
     }
 
-    /// Where kubeconfig and talosconfig go by themselves: beside the inventory.
+    /// Default paths of kubeconfig and talosconfig: beside the inventory.
     pub(crate) fn client_paths(&self) -> ClientPaths {
         if self.quickstart.is_some() {
             return ClientPaths::within(Path::new("."));
@@ -360,25 +367,25 @@ impl Session {
         self.chosen.client_paths()
     }
 
-    /// Whether the built-in inventory is in use.
+    /// Whether the built-in inventory is used.
     pub(crate) fn is_quickstart(&self) -> bool {
         self.quickstart.is_some()
     }
 
-    /// Whether nobody else can be at work here: a lab inside this program.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.stage.as_ref().is_some_and(Stage::is_own)
+    /// Whether the lab runs inside this process, so that no other process can use it.
+    pub(crate) fn is_own_lab(&self) -> bool {
+        self.lab.as_ref().is_some_and(LabConnection::is_own)
     }
 
-    /// Keeps other runs on this machine away from the inventory.
+    /// Takes the local lock, which keeps other runs on this machine from using the inventory.
     pub(crate) fn lock(&self, command: &str) -> Result<Option<Lock>, CommandError> {
-        if self.is_alone() {
+        if self.is_own_lab() {
             return Ok(None);
         }
         let runs = self.chosen.make_run_folder()?;
         disk::refuse_link(&runs.join("lock"))?;
-        let me = format!("talmox {command} of {}", self.desired.cluster);
-        Lock::take(&runs.join("lock"), &me).map(Some).map_err(|error| {
+        let holder = format!("talmox {command} of {}", self.desired.cluster);
+        Lock::take(&runs.join("lock"), &holder).map(Some).map_err(|error| {
             let hint = "wait for it to end, or stop it with Ctrl-C";
             CommandError::failed(CommandCode::ClusterLocked, "another run works on this inventory")
                 .because(error)
@@ -386,14 +393,14 @@ impl Session {
         })
     }
 
-    /// Every way to the Kubernetes API: the shared address first, then the control planes.
+    /// Addresses of the Kubernetes API: the shared address first, then the control planes.
     pub(crate) fn api(&self) -> Vec<Address> {
         let cluster = self.chosen.cluster();
         let shared = cluster.file.network.vip.get().copied().map(api_at);
         shared.into_iter().chain(self.own_api()).collect()
     }
 
-    /// The same without the shared address.
+    /// Addresses of the Kubernetes API on the control planes.
     fn own_api(&self) -> impl Iterator<Item = Address> {
         let nodes = self.chosen.cluster().controlplanes().filter(|node| node.is_talos());
         nodes.filter_map(Node::contact).map(api_at)
@@ -406,7 +413,7 @@ impl Session {
         Some(kube.version().await.is_ok())
     }
 
-    /// Where what this command leaves behind goes: beside the inventory.
+    /// Folder for the files that the command writes: the folder of the inventory.
     pub(crate) fn folder(&self) -> PathBuf {
         if self.quickstart.is_some() {
             return PathBuf::from(".");
@@ -415,8 +422,8 @@ impl Session {
     }
 
     pub(crate) async fn close(self) -> Result<(), CommandError> {
-        match self.stage {
-            Some(stage) => stage.leave().await,
+        match self.lab {
+            Some(lab) => lab.close().await,
             None => Ok(()),
         }
     }
@@ -429,19 +436,19 @@ fn api_at(address: IpAddr) -> Address {
 fn access(
     bundle: &Bundle,
     cluster: &Cluster,
-    stage: Option<&Stage>,
+    lab: Option<&LabConnection>,
     clock: Clock,
 ) -> Result<TalosAccess, CommandError> {
     let now = environment::now();
     let roles = [ClientRole::Admin];
-    let ttl = if stage.is_some() { rehearsal::TTL } else { TTL };
+    let ttl = if lab.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
         .map_err(|error| {
             CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
                 .because(error)
         })?;
     let mut settings = Settings::new(clock);
-    settings.reach = if let Some(stage) = stage { stage.reach() } else { reach_of(cluster) };
+    settings.reach = if let Some(lab) = lab { lab.reach() } else { reach_of(cluster) };
     Ok(TalosAccess { credentials, settings })
 }
 

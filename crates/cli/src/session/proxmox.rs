@@ -1,4 +1,4 @@
-//! The client of the Proxmox that an inventory names, or of the lab in its place.
+//! Client for the Proxmox API of an inventory or of a lab.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +17,20 @@ use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::reference::{Name, Reference, Resolver};
-use crate::rehearsal::Stage;
+use crate::rehearsal::LabConnection;
 
-/// The port of Proxmox unless it was configured otherwise.
+/// Default port of the Proxmox API.
 const USUAL_PORT: u16 = 8006;
 
 pub(crate) fn client(
     chosen: &Chosen,
-    stage: Option<&Stage>,
+    lab: Option<&LabConnection>,
     clock: Clock,
     printer: &Printer,
 ) -> Result<(Client, Login), CommandError> {
-    let (endpoints, trust, credentials) = match stage {
-        Some(stage) => lab(stage)?,
-        None => real(chosen, printer)?,
+    let (endpoints, trust, credentials) = match lab {
+        Some(lab) => lab_access(lab)?,
+        None => real_access(chosen, printer)?,
     };
     let login = match &credentials {
         Credentials::Token(token) => {
@@ -54,26 +54,27 @@ pub(crate) fn client(
     })?;
     if client.is_insecure() {
         printer.warn(
-            "the certificate of Proxmox is not checked (`proxmox.insecure`): everyone on the way can read \
-             the token. `talmox init` shows the fingerprint to pin",
+            "the certificate of Proxmox is not verified (`proxmox.insecure`): an attacker in the network can read the \
+            token. Run `talmox init` to get the fingerprint for `proxmox.fingerprint`",
         );
     }
     Ok((client, login))
 }
 
-/// Where Proxmox is, as the inventory or the lab names it.
-pub(super) fn endpoint(chosen: &Chosen, stage: Option<&Stage>) -> Option<String> {
+/// URL of the Proxmox API in the inventory or of the lab.
+pub(super) fn endpoint(chosen: &Chosen, lab: Option<&LabConnection>) -> Option<String> {
     let named = chosen.cluster().file.proxmox.endpoint.get();
-    match stage {
-        Some(stage) => Some(stage.ready.pve.url.clone()),
+    match lab {
+        Some(lab) => Some(lab.ready.pve.url.clone()),
         None => named.and_then(|named| named.0.first()).map(|url| url.value.to_string()),
     }
 }
 
-type Way = (Vec<Endpoint>, Trust, Credentials);
+/// Endpoints, trust settings and credentials for the Proxmox API.
+type ProxmoxAccess = (Vec<Endpoint>, Trust, Credentials);
 
-fn lab(stage: &Stage) -> Result<Way, CommandError> {
-    let pve = &stage.ready.pve;
+fn lab_access(lab: &LabConnection) -> Result<ProxmoxAccess, CommandError> {
+    let pve = &lab.ready.pve;
     let address = HttpUrl::parse(&pve.url).map(|url| url.address()).map_err(|error| {
         CommandError::failed(CommandCode::LabFailed, "the lab has no address of its Proxmox")
             .because(error)
@@ -94,10 +95,10 @@ fn lab(stage: &Stage) -> Result<Way, CommandError> {
             .because(error)
         })?)
     };
-    Ok((vec![endpoint], Trust::Authorities(stage.authority.clone()), credentials))
+    Ok((vec![endpoint], Trust::Authorities(lab.authority.clone()), credentials))
 }
 
-fn real(chosen: &Chosen, printer: &Printer) -> Result<Way, CommandError> {
+fn real_access(chosen: &Chosen, printer: &Printer) -> Result<ProxmoxAccess, CommandError> {
     let proxmox = &chosen.cluster().file.proxmox;
     let Some(named) = proxmox.endpoint.get() else {
         return Err(CommandError::failed(
@@ -158,7 +159,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     Ok(Credentials::Token(token))
 }
 
-/// Names the cause why Proxmox cannot be reached, and what to do about it.
+/// Error of a failed Proxmox call, with a hint for its cause.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
     let failed = CommandError::failed(StepCode::of_proxmox(&error), "cannot look at Proxmox");
     let port = error.port().unwrap_or(USUAL_PORT);

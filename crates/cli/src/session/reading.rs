@@ -1,4 +1,4 @@
-//! What is shown while Proxmox and the nodes are read, which can take a minute where Proxmox is slow.
+//! Progress line while Proxmox and the nodes are read, which can take a minute with a slow Proxmox.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use talmox_pve::Client;
 use talmox_pve::client::Activity;
 
 use crate::args::Format;
-use crate::command::check::plural;
 use crate::printer::Printer;
 use crate::words;
+use crate::words::plural;
 
-/// Between two drawings of the line.
+/// Interval between two drawings of the progress line.
 const FRAME: Duration = Duration::from_millis(150);
 
-/// Whether a command shows what it reads.
+/// Whether a command shows progress while it reads.
 #[derive(Clone, Debug)]
 pub(crate) enum Reading {
-    /// It reads silently.
+    /// No progress output.
     Silent,
     Shown(Printer),
 }
 
 impl Reading {
-    /// Says what is read, at once. A terminal gets a line that changes instead, from [`Reading::watch`].
+    /// Prints a progress line, unless stderr is a terminal, where [`Reading::watch`] draws it.
     pub(super) fn announce(&self, what: &str) {
         if let Self::Shown(printer) = self
             && printer.format == Format::Text
@@ -34,7 +34,7 @@ impl Reading {
         }
     }
 
-    /// Waits for what is read, and shows on a terminal how far that is.
+    /// Awaits a future and draws the progress line on a terminal.
     pub(super) async fn watch<T>(
         &self,
         client: &Client,
@@ -44,7 +44,7 @@ impl Reading {
         if printer.format == Format::Json || printer.size().is_none() {
             return work.await;
         }
-        // Also when the command is stopped: its error must not stand behind what is left of the line.
+        // An interrupt drops this future: the line must be erased before the error is printed.
         let _cleared = ClearedAtEnd(printer);
         let clock = Clock::real();
         let started = clock.since_epoch();
@@ -62,7 +62,7 @@ impl Reading {
     }
 }
 
-/// Takes the line away.
+/// Erases the progress line on drop.
 struct ClearedAtEnd<'a>(&'a Printer);
 
 impl Drop for ClearedAtEnd<'_> {
@@ -71,7 +71,7 @@ impl Drop for ClearedAtEnd<'_> {
     }
 }
 
-/// What is read, and since when.
+/// Text of the progress line.
 fn line(activity: Activity, seconds: u64) -> String {
     let Activity { hosts, vms, vms_read, waiting } = activity;
     let what = match (hosts, vms) {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_it_is() {
+    fn the_line_shows_the_progress() {
         let none = Activity::default();
         assert_eq!(line(none, 0), "reading Proxmox");
         let host = Activity { hosts: 1, waiting: 2, ..none };

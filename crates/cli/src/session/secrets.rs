@@ -1,4 +1,4 @@
-//! The bundle of a cluster: the one that there is, or must be.
+//! Secrets bundle of a session.
 
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::secrets::Bundle;
@@ -9,13 +9,13 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::secrets::SecretsFile;
 
-/// The bundle that there is.
+/// Reads the existing bundle of a cluster.
 pub(crate) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
     let file = SecretsFile::open(chosen)?;
     Ok(file.as_ref().map(SecretsFile::bundle).transpose()?.flatten())
 }
 
-/// Refuses authorities whose time is over: nobody would believe what they sign.
+/// Returns an error if a certificate authority of the bundle has expired.
 pub(super) fn check(bundle: &Bundle) -> Result<(), CommandError> {
     let certs = &bundle.certs;
     let all = [("Talos", &certs.os), ("Kubernetes", &certs.k8s), ("etcd", &certs.etcd)];

@@ -1,4 +1,4 @@
-//! Templates that nodes are cloned from.
+//! Creation of the templates that nodes are cloned from.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use talmox_plan::planning::{self, missing_templates};
 use super::Session;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::report::{Rest, not_done};
+use crate::report::{ResumeInfo, not_done};
 
-/// Where numbers of templates begin, out of the way of VMs that are numbered from 100 on.
+/// Lowest default vmid of a template, far above the usual vmids of VMs.
 pub(crate) const FIRST: u32 = 9000;
 
-/// A plan that makes what is missing.
-pub(crate) async fn plan(session: &Session, world: &Observed, first: u32) -> Plan {
-    let missing = missing_templates(&session.desired, &world.pve);
+/// Plan that creates the missing templates.
+pub(crate) async fn plan(session: &Session, observed: &Observed, first: u32) -> Plan {
+    let missing = missing_templates(&session.desired, &observed.pve);
     let open = missing.iter().filter(|template| template.vmid.is_none()).count();
     let numbers = free_numbers(&session.desired, &session.pve, first, open).await;
-    planning::templates(&session.desired, world, &numbers)
+    planning::templates(&session.desired, observed, &numbers)
 }
 
-/// Makes what is missing, without a word.
+/// Creates the missing templates without output.
 pub(super) async fn make_missing(session: &Session, printer: &Printer) -> Result<(), CommandError> {
     if session.desired.nodes.iter().all(|node| node.template.is_none()) {
         return Ok(());
     }
-    let world = session.observe().await?;
-    let plan = plan(session, &world, FIRST).await;
+    let observed = session.observe().await?;
+    let plan = plan(session, &observed, FIRST).await;
     let events = Events::unheard(session.clock);
     let write = Arc::new(|_| Ok(()));
     let outcome = session.execute(&plan, write, vec![], &Cancel::default(), &events).await;
     if outcome.is_done() {
         return Ok(());
     }
-    printer.say_always("Cannot make the templates that the lab should have:");
-    Err(not_done(&outcome, Rest { log: None, is_rehearsal: true }, printer))
+    printer.say_always("Cannot create the templates in the lab:");
+    Err(not_done(&outcome, ResumeInfo { log: None, is_rehearsal: true }, printer))
 }

@@ -1,19 +1,19 @@
-//! Which lines are shown: a level for each area of the program.
+//! Filter of trace lines: a level for each area of the program.
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 
-/// What the targets of all areas begin with.
+/// Prefix of the tracing targets of talmox.
 pub(super) const PREFIX: &str = "talmox::";
 
-/// The areas that say what they do.
+/// Areas with trace lines.
 const AREAS: [&str; 5] = ["pve", "talos", "kube", "web", "plan"];
 
-/// The level of each area.
+/// Level of each area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter([LevelFilter; AREAS.len()]);
 
-/// A directive that says nothing.
+/// Invalid directive of `TALMOX_LOG`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FilterError {
     #[error("`{0}` is not a level")]
@@ -22,7 +22,7 @@ pub(super) enum FilterError {
     Area(String),
 }
 
-/// What can be named, for a hint.
+/// List of the valid areas and levels, for a hint.
 pub(super) fn known() -> String {
     format!("areas are {}; levels are off, info and debug", AREAS.join(", "))
 }
@@ -32,7 +32,7 @@ impl Filter {
         Self([LevelFilter::OFF; AREAS.len()])
     }
 
-    /// For so many times `-v`.
+    /// Filter for the number of `-v` flags.
     pub(super) fn verbose(times: u8) -> Self {
         let level = match times {
             0 => LevelFilter::OFF,
@@ -42,7 +42,7 @@ impl Filter {
         Self([level; AREAS.len()])
     }
 
-    /// The same with directives on top of it: `LEVEL`, `AREA` or `AREA=LEVEL`, with commas between them.
+    /// Applies directives: `LEVEL`, `AREA` or `AREA=LEVEL`, separated by commas.
     pub(super) fn with(mut self, directives: &str) -> Result<Self, FilterError> {
         for directive in directives.split(',').map(str::trim).filter(|one| !one.is_empty()) {
             let (area, level) = match directive.split_once('=') {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_refine_what_flags_say() {
+    fn directives_override_flags() {
         for (times, directives, expected) in [
             (0, "", "pve=off talos=off kube=off web=off plan=off"),
             (1, "", "pve=info talos=info kube=info web=info plan=info"),

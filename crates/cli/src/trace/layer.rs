@@ -1,5 +1,4 @@
-//! The subscriber: makes a line, and a record for the log of the run, of each API call that has ended, and a line of each
-//! decision.
+//! Tracing subscriber: a line and a run log record for each finished API call, and a line for each decision.
 
 use std::fmt::Debug;
 
@@ -16,16 +15,16 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 use super::Trace;
 use super::filter::PREFIX;
 
-/// The names of spans.
+/// Names of the spans.
 const CALL: &str = "call";
 const STEP: &str = "step";
 
 pub(super) struct TraceLayer(pub(super) &'static Trace);
 
-/// A call that has started.
+/// Running API call.
 struct Started {
     at: Moment,
-    /// By the clock of the run, if there is one.
+    /// Start time by the clock of the run; `None` outside of a run.
     run_time: Option<f64>,
     fields: CallFields,
 }
@@ -37,7 +36,7 @@ struct CallFields {
     retries: u64,
 }
 
-/// The name of a step, of which calls are a part.
+/// Name of the step that makes the calls.
 struct StepName(String);
 
 #[derive(Debug, Default)]
@@ -56,7 +55,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // A run may begin to record at any time.
+        // Recording may start at any time, so the interest must not be cached.
         if is_own(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
@@ -66,7 +65,7 @@ where
             return false;
         }
         match metadata.name() {
-            // Lines name the step, whichever areas are shown.
+            // Lines of all areas name their step.
             STEP => trace.is_recording() || !trace.filter.is_off(),
             CALL => trace.is_recording() || trace.filter.allows(metadata),
             _ => trace.filter.allows(metadata),
@@ -116,8 +115,8 @@ where
         let Some(started) = span.extensions_mut().remove::<Started>() else { return };
         let Started { at, run_time, fields } = started;
         let CallFields { object, outcome, retries } = fields;
-        // A call whose future was dropped has no outcome: its step ended, or its time was up.
-        let outcome = if outcome.is_empty() { "given up".to_owned() } else { one_line(&outcome) };
+        // A call without outcome was cancelled: its step ended, or a timeout was reached.
+        let outcome = if outcome.is_empty() { "cancelled".to_owned() } else { one_line(&outcome) };
         let step = context.span_scope(&id).and_then(step_of);
         let metadata = span.metadata();
         if self.0.filter.allows(metadata) {
@@ -130,7 +129,7 @@ where
             let step = in_step(step.as_deref());
             self.say(metadata, &format!("{object}: {outcome} ({took} ms{again}){step}"));
         }
-        // One that began before the run is not part of it.
+        // A call that started before the run is not part of it.
         if let (Some(time), Some(now)) = (run_time, self.0.run_time()) {
             let api = area(metadata).to_owned();
             let seconds = (now - time).max(0.0);
@@ -154,7 +153,7 @@ fn area<'a>(metadata: &Metadata<'a>) -> &'a str {
     metadata.target().trim_start_matches(PREFIX)
 }
 
-/// The step that a span or an event is part of.
+/// Name of the step that contains a span or an event.
 fn step_of<'a, S: LookupSpan<'a>>(mut scope: Scope<'a, S>) -> Option<String> {
     scope.find_map(|span| span.extensions().get::<StepName>().map(|step| step.0.clone()))
 }

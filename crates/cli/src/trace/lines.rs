@@ -1,11 +1,11 @@
-//! Lines on stderr. While a view draws over the end of the screen they are kept for it, and it shows them above itself.
+//! Trace lines on stderr. While the live view is active they are held back, and the view prints them above its block.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::escape;
 use crate::printer::Printer;
-use crate::visible;
 
-/// More lines than that between two drawings are only counted.
+/// Maximum number of held lines between two drawings; further lines are only counted.
 const MOST: usize = 2000;
 
 pub(super) struct Lines {
@@ -34,11 +34,11 @@ impl Lines {
         Self { printer, held: Mutex::new(None) }
     }
 
-    /// Shows a line, now or above the view. It may have texts from outside.
+    /// Prints or holds a line. It may contain text from other systems.
     pub(super) fn say(&self, line: &str) {
-        let line = visible::plain(line).replace(['\n', '\t'], " ");
+        let line = escape::plain(line).replace(['\n', '\t'], " ");
         let line = self.printer.paint(&line, "2");
-        // Held while it is written, so that no view begins before.
+        // The mutex is held during the write, so that no live view starts in between.
         match &mut *self.lock() {
             Some(held) if held.lines.len() < MOST => held.lines.push(line),
             Some(held) => held.left_out += 1,
@@ -56,11 +56,11 @@ impl Lines {
     }
 }
 
-/// As long as this is there, lines wait to be taken.
+/// Holds trace lines back until it is dropped.
 pub(crate) struct HeldLines(&'static Lines);
 
 impl HeldLines {
-    /// The lines since the last time. They are as a view may draw them.
+    /// Takes the lines held since the last call. Control characters in them are escaped.
     pub(crate) fn take(&self) -> Vec<String> {
         self.0.lock().as_mut().map(Held::take).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ mod tests {
     use crate::args::{Color, Format};
 
     #[test]
-    fn lines_wait_for_the_view_and_cannot_control_it() {
+    fn lines_are_held_for_the_view_and_escaped() {
         let lines = Lines::new(Printer::new(Format::Text, Color::Never));
         let lines: &'static Lines = Box::leak(Box::new(lines));
         let held = lines.hold();

@@ -1,7 +1,7 @@
-//! What the program does while it does it: lines on stderr (`-v`, `-vv`, `TALMOX_LOG`), and API calls in the log of a run.
+//! Trace output: lines on stderr (`-v`, `-vv`, `TALMOX_LOG`), and API calls in the run log.
 //!
-//! Libraries open a span for each API call and report decisions as events; one subscriber listens to them. It hears the
-//! targets `talmox::…` alone: what other libraries trace may hold headers and frames, and so secrets.
+//! The crates of talmox open a span for each API call and report decisions as events. The subscriber handles only the targets
+//! `talmox::…`: traces of other libraries may contain headers and frames, and so secrets.
 
 mod filter;
 mod layer;
@@ -24,27 +24,27 @@ use layer::TraceLayer;
 pub(crate) use lines::HeldLines;
 use lines::Lines;
 
-/// There is one subscriber for the process, and so is what it writes to.
+/// State of the subscriber, which exists once in the process.
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
 struct Trace {
     filter: Filter,
     lines: Lines,
-    /// The time of lines is real, also where a lab has a faster one.
+    /// Clock of the lines: real time, even in a lab.
     clock: Clock,
     started: Moment,
     is_recording: AtomicBool,
     recording: RwLock<Option<Recorder>>,
 }
 
-/// Where the calls of the current run go.
+/// Destination of the API calls of the current run.
 struct Recorder {
     calls: CallLog,
-    /// The one that stamps the events of the run.
+    /// Clock of the events of the run.
     clock: Clock,
 }
 
-/// Listens from now on.
+/// Installs the subscriber.
 pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandError> {
     let directives = environment::variable("TALMOX_LOG").unwrap_or_default();
     let filter = if global.quiet {
@@ -67,20 +67,20 @@ pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandErr
         is_recording: AtomicBool::new(false),
         recording: RwLock::new(None),
     });
-    // A second one cannot be set, and would be the same.
+    // A second call fails; the first subscriber stays installed.
     tracing::subscriber::set_global_default(Registry::default().with(TraceLayer(trace))).ok();
     Ok(())
 }
 
-/// Keeps lines back as long as a view draws over the end of the screen.
+/// Holds trace lines back while the live view is active.
 pub(crate) fn hold() -> Option<HeldLines> {
     TRACE.get().map(|trace| trace.lines.hold())
 }
 
-/// Writes API calls into the log of a run until this is dropped. Then all of them are in the file.
+/// Writes API calls to the run log until it is dropped; the drop flushes them.
 pub(crate) struct Recording(&'static Trace);
 
-/// A log that cannot be opened a second time is kept without calls.
+/// Starts to record API calls. `None` if the log cannot be opened a second time; the run continues without them.
 pub(crate) fn record(log: &RunLog, clock: Clock) -> Option<Recording> {
     let trace = TRACE.get()?;
     let calls = log.calls().ok()?;
@@ -100,7 +100,7 @@ impl Trace {
         let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
         let earlier = std::mem::replace(&mut *recording, recorder);
         drop(recording);
-        // Waits for its writer, and holds up no other thread.
+        // The drop waits for the writer thread, so it happens after the lock is released.
         drop(earlier);
     }
 
@@ -108,7 +108,7 @@ impl Trace {
         self.is_recording.load(Ordering::Relaxed)
     }
 
-    /// The time by the clock of the current run, in seconds since 1970.
+    /// Current time by the clock of the run, in seconds since 1970.
     fn run_time(&self) -> Option<f64> {
         if !self.is_recording() {
             return None;

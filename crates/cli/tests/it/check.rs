@@ -19,7 +19,7 @@ fn folder(cluster: &str) -> Folder {
 }
 
 #[test]
-fn a_good_inventory_is_summed_up() {
+fn a_valid_inventory_is_summarised() {
     let run = folder(CLUSTER).talmox("check");
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     assert_snapshot!(run.stdout, @r"
@@ -56,16 +56,15 @@ fn findings_show_the_line_and_a_hint() {
 }
 
 #[test]
-fn warnings_are_no_failure() {
+fn warnings_do_not_fail_the_check() {
     let run = folder(&CLUSTER.replace("endpoint: https://pve:8006, ", "")).talmox("check");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.ends_with("1 warning\n"), "{}", run.stdout);
 }
 
-/// Escape sequences, C1 controls, an override of the direction, and a character without a width; raw in the file, and spelled
-/// in YAML's own way.
+/// Escape sequences, C1 controls, a bidirectional override and a zero-width character, raw in the file and as YAML escapes.
 #[test]
-fn what_a_file_says_cannot_control_the_terminal() {
+fn file_content_cannot_control_the_terminal() {
     let evil = "x\u{9b}2J\u{202e}\u{200b}";
     let spelled = "\\e]0;evil\\a\\e[2J";
     for options in ["--color never", "--color always", "--format json"] {
@@ -84,7 +83,7 @@ fn what_a_file_says_cannot_control_the_terminal() {
 }
 
 #[test]
-fn a_config_that_is_sent_to_maintenance_mode_is_warned_of() {
+fn a_config_sent_in_maintenance_mode_gives_a_warning() {
     let run = folder(&format!("boot: cloudinit\n{CLUSTER}")).talmox("check");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_snapshot!(run.stderr, @r"
@@ -141,7 +140,7 @@ fn json_has_every_finding() {
 }
 
 #[test]
-fn explain_says_where_each_value_came_from() {
+fn explain_shows_the_origin_of_each_value() {
     let folder = folder(CLUSTER);
     folder.write("inventory/defaults.yaml", "machine: {disk: 50G}\n");
     let run = folder.talmox("check --explain cp-1");
@@ -239,10 +238,10 @@ fn wrong_usage_has_its_own_exit_code() {
 }
 
 #[test]
-fn every_example_is_fine() {
+fn every_example_is_valid() {
     let run =
         Folder::new().talmox(&format!("check -i {}", repository().join("examples").display()));
-    // Clones of a template get their configs in maintenance mode, and nothing else is wrong with them.
+    // Clones of a template get their configs in maintenance mode, which is the only warning.
     let title = "warning[unproven-peer]: `boot: template` sends machine configs";
     assert!(run.code == 0 && run.stderr.starts_with(title), "{}", run.stderr);
     assert_eq!(run.stderr.matches("vm-module/cluster.yaml").count(), 1, "{}", run.stderr);
@@ -257,7 +256,7 @@ fn every_example_is_fine() {
 }
 
 #[test]
-fn a_cluster_goes_by_its_folder_and_by_its_name() {
+fn a_cluster_is_found_by_folder_and_by_name() {
     let folder = Folder::new();
     folder.write("inventory/em-dev/cluster.yaml", &format!("cluster_name: dev\n{CLUSTER}"));
     for args in ["check em-dev", "check dev"] {
@@ -300,7 +299,7 @@ fn only_regular_files_are_read() {
     check("larger than 4 MiB");
     folder.write("inventory/dev/p.yaml", "machine: {}\n");
     std::os::unix::fs::symlink("nowhere", path("nodes.yaml")).unwrap();
-    check("a link that leads nowhere");
+    check("a link to a missing file");
     std::fs::remove_file(path("nodes.yaml")).unwrap();
     std::fs::create_dir(path("nodes.yaml")).unwrap();
     check("a folder, not a file");
@@ -312,7 +311,7 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
-fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_made() {
+fn documents_of_a_later_talos_version_are_errors() {
     let host = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.5.0.2\nhostnames: [a]\n";
     let patched = CLUSTER.replace("controlplane:", "patches: {all: [p.yaml]}\ncontrolplane:");
     let folder = folder(&patched);
@@ -331,10 +330,10 @@ fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_mad
     for command in ["plan --lab", "up --lab --yes", "render"] {
         let run = folder.talmox(command);
         assert_eq!(run.code, 1, "{command}");
-        let told = "error[bad-patch]: StaticHostConfig exists since Talos v1.12; Talos v1.11 rejects the config";
-        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        let reported = "error[bad-patch]: StaticHostConfig exists since Talos v1.12; Talos v1.11 rejects the config";
+        assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
     }
-    // What only deletes is read by every release; and newer ones know the document.
+    // A patch that only deletes is valid for every release, and newer releases know the document.
     folder.write(
         "inventory/dev/p.yaml",
         "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n",
@@ -346,7 +345,7 @@ fn documents_that_came_after_the_talos_version_are_errors_before_anything_is_mad
 }
 
 #[test]
-fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
+fn a_config_that_talos_rejects_is_reported_with_nodes_and_patch() {
     let patched = CLUSTER.replace("controlplane:", "patches: {all: [p.yaml]}\ncontrolplane:");
     let workers = "workers:\n  - {name: wk-1, ip: 10.0.0.21}\n  - {name: wk-2, ip: 10.0.0.22}\n";
     let folder = folder(&format!("{patched}{workers}"));
@@ -355,7 +354,7 @@ fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
     let run = folder.talmox("check");
     assert_eq!(run.code, 1);
     assert_snapshot!(run.stderr, @r"
-    error[bad-patch]: Talos refuses the config of wk-1, wk-2: etcd config is only allowed on control plane machines
+    error[bad-patch]: Talos rejects the config of wk-1, wk-2: etcd config is only allowed on control plane machines
      --> inventory/dev/cluster.yaml:4:17
       |
     4 | patches: {all: [p.yaml]}
@@ -364,14 +363,14 @@ fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
       = hint: change the patch, or give it only to the nodes that it is for: `patches:` has `all`,
               `controlplane` and `workers`, and a node or class has its own
     ");
-    // Nothing was written by looking.
+    // The check wrote no files.
     assert_eq!(std::fs::read_dir(folder.path().join("inventory/dev")).unwrap().count(), 2);
     for command in ["plan --lab", "up --lab --yes"] {
         let run = folder.talmox(command);
         assert_eq!(run.code, 1, "{command}");
-        let told = "error[config-invalid]: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
+        let reported = "error[config-invalid]: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
                     machines (the patch p.yaml)\n";
-        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
         for hint in
             ["see inventory/dev/cluster.yaml:4:17", "talmox check dev", "talmox config validate"]
         {
@@ -379,13 +378,13 @@ fn what_talos_would_refuse_is_told_with_the_nodes_and_the_patch() {
         }
         assert!(!run.stderr.contains("\n\n\n"), "{command}: {}", run.stderr);
     }
-    // The values of a patch that is none are not shown.
+    // The values of an invalid patch are not shown.
     folder.write("inventory/dev/p.yaml", "machine: {tokenn: hunter2}\n");
     let run = folder.talmox("check");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("bad-patch") && run.stderr.contains("tokenn"), "{}", run.stderr);
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
-    // For control planes it is right.
+    // The patch is valid for control planes.
     folder.write("inventory/dev/p.yaml", etcd);
     let right = patched.replace("{all:", "{controlplane:");
     folder.write("inventory/dev/cluster.yaml", &format!("{right}{workers}"));
@@ -407,7 +406,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn of_many_findings_the_errors_come_first() {
+fn errors_are_listed_before_warnings() {
     let nodes: String = (20..90)
         .map(|n| {
             format!("  - {{name: wk-{n}, memory: 2G{}}}\n", if n == 89 { ", x: 1" } else { "" })

@@ -9,7 +9,7 @@ use talmox_talos_config::time::UnixTime;
 use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
-/// The certificate behind a key of a client file.
+/// Certificate in a field of a client file.
 fn certificate(text: &str, key: &str) -> Certificate {
     let value = text.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap().trim();
     Certificate::from_pem(&String::from_utf8(decode_base64(value)).unwrap()).unwrap()
@@ -68,7 +68,7 @@ fn a_talosconfig_has_its_roles_and_nodes() {
     let leaf = certificate(&run.stdout, "crt:");
     assert_eq!(leaf.subject.to_string(), "O=os:reader, O=os:etcd:backup");
     assert_eq!(hours(&leaf), 48);
-    // Nodes whose clocks are behind accept it at once.
+    // The validity starts earlier, for nodes whose clocks are behind.
     let start = leaf.not_after.seconds() - 48 * 3600;
     assert!(leaf.not_before < UnixTime::from_seconds(start));
     assert!(!cluster.folder.path().join("talosconfig").exists());
@@ -83,13 +83,13 @@ fn files_are_merged_into_the_users_own() {
     let mut cluster = Cluster::with_secrets();
     let run = cluster.run("kubeconfig --merge");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let told = "context `admin@dev`, the current one now, valid until";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let reported = "context `admin@dev` (now the current context), valid until";
+    assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert_eq!(cluster.run("talosconfig --merge").code, 0);
     for path in ["home/.kube/config", "home/.talos/config"] {
         assert_eq!(cluster.mode(path), 0o600);
     }
-    // Of several files the first that is there.
+    // Of several files the first existing one is used.
     let existing = "apiVersion: v1\nkind: Config\nclusters:\n  - name: other\n    cluster: {server: https://x}\n";
     cluster.folder.write("b", existing);
     cluster.set("KUBECONFIG", "a:b:c");
@@ -145,7 +145,7 @@ fn ubuntu_has_other_authorities() {
 }
 
 #[test]
-fn what_is_no_file_is_left_alone() {
+fn a_path_that_is_not_a_regular_file_is_not_changed() {
     let cluster = Cluster::with_secrets();
     fs::create_dir(cluster.folder.path().join("folder")).unwrap();
     for path in ["/dev/null", "folder"] {
@@ -156,7 +156,7 @@ fn what_is_no_file_is_left_alone() {
 }
 
 #[test]
-fn client_files_for_a_lab_lead_into_it() {
+fn client_files_for_a_lab_use_its_addresses() {
     let cluster = Cluster::of_one_node();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
@@ -164,7 +164,7 @@ fn client_files_for_a_lab_lead_into_it() {
     for kind in ["kubeconfig", "talosconfig"] {
         let run = cluster.run(&format!("{kind} --output - {IN_FILE}"));
         assert_eq!(run.code, 0, "{}", run.stderr);
-        // The places are those that `up` found: the real addresses lead nowhere.
+        // The addresses are those of the reach map: the addresses of the inventory are unreachable.
         let places = |text: &str| -> Vec<String> {
             let is_place = |line: &&str| line.contains("127.") || line.contains("tls-server-name");
             text.lines().filter(is_place).map(str::to_owned).collect()

@@ -1,11 +1,11 @@
-//! `up`, `status`, `output`, `destroy` and their kin, in labs.
+//! `up`, `status`, `output`, `destroy` and other commands in labs.
 
 use serde_json::{Value as Json, json};
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
 
-/// Fast enough for tests; the lab's own deadlines still hold.
+/// Lab options with a speed at which the timeouts of the lab are still met.
 const FAST: &str = "--lab --lab-speed 20";
 
 fn json(run: &Run) -> Json {
@@ -14,7 +14,7 @@ fn json(run: &Run) -> Json {
 }
 
 #[test]
-fn clones_come_up_from_a_template_that_the_lab_has() {
+fn nodes_are_cloned_from_a_template() {
     let cluster = Cluster::example("vm-module");
     let run = cluster.run(&format!("up {FAST} --yes"));
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -27,7 +27,7 @@ fn clones_come_up_from_a_template_that_the_lab_has() {
 }
 
 #[test]
-fn templates_are_made_once_and_only_where_they_are_wanted() {
+fn templates_are_created_once_and_only_where_they_are_needed() {
     let cluster = Cluster::example("vm-module");
     let lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
     let create = format!("template create --yes {IN_FILE}");
@@ -38,7 +38,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = cluster.run(&create);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(run.stdout, "Nothing to do: the templates are there.\n");
+    assert_eq!(run.stdout, "Nothing to do: all templates exist.\n");
     if let Some(config) = lab.get("/nodes/pve/qemu/9000/config") {
         assert_eq!(config["data"]["name"], "talos-v1.12.4-base");
         assert_eq!(config["data"]["template"], 1);
@@ -49,7 +49,7 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
-    // What nodes want may change; the template stays what it is, and is not taken for something else.
+    // If the inventory changes, an existing template is not changed and is reported as different.
     let file = "inventory/vm-module/cluster.yaml";
     let text = cluster.folder.read(file);
     let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
@@ -70,11 +70,11 @@ fn templates_are_made_once_and_only_where_they_are_wanted() {
 }
 
 #[test]
-fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
+fn a_cluster_is_created_and_destroyed_in_a_lab() {
     let cluster = Cluster::with_secrets();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
-    // A VM that is missing is not what the inventory describes.
+    // A missing VM differs from the inventory.
     let before = cluster.run(&status);
     assert_eq!(before.code, 1, "{}", before.stdout);
     let before: Json = serde_json::from_str(&before.stdout).unwrap();
@@ -89,7 +89,7 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains(" steps done"), "{}", run.stderr);
     let run = cluster.run(&up);
-    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    assert_eq!(run.stdout, "Nothing to do: the cluster matches the inventory.\n");
     let run = cluster.run(&format!("plan --out plan.json {IN_FILE}"));
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("dev: nothing to do\n", ""));
 
@@ -108,7 +108,7 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
     let table = cluster.run(&format!("status {IN_FILE}")).stdout;
     assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
 
-    // A kind that no Kubernetes has is told before anybody waits for it.
+    // An unknown resource type is reported at once, without a wait.
     let file = "inventory/dev/cluster.yaml";
     let inventory = cluster.folder.read(file);
     cluster.folder.write(file, &format!("{inventory}addons: [{{name: shop, files: [shop]}}]\n"));
@@ -139,7 +139,7 @@ fn a_cluster_lives_and_dies_in_a_lab_of_its_inventory() {
 }
 
 #[test]
-fn an_address_that_nobody_brings_is_not_claimed() {
+fn a_shared_address_that_does_not_answer_is_reported() {
     let cluster = Cluster::with_secrets();
     let file = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(file).replace("vip:", "vip_by: kube-vip, vip:");
@@ -154,13 +154,13 @@ fn an_address_that_nobody_brings_is_not_claimed() {
     let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
     assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
     let run = cluster.run(&up);
-    assert_eq!(run.stdout, "Nothing to do: everything is as the inventory says.\n");
+    assert_eq!(run.stdout, "Nothing to do: the cluster matches the inventory.\n");
     assert!(run.stderr.contains("network.vip: no component holds 10.0.0.20"), "{}", run.stderr);
     assert_eq!(cluster.run(&format!("output vip {IN_FILE}")).stdout, "10.0.0.20\n");
 }
 
 #[test]
-fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
+fn apis_that_do_not_answer_are_shown_within_the_timeout() {
     let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
     cluster.set("TOKEN", "talmox@pve!ci=00000000-0000-0000-0000-000000000000");
     let path = "inventory/dev/cluster.yaml";
@@ -170,25 +170,25 @@ fn what_does_not_answer_is_shown_and_nobody_is_kept_waiting() {
     let run = cluster.run("status --timeout 20s");
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(run.stdout.contains("no Kubernetes API answers"), "{}", run.stdout);
-    assert!(run.stdout.contains("drift is not known: cannot look at Proxmox"), "{}", run.stdout);
-    assert!(!run.stdout.contains("cp-1: VM: "), "Proxmox is said to be silent: {}", run.stdout);
+    assert!(run.stdout.contains("drift is unknown: cannot look at Proxmox"), "{}", run.stdout);
+    assert!(!run.stdout.contains("cp-1: VM: "), "Proxmox is reported as silent: {}", run.stdout);
     for part in ["Proxmox", "Kubernetes", "Talos"] {
         assert!(run.stdout.contains(&format!("\n{part} does not answer")), "{}", run.stdout);
     }
     let run = cluster.run("output");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("cannot look at Proxmox"), "{}", run.stderr);
-    // Looking makes nothing.
+    // `status` creates nothing.
     let bare = Cluster::new();
     assert_eq!(bare.run("status").code, 1);
     assert!(!bare.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
 }
 
 #[test]
-fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
+fn a_live_check_reports_preflight_errors_and_changes_nothing() {
     let cluster = Cluster::new();
     let run = cluster.run(&format!("check --live {FAST}"));
-    assert_eq!((run.code, run.stdout.as_str()), (0, "dev: nothing stands in the way\n"));
+    assert_eq!((run.code, run.stdout.as_str()), (0, "dev: no problems; `talmox up` can start\n"));
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path);
     let more = "image: {extensions: [siderolabs/no-such-thing]}\n";
@@ -208,11 +208,11 @@ fn a_live_check_says_what_stands_in_the_way_and_changes_nothing() {
     assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
     assert_eq!(cluster.run("check --lab").code, 64);
 
-    // Of several clusters, one that cannot come up does not hide the next.
+    // The errors of one cluster do not prevent the check of the next.
     let other = text.replace("10.0.", "10.1.").replace("name: ", "name: lab-");
     cluster.folder.write("inventory/lab/cluster.yaml", &other);
     let run = cluster.run(&format!("check --live {FAST}"));
-    let told = "dev: 1 error\n\nlab: nothing stands in the way\n";
+    let told = "dev: 1 error\n\nlab: no problems; `talmox up` can start\n";
     assert_eq!((run.code, run.stdout.as_str()), (1, told), "{}", run.stderr);
 }
 
@@ -242,7 +242,7 @@ fn the_role_is_for_what_the_inventory_names() {
 }
 
 #[test]
-fn a_lab_is_of_a_scenario_or_of_an_inventory() {
+fn a_lab_uses_a_scenario_or_an_inventory() {
     let cluster = Cluster::new();
     let run = cluster.run("lab serve --inventory inventory --scenario some.yaml");
     assert_eq!(run.code, 64);

@@ -14,7 +14,7 @@ use crate::support::{Folder, Run};
 
 const GEN: &str = "config gen home https://10.0.0.20:6443 --with-secrets secrets.yaml";
 
-/// Made once: its RSA key takes a while.
+/// Bundle, generated once because its RSA key takes a while.
 fn bundle() -> &'static str {
     static BUNDLE: OnceLock<String> = OnceLock::new();
     BUNDLE.get_or_init(|| {
@@ -38,7 +38,7 @@ fn files(folder: &Folder) -> Vec<String> {
     names
 }
 
-/// What a config prints for one type.
+/// Output of `config gen` for one type.
 fn printed(folder: &Folder, args: &str) -> String {
     let run = folder.talmox(&format!("{GEN} -o - {args}"));
     assert_eq!(run.code, 0, "{args}: {}", run.stderr);
@@ -46,7 +46,7 @@ fn printed(folder: &Folder, args: &str) -> String {
 }
 
 #[test]
-fn three_files_are_made_for_the_owner_alone() {
+fn three_files_are_written_with_mode_0600() {
     let folder = folder();
     let run = folder.talmox(GEN);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
@@ -72,7 +72,7 @@ fn three_files_are_made_for_the_owner_alone() {
 }
 
 #[test]
-fn every_contract_gives_its_own_form() {
+fn every_talos_version_has_its_own_format() {
     let folder = folder();
     for minor in 8..=14 {
         for output in ["controlplane", "worker"] {
@@ -172,7 +172,7 @@ fn flags_are_those_of_talosctl() {
 }
 
 #[test]
-fn outputs_go_where_talosctl_puts_them() {
+fn output_paths_are_those_of_talosctl() {
     let folder = folder();
     for (args, written) in [
         ("-o out", &["out/controlplane.yaml", "out/worker.yaml", "out/talosconfig"][..]),
@@ -193,7 +193,7 @@ fn outputs_go_where_talosctl_puts_them() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing_behind() {
+fn a_usage_error_writes_no_files() {
     let folder = folder();
     folder.write("out/worker.yaml", "mine\n");
     let run = folder.talmox(&format!("{GEN} -o out"));
@@ -231,7 +231,7 @@ fn what_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
-fn broken_secrets_are_told_without_their_values() {
+fn invalid_secrets_are_reported_without_their_values() {
     let folder = folder();
     let start = bundle().find("    bootstraptoken: ").unwrap() + "    bootstraptoken: ".len();
     let mut broken = bundle().to_owned();
@@ -244,17 +244,17 @@ fn broken_secrets_are_told_without_their_values() {
 }
 
 #[test]
-fn without_secrets_a_cluster_gets_new_ones() {
+fn new_secrets_are_generated_without_with_secrets() {
     let folder = Folder::new();
     let run = folder.talmox("config gen home https://10.0.0.20:6443");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.starts_with("making new secrets\n"), "{}", run.stderr);
+    assert!(run.stderr.starts_with("generating new secrets\n"), "{}", run.stderr);
     let run = folder.talmox("config validate controlplane.yaml worker.yaml -m metal --strict");
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
 #[test]
-fn patches_reach_all_or_their_role() {
+fn patches_apply_to_all_nodes_or_to_a_role() {
     let folder = folder();
     folder.write("all.yaml", "machine: {sysctls: {who: all}}\n");
     let run = folder.talmox_with(
@@ -283,7 +283,7 @@ fn patches_reach_all_or_their_role() {
     assert!(folder.read("worker.yaml").contains("kind: ZswapConfig\n"));
     assert!(!folder.read("controlplane.yaml").contains("ZswapConfig"));
 
-    // Up to 1.11 there is one document, which JSON patches can change.
+    // Up to Talos 1.11 a config is one document, which JSON patches can change.
     let json = r#"[{"op": "add", "path": "/machine/install/wipe", "value": true}]"#;
     let patched = |version| {
         let flags = ["-t", "worker", "-o", "-", "--talos-version", version];
@@ -297,7 +297,7 @@ fn patches_reach_all_or_their_role() {
 }
 
 #[test]
-fn a_document_that_the_nodes_do_not_know_is_told() {
+fn a_document_that_the_nodes_do_not_know_is_reported() {
     let folder = folder();
     folder.write("span.yaml", "apiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true\n");
     let run = folder.talmox(&format!("{GEN} --config-patch span.yaml --talos-version v1.11"));
@@ -359,8 +359,8 @@ fn configs_are_patched_to_stdout_or_a_file() {
     assert_eq!(folder.talmox("config patch").code, 64);
 }
 
-/// A worker that is fine on a hypervisor: metal needs an install disk. Its name is none, which
-/// Talos does not mind.
+/// Worker config that is valid for mode cloud, but not for metal, which needs an install disk. Its host name is invalid, which Talos
+/// accepts.
 fn without_disk() -> (Folder, String) {
     let folder = folder();
     folder.write("name.yaml", "machine: {network: {hostname: -bad-}}\n");
@@ -371,7 +371,7 @@ fn without_disk() -> (Folder, String) {
 }
 
 #[test]
-fn the_mode_decides_what_is_valid() {
+fn validity_depends_on_the_mode() {
     let (folder, config) = without_disk();
     let validate = |args: &str| -> Run { folder.talmox(&format!("config validate {args}")) };
     let run = validate("--config worker.yaml --mode cloud");
@@ -394,7 +394,7 @@ fn the_mode_decides_what_is_valid() {
 }
 
 #[test]
-fn verdicts_are_there_for_programs() {
+fn verdicts_are_available_as_json() {
     let (folder, _) = without_disk();
     folder.write("bad.yaml", "machine: {tpye: worker}\n");
     let run = folder.talmox("config validate worker.yaml bad.yaml -m cloud --format json");
@@ -409,7 +409,7 @@ fn verdicts_are_there_for_programs() {
 }
 
 #[test]
-fn patches_are_read_as_the_version_that_is_asked_for_does() {
+fn patches_are_read_in_the_format_of_the_given_version() {
     let folder = folder();
     let discard =
         "apiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\ntrim: {enabled: true}\n";

@@ -47,9 +47,9 @@ fn an_unknown_code_is_wrong_usage() {
     let run = Folder::new().talmox("explain vm-foriegn");
     assert_eq!(run.code, 64);
     assert_eq!(run.stdout, "");
-    let said =
+    let printed =
         "error[code-unknown]: there is no code `vm-foriegn`\n\nhint: did you mean `vm-foreign`?\n";
-    assert_eq!(run.stderr, said);
+    assert_eq!(run.stderr, printed);
 }
 
 #[test]

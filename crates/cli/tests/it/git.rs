@@ -1,10 +1,10 @@
-//! What belongs into Git, and what does not.
+//! The `.gitignore` of `init`, and the check for tracked files with keys.
 
 use std::fs;
 
 use crate::support::Folder;
 
-/// The index of a repository that tracks these files, in version 2 of the format.
+/// Index of a repository that tracks these files, in version 2 of the format.
 fn index(names: &[&str]) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
     bytes.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
@@ -23,7 +23,7 @@ fn index(names: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn init_keeps_keys_out_of_git_and_check_finds_those_that_are_in() {
+fn init_ignores_files_with_keys_and_check_reports_tracked_ones() {
     let folder = Folder::new();
     folder.write("inventory/home/.gitignore", "*.log\n");
     let run = folder.talmox("init home --subnet 10.0.0.0/24");
@@ -51,15 +51,15 @@ fn init_keeps_keys_out_of_git_and_check_finds_those_that_are_in() {
         "other/kubeconfig",
     ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let told = "warning[tracked-keys]: Git tracks files with keys: generated/home-cp-1.yaml, \
+    let reported = "warning[tracked-keys]: Git tracks files with keys: generated/home-cp-1.yaml, \
                 inventory/home/kubeconfig, inventory/home/secrets.yaml\n";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert!(run.stderr.contains("git rm --cached"), "{}", run.stderr);
 
-    // An index that cannot be read is not taken for an empty one, where there are such files.
+    // If such files exist, an unreadable index gives a warning.
     fs::write(folder.path().join(".git/index"), "nonsense").unwrap();
     assert!(!folder.talmox("check").stderr.contains("tracked-keys"));
     folder.write("inventory/home/kubeconfig", "x");
     let run = folder.talmox("check");
-    assert!(run.stderr.contains("not known whether Git tracks"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot check whether Git tracks"), "{}", run.stderr);
 }

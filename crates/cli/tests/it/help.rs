@@ -1,8 +1,8 @@
-//! The help of every command, as people see it.
+//! Help output of every command.
 
 use crate::support::talmox;
 
-/// What a command's help says, in a terminal of 80 columns.
+/// Help of a command on a terminal with 80 columns.
 fn help(path: &[String]) -> String {
     let output = talmox().env("COLUMNS", "80").args(path).arg("--help").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{path:?}");
@@ -11,7 +11,7 @@ fn help(path: &[String]) -> String {
     lines.join("\n")
 }
 
-/// The names and summaries below `Commands:`.
+/// Names and summaries below `Commands:`.
 fn commands(help: &str) -> Vec<(String, String)> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     list.take_while(|line| !line.is_empty())
@@ -35,7 +35,7 @@ fn all(path: &[String], found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Without the options that many commands share.
+/// Help without the options that many commands share.
 fn without_shared(help: &str) -> String {
     let mut is_shared = false;
     let mut out = String::new();
@@ -55,7 +55,7 @@ fn every_command_explains_itself() {
     let mut found = vec![];
     all(&[], &mut found);
     assert!(found.len() > 35, "{} commands", found.len());
-    // One command has each of the shared options in full.
+    // The shared options are shown in full for one command each.
     let in_full = ["talmox ", "talmox status", "talmox node services"];
     let mut out = String::new();
     for (name, text) in &found {
@@ -73,7 +73,7 @@ fn every_command_explains_itself() {
 }
 
 #[test]
-fn what_is_misspelled_gets_a_hint() {
+fn a_misspelled_argument_gets_a_hint() {
     for (args, hint) in [
         (vec!["stauts"], "'status'"),
         (vec!["up", "--labb"], "'--lab'"),
@@ -89,7 +89,7 @@ fn what_is_misspelled_gets_a_hint() {
 }
 
 #[test]
-fn shells_and_man_learn_all_commands() {
+fn completions_and_man_pages_contain_all_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let output = talmox().args(["completions", shell]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

@@ -5,7 +5,7 @@ use crate::support::{Cluster, Folder};
 use insta::assert_snapshot;
 
 #[test]
-fn what_it_writes_passes_the_check() {
+fn the_new_inventory_passes_the_check() {
     for args in [
         "init --subnet 10.0.0.0/24",
         "init home --subnet 10.0.0.0/29 --controlplanes 1 --workers 1",
@@ -24,7 +24,7 @@ fn what_it_writes_passes_the_check() {
 }
 
 #[test]
-fn the_files_say_what_was_asked_for() {
+fn the_files_contain_the_flags() {
     let folder = Folder::new();
     folder.talmox("init home --subnet 10.0.0.0/24 --node atlas");
     assert_snapshot!(folder.read("inventory/home/nodes.yaml"), @r"
@@ -65,7 +65,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn bad_answers_write_nothing() {
+fn invalid_answers_write_no_files() {
     for args in [
         "init",
         "init --subnet 10.0.0.0",
@@ -86,7 +86,7 @@ fn bad_answers_write_nothing() {
 }
 
 #[test]
-fn an_unreachable_proxmox_is_said_and_no_obstacle() {
+fn an_unreachable_proxmox_is_only_a_warning() {
     let folder = Folder::new();
     let run = folder.talmox("init --subnet 10.0.0.0/24 --proxmox 127.0.0.1:1");
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -94,7 +94,7 @@ fn an_unreachable_proxmox_is_said_and_no_obstacle() {
 }
 
 #[test]
-fn a_second_cluster_does_not_clash_with_the_first() {
+fn a_second_cluster_does_not_conflict_with_the_first() {
     let folder = Folder::new();
     assert_eq!(folder.talmox("init home --subnet 10.0.0.0/24").code, 0);
     let run = folder.talmox("init lab --subnet 10.0.0.0/24");
@@ -119,7 +119,7 @@ fn hosts_may_have_upper_case_letters() {
 }
 
 #[test]
-fn a_person_is_asked_until_the_answer_is_good() {
+fn a_prompt_is_repeated_until_the_answer_is_valid() {
     let folder = Folder::new();
     let answers = "lab\n\npve7\n10.0.0.0\n10.9.0.0/24\n\n1\n1\n\n\n";
     let Some((code, shown)) = folder.typed("init", answers) else { return };
@@ -131,9 +131,9 @@ fn a_person_is_asked_until_the_answer_is_good() {
     assert!(folder.read("inventory/lab/cluster.yaml").contains("  node: pve7\n"));
 }
 
-/// Ten answers are not lost because the eleventh is wrong.
+/// The other answers are kept after an invalid answer.
 #[test]
-fn only_the_answer_that_is_wrong_is_asked_for_again() {
+fn only_an_invalid_answer_is_asked_again() {
     let folder = Folder::new();
     assert_eq!(folder.talmox("init home --subnet 10.0.0.0/24").code, 0);
     let answers = [
@@ -156,7 +156,7 @@ fn only_the_answer_that_is_wrong_is_asked_for_again() {
     assert_eq!(code, Some(0), "{shown}");
     for problem in [
         "inventory/home/cluster.yaml exists already",
-        "10.0.0.0/24 has not enough addresses for so many",
+        "10.0.0.0/24 has too few addresses for this number of nodes",
         "the address 10.0.0.11 of `lab-cp-1` is also used by `home-cp-1` of the cluster `home`",
         "the VIP 10.0.0.20 is also the VIP of the cluster `home`",
     ] {
@@ -173,9 +173,9 @@ fn answers_can_be_edited_before_they_are_entered() {
     let folder = Folder::new();
     let Some(mut typing) = folder.typing("init") else { return };
     typing.wait_for("Name of the cluster [home]: ");
-    // Left, a letter, End, a wrong letter, Backspace, a digit; Home, a wrong letter, Delete from behind it.
+    // Left, a letter, End, a wrong letter, Backspace, a digit; Home, a wrong letter, Delete.
     typing.write("lb\x1b[Da\x1b[Fx\x7f2\x1b[Hzz\x1b[D\x1b[D\x1b[3~\x1b[3~\n");
-    typing.wait_for("Address of the Proxmox");
+    typing.wait_for("URL of the Proxmox API");
     typing.write("\n\n10.9.0.0/24\n\n1\n1\n\n\n");
     let (code, shown) = typing.end();
     assert_eq!(code, Some(0), "{shown}");
@@ -183,14 +183,15 @@ fn answers_can_be_edited_before_they_are_entered() {
 }
 
 #[test]
-fn who_stops_it_finds_nothing_written_and_the_terminal_as_it_was() {
-    for (keys, said) in [("lab\x03", "stopped: nothing was written"), ("\x04", "no answer")] {
+fn an_interrupted_prompt_writes_nothing_and_restores_the_terminal() {
+    for (keys, printed) in [("lab\x03", "interrupted: nothing was written"), ("\x04", "no answer")]
+    {
         let folder = Folder::new();
         let Some(mut typing) = folder.typing("init; stty -a") else { return };
         typing.wait_for("Name of the cluster [home]: ");
         typing.write(keys);
         let (_, shown) = typing.end();
-        assert!(shown.contains(said), "{shown}");
+        assert!(shown.contains(printed), "{shown}");
         assert!(shown.contains(" icanon") && shown.contains(" echo "), "{shown}");
         assert!(shown.contains("isig") && !shown.contains("-isig"), "{shown}");
         assert!(!folder.path().join("inventory").exists());
@@ -198,24 +199,24 @@ fn who_stops_it_finds_nothing_written_and_the_terminal_as_it_was() {
 }
 
 #[test]
-fn a_certificate_that_is_declined_leads_back_to_the_address() {
+fn a_declined_certificate_repeats_the_url_prompt() {
     let cluster = Cluster::new();
     let lab = Served::in_file(&cluster, "");
     let folder = Folder::new();
     let Some(mut typing) = folder.typing("init") else { return };
     typing.write(&format!("lab\n{}\n", lab.pve("url")));
-    typing.wait_for("Is it the same?");
+    typing.wait_for("Are the fingerprints equal?");
     typing.write("n\n");
-    typing.wait_for("Address of the Proxmox");
+    typing.wait_for("URL of the Proxmox API");
     typing.write(&format!("{}\n", lab.pve("url")));
-    typing.wait_for("Is it the same?");
+    typing.wait_for("Are the fingerprints equal?");
     typing.write("y\npve7\n10.9.0.0/24\n\n1\n1\n\n\n");
     let (code, shown) = typing.end();
     assert_eq!(code, Some(0), "{shown}");
     let written = folder.read("inventory/lab/cluster.yaml");
     assert!(written.contains(&format!("endpoint: {}\n", lab.pve("url"))), "{written}");
     assert!(written.contains(lab.pve("fingerprint")), "{written}");
-    // A flag cannot be asked for again.
+    // A flag is not asked again.
     let args = format!("init dev --proxmox {} --subnet 10.8.0.0/24", lab.pve("url"));
     let (code, shown) = folder.typed(&args, "n\n").unwrap();
     assert_eq!(code, Some(1), "{shown}");
@@ -223,9 +224,9 @@ fn a_certificate_that_is_declined_leads_back_to_the_address() {
     assert!(!folder.path().join("inventory/dev").exists());
 }
 
-/// Where `init` has the token, `init --role`, `check --live` and `check` say it should be.
+/// `init`, `init --role`, `check --live` and `check` name the same place for the token.
 #[test]
-fn all_commands_mean_the_same_place_for_the_token() {
+fn all_commands_name_the_same_place_for_the_token() {
     let folder = Folder::new();
     folder.talmox("init home --subnet 10.0.0.0/24 --proxmox 127.0.0.1:1");
     let role = folder.talmox("init --role");

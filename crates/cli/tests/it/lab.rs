@@ -1,4 +1,4 @@
-//! `talmox lab serve`, run as people run it.
+//! `talmox lab serve`.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -10,13 +10,13 @@ use talmox_clock::Clock;
 
 use crate::support::{Cluster, Folder, cannot_try};
 
-/// A lab in a process of its own; killed if nobody stops it.
+/// Lab in a separate process, killed on drop.
 pub(crate) struct Served {
     process: Child,
     ready: Json,
 }
 
-/// How a command joins a lab that was started with `Served::in_file`.
+/// Option that connects a command to a lab of `Served::in_file`.
 pub(crate) const IN_FILE: &str = "--lab-at lab.json";
 
 impl Served {
@@ -24,10 +24,10 @@ impl Served {
         Self::of(serve(folder).args(args.split_whitespace()))
     }
 
-    /// For commands in the cluster's folder that are told of it by `IN_FILE`.
+    /// Lab for commands in the folder of the cluster with `IN_FILE`.
     pub(crate) fn in_file(cluster: &Cluster, args: &str) -> Self {
         let folder = cluster.folder.path();
-        // With the keys of the cluster: leases are for MACs, and those come from its secrets.
+        // With the age key of the cluster: leases depend on MACs, which are derived from its secrets.
         let lab =
             Self::of(serve(folder).env("HOME", folder.join("home")).args(args.split_whitespace()));
         cluster.folder.write("lab.json", &lab.ready.to_string());
@@ -46,7 +46,7 @@ impl Served {
         self.ready["pve"][key].as_str().unwrap()
     }
 
-    /// By curl, which knows nothing of us. None, loudly, where there is no curl.
+    /// Sends a request with curl. `None` with a note if curl is missing.
     pub(crate) fn get(&self, path: &str) -> Option<Json> {
         let token = format!("{}={}", self.pve("token_id"), self.pve("token_secret"));
         let output = Command::new("curl")
@@ -65,7 +65,7 @@ impl Served {
         Some(serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// Sends a signal; how the lab ended.
+    /// Sends a signal and returns the exit code of the lab.
     pub(crate) fn signal(mut self, name: &str) -> Option<i32> {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
@@ -93,7 +93,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn one_line_says_how_to_get_in_and_sigterm_ends_it() {
+fn the_json_line_has_addresses_and_credentials_and_sigterm_ends_the_lab() {
     let folder = Folder::new();
     for signal in ["TERM", "INT"] {
         let lab = Served::start(folder.path(), "--release 8.4 --seed 7");
@@ -114,7 +114,7 @@ fn one_line_says_how_to_get_in_and_sigterm_ends_it() {
 }
 
 #[test]
-fn a_lab_with_state_goes_on_after_it_was_killed() {
+fn a_lab_with_state_continues_after_it_was_killed() {
     let folder = Folder::new();
     folder.write("lab.yaml", "nodes: [{name: atlas}]\n");
     let args = "--state kept --scenario lab.yaml --record calls.jsonl";
@@ -128,7 +128,7 @@ fn a_lab_with_state_goes_on_after_it_was_killed() {
     assert_eq!(second.pve("node"), "atlas");
     assert_eq!(second.pve("token_secret"), secret);
     assert_eq!(second.pve("fingerprint"), print);
-    // On a system with one loopback address it is any port that is free.
+    // On a system with a single loopback address, the port is random.
     if !place.as_str().unwrap().contains(':') {
         assert_eq!(second.ready["reach"]["10.0.0.11"], place);
     }
@@ -136,7 +136,7 @@ fn a_lab_with_state_goes_on_after_it_was_killed() {
 }
 
 #[test]
-fn whoever_only_sits_there_makes_room() {
+fn idle_connections_are_closed_for_new_ones() {
     let folder = Folder::new();
     let program = env!("CARGO_BIN_EXE_talmox");
     let mut shell = Command::new("sh");
@@ -152,7 +152,7 @@ fn whoever_only_sits_there_makes_room() {
 }
 
 #[test]
-fn others_get_in_only_if_that_is_said() {
+fn a_remote_address_requires_allow_remote() {
     let folder = Folder::new();
     let run = folder.talmox("lab serve --listen 0.0.0.0:0");
     assert_eq!(run.code, 64);
@@ -172,14 +172,14 @@ fn others_get_in_only_if_that_is_said() {
     assert!(text.contains("ready") && text.contains("https://127.0.0.1:"), "{text}");
     let pid = process.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    let mut said = String::new();
-    process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("warning:") && said.contains("0.0.0.0"), "{said}");
+    let mut printed = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert!(printed.contains("warning:") && printed.contains("0.0.0.0"), "{printed}");
     assert_eq!(process.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn faults_that_nothing_fitted_are_told_and_those_about_nobody_are_not_taken() {
+fn unused_faults_give_a_warning_and_unknown_objects_an_error() {
     let cluster = Cluster::new();
     cluster
         .folder
@@ -194,8 +194,8 @@ fn faults_that_nothing_fitted_are_told_and_those_about_nobody_are_not_taken() {
                   - {after: 9h, node: 10.0.0.21, unplug: true}\n";
     cluster.folder.write("faults.yaml", faults);
     let run = cluster.run("plan --lab --lab-faults faults.yaml");
-    let told = "faults that nothing fitted: faults.yaml:3, faults.yaml:4\n";
-    assert!(run.code == 0 && run.stderr.contains(told), "{}", run.stderr);
+    let reported = "faults that never matched: faults.yaml:3, faults.yaml:4\n";
+    assert!(run.code == 0 && run.stderr.contains(reported), "{}", run.stderr);
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.current_dir(cluster.folder.path()).stderr(Stdio::piped());
@@ -203,14 +203,14 @@ fn faults_that_nothing_fitted_are_told_and_those_about_nobody_are_not_taken() {
         Served::of(command.args(["lab", "serve", "--format", "json", "--faults", "faults.yaml"]));
     let mut errors = lab.process.stderr.take().unwrap();
     assert_eq!(lab.signal("TERM"), Some(0));
-    let mut said = String::new();
-    errors.read_to_string(&mut said).unwrap();
-    let told = "faults that nothing fitted: faults.yaml:2, faults.yaml:3, faults.yaml:4\n";
-    assert!(said.contains(told), "{said}");
+    let mut printed = String::new();
+    errors.read_to_string(&mut printed).unwrap();
+    let reported = "faults that never matched: faults.yaml:2, faults.yaml:3, faults.yaml:4\n";
+    assert!(printed.contains(reported), "{printed}");
 }
 
 #[test]
-fn dhcp_serves_every_card_that_asks() {
+fn dhcp_serves_every_card_that_uses_it() {
     let cluster = Cluster::with_secrets();
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path);
@@ -230,7 +230,7 @@ fn dhcp_serves_every_card_that_asks() {
 }
 
 #[test]
-fn what_cannot_be_started_is_explained() {
+fn start_errors_have_hints() {
     let folder = Folder::new();
     folder.write("bad.yaml", "nodes: [{name: pve}]\nstorges: []\n");
     let run = folder.talmox("lab serve --scenario bad.yaml");
@@ -261,7 +261,7 @@ fn what_cannot_be_started_is_explained() {
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("--kube-apiserver goes by the real clock"), "{}", run.stderr);
     assert!(run.stderr.contains("--speed 1"), "{}", run.stderr);
-    // In a kept lab it may be tomorrow already.
+    // The time of a saved lab may be ahead of real time.
     let tomorrow = Clock::real().unix() + 24 * 3600;
     folder.write("kept/time.json", &tomorrow.to_string());
     let run = folder.talmox("lab serve --kube-apiserver /bin/sh --etcd /bin/sh --state kept");

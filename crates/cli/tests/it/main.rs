@@ -1,4 +1,4 @@
-//! Tests of the program, run as people run it.
+//! Tests of the `talmox` program, run as a process.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
@@ -6,34 +6,34 @@ mod check;
 mod clients;
 mod cluster;
 mod config;
-mod ending;
+mod destroy;
 mod example;
-mod exchange;
 mod explain;
-mod facts;
+mod export_import;
+mod failed_runs;
 mod git;
 mod help;
 mod init;
-mod keep;
+mod interrupt;
+mod kept_lab;
 mod lab;
-mod life;
+#[path = "../common/lab_state.rs"]
+mod lab_state;
+mod lifecycle;
+mod lost_secrets;
 mod node;
+mod output;
 mod plan;
-mod planted;
-mod reach;
-mod reading;
+mod planted_files;
+mod proxmox_errors;
+mod reading_progress;
 mod readme;
-mod real;
+mod real_apiserver;
 mod render;
-mod runs;
 mod secrets;
-mod seeds;
-mod stop;
 mod support;
-mod talos;
+mod talos_node;
 mod trace;
-#[path = "../common/truth.rs"]
-mod truth;
 mod two_checkouts;
 mod untrusted;
-mod witness;
+mod user_documents;

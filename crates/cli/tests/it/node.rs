@@ -8,16 +8,16 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::generate_with;
 
 use crate::support::{Cluster, Folder, Run};
-use crate::talos::{Face, TalosNode, now};
+use crate::talos_node::{NodeIdentity, TalosNode, now};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A node, and a folder with a talosconfig that it accepts.
+/// Configured node, and a folder with a talosconfig that it accepts.
 fn configured() -> (TalosNode, Folder) {
-    let face = Face::configured();
+    let identity = NodeIdentity::configured();
     let folder = Folder::new();
-    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-    (TalosNode::start(&face), folder)
+    folder.write("talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+    (TalosNode::start(&identity), folder)
 }
 
 fn run(node: &TalosNode, folder: &Folder, command: &str) -> Run {
@@ -93,7 +93,7 @@ spec:
             "spec": {"stage": "running", "status": {"ready": true, "unmetConditions": []}},
         })
     );
-    // Several documents are one text, and nothing of it is lost.
+    // A config with several documents is printed completely.
     let many = run(&node, &folder, "get NODE ms many --yaml").stdout;
     assert!(many.contains("    owner:\n    phase: running\n"), "{many}");
     assert!(many.ends_with("spec: |\n    stage: booting\n    ---\n    kind: More\n"), "{many}");
@@ -105,16 +105,16 @@ spec:
     let json: serde_json::Value = serde_json::from_str(&members.stdout).unwrap();
     let metadata = &json[1]["metadata"];
     assert_eq!((&metadata["id"], &metadata["namespace"]), (&"wk-1".into(), &"other".into()));
-    // With all rights the content may be keys.
+    // With the admin role the content may be keys.
     let hidden = run(&node, &folder, "get NODE members --admin");
     assert!(!hidden.stdout.contains("10.0.0.11"), "{}", hidden.stdout);
 }
 
 #[test]
-fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
+fn unknown_resource_types_are_looked_up_on_the_node() {
     let (node, folder) = configured();
     let specs = run(&node, &folder, "get NODE etcdspecs");
-    // Without a definition there are no columns, and the spec is shown in short.
+    // Without column definitions the spec is shown in short form.
     assert!(specs.stdout.contains("EtcdSpecs  etcd  3        name: cp-1"), "{}", specs.stdout);
     let several = run(&node, &folder, "get NODE es");
     assert_eq!(several.code, 64);
@@ -131,7 +131,7 @@ fn kinds_that_nobody_knows_are_looked_up_on_the_node() {
         "hint: `talmox node get {at} resourcedefinitions --talosconfig talosconfig` lists all kinds"
     );
     assert!(none.stderr.contains(&list), "{}", none.stderr);
-    let open = TalosNode::start(&Face::maintenance());
+    let open = TalosNode::start(&NodeIdentity::maintenance());
     let none = folder.talmox(&format!("node get {} unicorns --insecure", open.at));
     let list = format!("`talmox node get {} resourcedefinitions --insecure` lists", open.at);
     assert!(none.stderr.contains(&list), "{}", none.stderr);
@@ -178,7 +178,7 @@ kubelet  Running    good    Health check successful
 }
 
 #[test]
-fn a_log_that_breaks_off_says_so_in_plain_words() {
+fn an_interrupted_log_stream_is_reported() {
     let (node, folder) = configured();
     let broken = run(&node, &folder, "dmesg NODE --follow");
     fails(&broken, &["was interrupted: the connection was lost\n", "may be rebooting"]);
@@ -187,7 +187,7 @@ fn a_log_that_breaks_off_says_so_in_plain_words() {
 
 #[test]
 fn a_config_is_applied_in_maintenance_mode() {
-    let node = TalosNode::start(&Face::maintenance());
+    let node = TalosNode::start(&NodeIdentity::maintenance());
     let folder = Folder::new();
     folder.write("config.yaml", "token: secret-of-mine\n");
     let at = node.at;
@@ -228,7 +228,7 @@ fn a_config_is_applied_in_maintenance_mode() {
 }
 
 #[test]
-fn an_applied_config_says_when_it_takes_effect() {
+fn apply_reports_when_the_config_takes_effect() {
     let (node, folder) = configured();
     folder.write("config.yaml", "token: secret-of-mine\n");
     let apply = |more: &str| run(&node, &folder, &format!("apply config.yaml NODE {more}"));
@@ -252,7 +252,7 @@ fn an_applied_config_says_when_it_takes_effect() {
     let json = apply("--mode try --format json").stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["mode"], &json["reverts_in"]), (&"try".into(), &"1m0s".into()));
-    // A 1.12 node in maintenance mode answers no mode at all.
+    // A 1.12 node in maintenance mode does not report the mode.
     folder.write("config.yaml", "old: secret-of-mine\n");
     let old = said(apply(""));
     assert!(
@@ -270,15 +270,15 @@ fn an_applied_config_says_when_it_takes_effect() {
 }
 
 #[test]
-fn the_switch_from_maintenance_mode_is_waited_out() {
-    let face = Face::configured().hanging_up(3);
+fn calls_are_retried_while_the_api_restarts() {
+    let identity = NodeIdentity::configured().hanging_up(3);
     let folder = Folder::new();
-    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-    let node = TalosNode::start(&face);
+    folder.write("talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&identity);
     let services = run(&node, &folder, "services NODE");
     assert_eq!((services.code, services.stderr.as_str()), (0, ""));
-    // A config is sent once: the connections that were closed asked nothing.
-    let open = TalosNode::start(&Face::maintenance().hanging_up(2));
+    // The config is sent once: the closed connections transferred no request.
+    let open = TalosNode::start(&NodeIdentity::maintenance().hanging_up(2));
     folder.write("config.yaml", "machine: {}\n");
     let applied = folder.talmox(&format!("node apply config.yaml {} --insecure", open.at));
     assert_eq!(applied.code, 0, "{}", applied.stderr);
@@ -286,20 +286,20 @@ fn the_switch_from_maintenance_mode_is_waited_out() {
 }
 
 #[test]
-fn a_node_that_stays_away_is_explained_without_the_words_of_libraries() {
-    let face = Face::configured().hanging_up(1000);
+fn an_unreachable_node_has_a_plain_error_message() {
+    let identity = NodeIdentity::configured().hanging_up(1000);
     let folder = Folder::new();
-    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-    let node = TalosNode::start(&face);
+    folder.write("talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&identity);
     let closes = "closed the connection before it answered\n";
     let switching = "the node is switching from maintenance mode to its configured API";
     fails(&run(&node, &folder, "services NODE"), &[closes, switching, "retry in a few seconds"]);
     let open = folder.talmox(&format!("node services {} --insecure", node.at));
     fails(&open, &[closes, switching, "retry in a few seconds"]);
 
-    let face = Face::configured().starting();
-    folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-    let node = TalosNode::start(&face);
+    let identity = NodeIdentity::configured().starting();
+    folder.write("talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&identity);
     let starting = run(&node, &folder, "services NODE");
     fails(
         &starting,
@@ -310,10 +310,10 @@ fn a_node_that_stays_away_is_explained_without_the_words_of_libraries() {
 
 #[test]
 fn a_rejected_talosconfig_is_named() {
-    let face = Face::configured().for_others();
+    let identity = NodeIdentity::configured().for_others();
     let folder = Folder::new();
-    folder.write("my/talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-    let node = TalosNode::start(&face);
+    folder.write("my/talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+    let node = TalosNode::start(&identity);
     let ask = folder.talmox(&format!("node services {} --talosconfig my/talosconfig", node.at));
     fails(
         &ask,
@@ -323,16 +323,16 @@ fn a_rejected_talosconfig_is_named() {
 }
 
 #[test]
-fn whatever_is_there_instead_is_named() {
+fn another_machine_at_the_address_is_named() {
     let (node, folder) = configured();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ask = |at: std::net::SocketAddr| {
         folder.talmox(&format!("node services {at} --talosconfig talosconfig"))
     };
     fails(&ask(closed), &["nothing answers", "cannot connect", "the port is closed", "port 50000"]);
-    let maintenance = TalosNode::start(&Face::maintenance());
+    let maintenance = TalosNode::start(&NodeIdentity::maintenance());
     fails(&ask(maintenance.at), &["a node in maintenance mode", "--insecure 127.0.0.1"]);
-    let stranger = TalosNode::start(&Face::configured());
+    let stranger = TalosNode::start(&NodeIdentity::configured());
     fails(
         &ask(stranger.at),
         &["a node of another cluster", "context `dev` of talosconfig is for another cluster"],
@@ -344,14 +344,14 @@ fn whatever_is_there_instead_is_named() {
         (now().minus(DAY * 3), ["the certificate of the node expired", "clock"]),
         (now().plus(DAY), ["the clock of the node is at least", "NTP"]),
     ] {
-        let face = Face::configured().from(from);
-        folder.write("talosconfig", &face.talosconfig(now().minus(DAY / 2)));
-        let node = TalosNode::start(&face);
+        let identity = NodeIdentity::configured().from(from);
+        folder.write("talosconfig", &identity.talosconfig(now().minus(DAY / 2)));
+        let node = TalosNode::start(&identity);
         fails(&ask(node.at), &words);
     }
-    let face = Face::configured();
-    folder.write("talosconfig", &face.talosconfig(now().minus(DAY * 3)));
-    let node = TalosNode::start(&face);
+    let identity = NodeIdentity::configured();
+    folder.write("talosconfig", &identity.talosconfig(now().minus(DAY * 3)));
+    let node = TalosNode::start(&identity);
     fails(&ask(node.at), &["of context `dev` in talosconfig expired at", "talmox talosconfig"]);
 
     folder.write("talosconfig", "context: none\ncontexts: {}\n");
@@ -359,7 +359,7 @@ fn whatever_is_there_instead_is_named() {
 }
 
 #[test]
-fn the_inventory_says_where_nodes_are_and_who_we_are() {
+fn addresses_and_credentials_come_from_the_inventory() {
     let cluster = Cluster::new();
     let mut randomness = SystemRandomness::new();
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
@@ -367,8 +367,8 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     cluster.folder.write("bundle.yaml", &talmox_yaml::emit(&bundle.to_node(), 4));
     let run = cluster.run("secrets import bundle.yaml");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // The lab's way: the node's address leads elsewhere, and its certificate bears its own.
-    let stranger = TalosNode::start(&Face::configured());
+    // As in a lab: `reach` maps the address of the node, and the certificate has the original address.
+    let stranger = TalosNode::start(&NodeIdentity::configured());
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", stranger.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
@@ -378,7 +378,7 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
         &["no connection to cp-1 (10.0.0.11:50000)", "another cluster", "secrets.sops.yaml"],
     );
 
-    let ours = TalosNode::start(&Face::of(&bundle));
+    let ours = TalosNode::start(&NodeIdentity::of(&bundle));
     let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", ours.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
     for name in ["cp-1", "10.0.0.11"] {
@@ -390,16 +390,16 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     let run = cluster.run("node apply config.yaml cp-1 --mode no-reboot");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
-    // Without Proxmox the cluster cannot be locked; a node can be repaired all the same.
-    let told = "warning: the cluster is not locked: ";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    // Without Proxmox the cluster cannot be locked, but the config is sent.
+    let reported = "warning: the cluster is not locked: ";
+    assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert!(
         run.stderr.contains("Make sure that no `up` or `destroy` runs on it"),
         "{}",
         run.stderr
     );
 
-    // A config that says whose it is goes to no other node, unless it must.
+    // A config for another node is only sent with --force.
     let worker = "machine: {type: worker}\n---\nkind: HostnameConfig\nhostname: cp-1\n";
     cluster.folder.write("worker.yaml", worker);
     let other = "machine: {type: controlplane, network: {hostname: cp-2}}\n";
@@ -420,14 +420,14 @@ fn the_inventory_says_where_nodes_are_and_who_we_are() {
     let run = cluster.run("node services cp-7");
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("there are: cp-1, wk-1"), "{}", run.stderr);
-    // In maintenance mode the inventory still says where the node is.
-    let empty = TalosNode::start(&Face::maintenance());
+    // In maintenance mode the address of the inventory is used.
+    let empty = TalosNode::start(&NodeIdentity::maintenance());
     let reach = format!("{text}reach: {{10.0.0.21: \"{}\"}}\n", empty.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
     let apply = |node: &str| {
         cluster.run(&format!("node apply config.yaml {node} --insecure --cluster dev"))
     };
-    // Whoever is meant by name must be that machine.
+    // With a node name, the machine must be the VM of that node.
     let uuid = SmbiosUuid::of(&bundle.cluster.id, "wk-1").to_string();
     *empty.machine.lock().unwrap() = (uuid.clone(), "02:00:00:00:00:99".to_owned());
     fails(&apply("wk-1"), &["is not the VM of `wk-1`: it has no network card", "nothing was sent"]);

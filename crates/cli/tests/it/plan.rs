@@ -1,4 +1,4 @@
-//! `talmox plan`: how it ends, its pictures, and plans that are saved.
+//! `talmox plan`: exit codes, graphs and saved plans.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ fn fine(run: Run) -> Run {
 }
 
 #[test]
-fn scripts_are_told_whether_there_is_something_to_do() {
+fn the_exit_code_shows_whether_the_plan_has_changes() {
     let cluster = Cluster::of_one_node();
-    assert_eq!(fine(cluster.run("plan --lab")).stderr.matches("carries it out").count(), 1);
+    assert_eq!(fine(cluster.run("plan --lab")).stderr.matches("executes this plan").count(), 1);
     for also in ["", "--format json", "--graph"] {
         let run = cluster.run(&format!("plan --lab --detailed-exitcode {also}"));
         assert_eq!(run.code, 2, "{also}: {}", run.stderr);
@@ -28,7 +28,7 @@ fn scripts_are_told_whether_there_is_something_to_do() {
 }
 
 #[test]
-fn graphviz_is_given_every_step_and_what_it_waits_for() {
+fn the_dot_graph_has_every_step_and_dependency() {
     let run = fine(Cluster::of_one_node().run("plan --lab --graph dot"));
     assert_snapshot!(run.stdout, @r#"
     digraph "dev" {
@@ -71,7 +71,7 @@ fn graphviz_is_given_every_step_and_what_it_waits_for() {
 }
 
 #[test]
-fn the_picture_has_a_box_for_every_step_and_a_line_for_all_that_it_waits_for() {
+fn the_svg_graph_has_every_step_and_dependency() {
     let cluster = Cluster::with_secrets();
     let plan = fine(cluster.run("plan --lab --format json")).stdout;
     let plan: Json = serde_json::from_str(&plan).unwrap();
@@ -97,14 +97,14 @@ fn the_picture_has_a_box_for_every_step_and_a_line_for_all_that_it_waits_for() {
     assert_eq!(shown, ids);
 }
 
-/// An element of a picture, with what stands between it and the next tag.
+/// SVG element, with the text up to the next tag.
 struct Element<'a> {
     tag: &'a str,
     attributes: &'a str,
     content: &'a str,
 }
 
-/// The elements of an XML document in their order. Every one is closed, and there is one around all others.
+/// Elements of an XML document in order. Asserts that every element is closed and that there is one root.
 #[track_caller]
 fn elements(xml: &str) -> Vec<Element<'_>> {
     let mut found = vec![];
@@ -124,7 +124,7 @@ fn elements(xml: &str) -> Vec<Element<'_>> {
             let is_whole = tag.ends_with('/');
             let tag = tag.trim_end_matches('/');
             let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
-            // `a="1" b="2"`: between two quotes stands a value or a name.
+            // `a="1" b="2"`: splitting at quotes gives names and values in turn.
             assert_eq!(attributes.matches('"').count() % 2, 0, "{tag}");
             let names =
                 attributes.split('"').step_by(2).map(str::trim).filter(|name| !name.is_empty());
@@ -142,7 +142,7 @@ fn elements(xml: &str) -> Vec<Element<'_>> {
 }
 
 #[test]
-fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
+fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
     let cluster = Cluster::of_one_node();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let nothing_is_there = || {
@@ -152,13 +152,13 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     let refused = |saved: &str, why: &str| {
         let run = cluster.run(&format!("up --yes --plan {saved} {IN_FILE}"));
         assert_eq!(run.code, 1, "{}", run.stderr);
-        let said = format!("nothing was changed: {saved} cannot be used: {why}");
-        assert!(run.stderr.contains(&said), "{}", run.stderr);
-        assert!(run.stderr.contains("hint: make a new one with"), "{}", run.stderr);
+        let printed = format!("nothing was changed: {saved} cannot be used: {why}");
+        assert!(run.stderr.contains(&printed), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: save a new plan with"), "{}", run.stderr);
     };
 
     let saved = fine(cluster.run(&format!("plan --out fresh.json {IN_FILE}")));
-    let next = format!("`talmox up --plan fresh.json {IN_FILE}` carries it out.");
+    let next = format!("`talmox up --plan fresh.json {IN_FILE}` executes this plan.");
     assert!(saved.stderr.contains(&next), "{}", saved.stderr);
     assert_eq!(cluster.mode("fresh.json"), 0o600);
     let file: Json = serde_json::from_str(&cluster.folder.read("fresh.json")).unwrap();
@@ -172,7 +172,7 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     cluster.folder.write("old.json", "{\"format\": 1, \"cluster\": \"dev\"}");
     refused("old.json", "the file is not a plan that this version of talmox saved");
 
-    // Another inventory, and the one that it was made for.
+    // With a changed inventory, and with the original one.
     let text = cluster.folder.read(INVENTORY);
     cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", "10.0.0.11, cores: 3}"));
     refused("fresh.json", "the inventory has changed since the plan was saved");
@@ -181,7 +181,7 @@ fn a_saved_plan_is_carried_out_as_long_as_nothing_has_changed() {
     let up = fine(cluster.run(&format!("up --plan fresh.json {IN_FILE}")));
     assert!(up.stdout.contains("1 node is Ready"), "{}", up.stdout);
 
-    // Another world.
+    // With another observed state.
     let more = format!("{text}workers: [{{name: wk-1, ip: 10.0.0.21}}]\n");
     cluster.folder.write(INVENTORY, &more);
     let grown = cluster.run(&format!("plan --detailed-exitcode --out grown.json {IN_FILE}"));

@@ -1,10 +1,10 @@
-//! The README shows what the program really prints.
+//! Comparison of the README transcripts with the output of the program.
 
 use std::fs;
 
 use crate::support::{Folder, repository, talmox};
 
-/// The blocks of the README that show a run: its arguments, and what it printed.
+/// Transcripts of the README: arguments and output.
 fn transcripts() -> Vec<(String, String)> {
     let text = fs::read_to_string(repository().join("README.md")).unwrap();
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split_once("```"));
@@ -45,7 +45,7 @@ workers:
 ";
 
 #[test]
-fn the_transcripts_are_real() {
+fn the_transcripts_match_the_output() {
     let transcripts = transcripts();
     assert_eq!(transcripts.len(), 3);
     for (args, shown) in transcripts {
@@ -59,7 +59,7 @@ fn the_transcripts_are_real() {
             let run = folder.talmox(&args);
             format!("{}{}", run.stderr, run.stdout)
         };
-        // A long one is cut off with an ellipsis.
+        // A long transcript is cut with an ellipsis.
         match shown.strip_suffix("…\n") {
             Some(start) => assert!(printed.starts_with(start), "{args}:\n{printed}"),
             None => assert_eq!(printed, shown, "{args}"),
@@ -67,7 +67,7 @@ fn the_transcripts_are_real() {
     }
 }
 
-/// docs/TIMEOUTS.md has every key of `timeouts:` with the default that the program has.
+/// docs/TIMEOUTS.md lists every key of `timeouts:` with its default.
 #[test]
 fn the_documented_timeouts_are_the_built_in_ones() {
     let read = |path: &str| fs::read_to_string(repository().join(path)).unwrap();

@@ -27,7 +27,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_cluster_is_rendered_once_and_stays_the_same() {
+fn rendering_again_changes_nothing() {
     let cluster = Cluster::example("talos-cluster");
     let folder = &cluster.folder;
     let run = cluster.run("render");
@@ -64,7 +64,7 @@ fn a_cluster_is_rendered_once_and_stays_the_same() {
 }
 
 #[test]
-fn files_of_nodes_that_left_go_and_others_stay() {
+fn files_of_removed_nodes_are_deleted_and_others_kept() {
     let cluster = Cluster::example("talos-cluster");
     let folder = &cluster.folder;
     assert_eq!(cluster.run("render").code, 0);
@@ -79,7 +79,7 @@ fn files_of_nodes_that_left_go_and_others_stay() {
     folder.write("generated/notes.txt", "mine\n");
     let run = cluster.run("render");
     assert_snapshot!(run.stderr, @r"
-    warning: k8s-worker3.yaml is of no node any more, but was changed: not removed
+    warning: k8s-worker3.yaml belongs to a removed node, but was changed: not removed
     removed k8s-worker2.yaml
     generated: 1 written, 7 unchanged, 1 removed
     ");
@@ -88,7 +88,7 @@ fn files_of_nodes_that_left_go_and_others_stay() {
 }
 
 #[test]
-fn somebody_elses_file_is_not_overwritten() {
+fn a_file_of_the_user_is_not_overwritten() {
     let cluster = Cluster::example("em-dev");
     let folder = &cluster.folder;
     folder.write("generated/dev-cp-1.yaml", "mine\n");
@@ -100,7 +100,7 @@ fn somebody_elses_file_is_not_overwritten() {
 }
 
 #[test]
-fn phases_have_a_layout_of_their_own() {
+fn phases_have_separate_folders() {
     let mut cluster = Cluster::example("home");
     cluster.set("HEADSCALE_AUTH_KEY", "key-of-a-test");
     let folder = &cluster.folder;
@@ -113,7 +113,7 @@ fn phases_have_a_layout_of_their_own() {
 }
 
 #[test]
-fn a_missing_secret_says_where_it_was_looked_for() {
+fn a_missing_secret_is_reported_with_its_place() {
     let cluster = Cluster::example("home");
     let folder = &cluster.folder;
     let run = cluster.run("render");
@@ -128,7 +128,7 @@ fn a_missing_secret_says_where_it_was_looked_for() {
 }
 
 #[test]
-fn a_patch_that_talos_refuses_writes_nothing() {
+fn a_patch_that_talos_rejects_writes_no_files() {
     let cluster = Cluster::example("talos-cluster");
     let folder = &cluster.folder;
     folder.write("inventory/talos-cluster/patches/nvidia.yaml", "machine: {kernal: {}}\n");
@@ -144,7 +144,7 @@ fn a_patch_that_talos_refuses_writes_nothing() {
 }
 
 #[test]
-fn lost_secrets_are_not_made_anew_over_configs_that_exist() {
+fn lost_secrets_are_not_generated_again_for_existing_configs() {
     let cluster = Cluster::example("em-dev");
     assert_eq!(cluster.run("render").code, 0);
     let before = cluster.folder.read("generated/dev-cp-1.yaml");
@@ -159,7 +159,7 @@ fn lost_secrets_are_not_made_anew_over_configs_that_exist() {
     let run = cluster.run("secrets init");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("generated holds configs of its nodes"), "{}", run.stderr);
-    // Secrets that were made while the configs were elsewhere.
+    // New secrets that were generated while the configs were moved away.
     let folder = cluster.folder.path();
     fs::rename(folder.join("generated"), folder.join("aside")).unwrap();
     assert_eq!(cluster.run("secrets init").code, 0);
@@ -171,7 +171,7 @@ fn lost_secrets_are_not_made_anew_over_configs_that_exist() {
 }
 
 #[test]
-fn values_of_a_refused_patch_are_not_shown() {
+fn values_of_a_rejected_patch_are_not_shown() {
     let cluster = Cluster::example("talos-cluster");
     let patch = "inventory/talos-cluster/patches/nvidia.yaml";
     cluster.folder.write(patch, "machine: {tokn: hunter2}\n");
@@ -180,7 +180,7 @@ fn values_of_a_refused_patch_are_not_shown() {
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
 }
 
-/// The secrets are the identity of a cluster: a run that makes nothing of them leaves none behind.
+/// Secrets are the identity of a cluster, so a failed command must not write new ones.
 #[test]
 fn a_first_run_that_fails_writes_no_secrets() {
     let cluster = Cluster::new();
@@ -204,7 +204,7 @@ fn a_first_run_that_fails_writes_no_secrets() {
 }
 
 #[test]
-fn findings_of_the_inventory_are_counted_in_good_english() {
+fn findings_are_counted_with_singular_and_plural() {
     let cluster = Cluster::with_secrets();
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path).replace("token: {secret: proxmox.token}, ", "");

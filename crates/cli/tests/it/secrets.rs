@@ -10,7 +10,7 @@ use talmox_talos_config::time::UnixTime;
 
 use crate::support::{Cluster, KEYS, SECRETS};
 
-/// A new key: its recipient, and the text of a key file.
+/// New age key: its recipient and the text of a key file.
 fn new_key() -> (String, String) {
     let identity = Identity::generate(&mut SystemRandomness::new());
     let file = identity.to_key_file(UnixTime::from_seconds(0));
@@ -26,7 +26,7 @@ fn plain_bundle(cluster: &Cluster) -> String {
     talmox_yaml::emit(&document.get("talos").unwrap(), 4)
 }
 
-/// Every value of the bundle that must not be seen.
+/// Secret values of the bundle.
 pub(crate) fn private_values(cluster: &Cluster) -> Vec<String> {
     let bundle = plain_bundle(cluster);
     let values = bundle.lines().filter_map(|line| line.trim().split_once(": "));
@@ -35,11 +35,11 @@ pub(crate) fn private_values(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
-fn init_makes_a_key_and_the_secrets_once() {
+fn init_creates_a_key_and_the_secrets_once() {
     let cluster = Cluster::new();
     let run = cluster.run("secrets init");
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
-    assert!(run.stderr.contains("made an age key"), "{}", run.stderr);
+    assert!(run.stderr.contains("created an age key"), "{}", run.stderr);
     assert!(run.stderr.contains("keep a copy"), "{}", run.stderr);
     assert_eq!((cluster.mode(SECRETS), cluster.mode(KEYS)), (0o600, 0o600));
     let (secrets, keys) = (cluster.folder.read(SECRETS), cluster.folder.read(KEYS));
@@ -52,7 +52,7 @@ fn init_makes_a_key_and_the_secrets_once() {
     let again = cluster.run("secrets init");
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("never made anew"), "{}", again.stderr);
-    // The key is gone: that is no reason for other secrets either.
+    // A missing age key does not lead to new secrets.
     fs::remove_file(cluster.folder.path().join(KEYS)).unwrap();
     for command in ["secrets init", "secrets show", "secrets edit", "kubeconfig"] {
         let run = cluster.run(command);
@@ -65,7 +65,7 @@ fn init_makes_a_key_and_the_secrets_once() {
 }
 
 #[test]
-fn recipients_come_from_the_nearest_that_names_some() {
+fn recipients_come_from_the_nearest_source() {
     let (one, key) = new_key();
     let (two, _) = new_key();
     let mut cluster = Cluster::new();
@@ -88,7 +88,7 @@ fn recipients_come_from_the_nearest_that_names_some() {
     assert_eq!(recipients(&cluster, "v"), [one.as_str()]);
     assert_eq!(decrypted(&cluster, &key).get_text("values.x").unwrap().expose(), "v");
 
-    // Rules of which none fits are no leave to use another key.
+    // If no creation rule matches, no other recipient is used.
     cluster.folder.write(".sops.yaml", &format!("creation_rules: [{{path_regex: x, age: {two}}}]"));
     fs::remove_file(cluster.folder.path().join(SECRETS)).unwrap();
     let run = cluster.run("secrets init");
@@ -98,7 +98,7 @@ fn recipients_come_from_the_nearest_that_names_some() {
 }
 
 #[test]
-fn a_rule_that_leaves_secrets_readable_is_refused() {
+fn a_rule_that_leaves_secrets_unencrypted_is_an_error() {
     let cluster = Cluster::with_secrets();
     let keys = cluster.folder.read(KEYS);
     let own = parse_identities(&keys).unwrap()[0].recipient();
@@ -112,7 +112,7 @@ fn a_rule_that_leaves_secrets_readable_is_refused() {
 }
 
 #[test]
-fn a_wrong_key_and_tampering_are_told_apart() {
+fn a_wrong_key_and_tampering_have_different_errors() {
     let mut cluster = Cluster::with_secrets();
     let good = cluster.folder.read(SECRETS);
     let damaged = good.replacen("id: ENC[AES256_GCM,data:", "id: ENC[AES256_GCM,data:AAAA", 1);
@@ -120,7 +120,7 @@ fn a_wrong_key_and_tampering_are_told_apart() {
     let run = cluster.run("secrets show");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("`talos.cluster.id` was changed"), "{}", run.stderr);
-    // A value is taken out: each of the others still decrypts.
+    // One value is removed; the other values still decrypt.
     let without: Vec<&str> = good.lines().filter(|line| !line.contains("bootstraptoken")).collect();
     cluster.folder.write(SECRETS, &without.join("\n"));
     let run = cluster.run("secrets show");
@@ -144,7 +144,7 @@ fn a_wrong_key_and_tampering_are_told_apart() {
 }
 
 #[test]
-fn keys_are_found_where_sops_finds_them() {
+fn keys_are_read_from_the_places_of_sops() {
     let secrets = Cluster::with_secrets();
     let key = secrets.folder.read(KEYS);
     let text = secrets.folder.read(SECRETS);
@@ -156,7 +156,7 @@ fn keys_are_found_where_sops_finds_them() {
     let mut by_value = other();
     by_value.set("SOPS_AGE_KEY", &key);
     let mut by_file = other();
-    // A kind of key that is not supported does not spoil the others.
+    // An unsupported kind of key is skipped.
     by_file.folder.write("keys", &format!("AGE-PLUGIN-YUBIKEY-1XYZ\n{key}"));
     by_file.set("SOPS_AGE_KEY_FILE", "keys");
     let mut by_command = other();
@@ -190,7 +190,7 @@ fn show_never_shows_a_key() {
     }
     assert!(text.stdout.contains("\nos             O=talos       20"), "{}", text.stdout);
     assert!(text.stdout.contains("9 years, 36"), "{}", text.stdout);
-    assert!(text.stdout.ends_with("\nfurther secrets: proxmox.token\n"), "{}", text.stdout);
+    assert!(text.stdout.ends_with("\nother secrets: proxmox.token\n"), "{}", text.stdout);
     let json: Json = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["certificates"].as_array().unwrap().len(), 4);
     assert!(json["certificates"][0]["remaining_seconds"].as_u64().unwrap() > 300_000_000);
@@ -198,7 +198,7 @@ fn show_never_shows_a_key() {
 }
 
 #[test]
-fn edit_takes_over_what_an_editor_wrote() {
+fn edit_saves_the_edited_text() {
     let mut cluster = Cluster::with_secrets();
     let runtime = cluster.folder.path().join("run");
     fs::create_dir(&runtime).unwrap();
@@ -212,7 +212,7 @@ fn edit_takes_over_what_an_editor_wrote() {
     };
     let before = cluster.folder.read(SECRETS);
     let run = with_editor(&mut cluster, "exit 0");
-    assert_eq!((run.code, run.stderr.as_str()), (0, "nothing changed\n"));
+    assert_eq!((run.code, run.stderr.as_str()), (0, "no changes\n"));
     assert_eq!(cluster.folder.read(SECRETS), before);
 
     let add =
@@ -225,7 +225,7 @@ fn edit_takes_over_what_an_editor_wrote() {
     assert_eq!(cluster.mode(SECRETS), 0o600);
     let keys = cluster.folder.read(KEYS);
     assert_eq!(decrypted(&cluster, &keys).get_text("values.a").unwrap().expose(), "hunter2");
-    // What was not touched keeps its ciphertext.
+    // Unchanged values keep their ciphertext.
     let line = before.lines().find(|line| line.contains("bootstraptoken")).unwrap();
     assert!(after.contains(line));
 
@@ -242,20 +242,20 @@ fn edit_takes_over_what_an_editor_wrote() {
         assert!(run.stderr.contains(message), "{script}: {}", run.stderr);
         assert_eq!(cluster.folder.read(SECRETS), after);
     }
-    // Ctrl-C is meant for the editor; whoever is told to end leaves nothing behind.
+    // Ctrl-C goes to the editor; after SIGTERM no temporary file remains.
     let run = with_editor(&mut cluster, "kill -TERM $PPID; echo 'values2: x' >> \"$2\"");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("interrupted; nothing was written"), "{}", run.stderr);
     let run = with_editor(&mut cluster, "kill -INT $PPID; echo 'values2: x' >> \"$2\"");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // Somebody else writes while the editor is open.
+    // Another process writes the file while the editor is open.
     let meanwhile = format!("echo '#' >> {SECRETS}\necho 'values3: x' >> \"$2\"");
     let run = with_editor(&mut cluster, &meanwhile);
     assert!(run.stderr.contains("by somebody else meanwhile"), "{}", run.stderr);
 }
 
 #[test]
-fn rekey_changes_who_can_read() {
+fn rekey_changes_the_recipients() {
     let mut cluster = Cluster::with_secrets();
     let old = cluster.folder.read(KEYS);
     let bundle = plain_bundle(&cluster);
@@ -280,7 +280,7 @@ fn rekey_changes_who_can_read() {
 }
 
 #[test]
-fn import_takes_over_and_never_overwrites() {
+fn import_never_overwrites() {
     let source = Cluster::with_secrets();
     let plain = plain_bundle(&source);
     let encrypted = source.folder.read(SECRETS);
@@ -300,7 +300,7 @@ fn import_takes_over_and_never_overwrites() {
         assert_eq!(plain_bundle(&cluster), plain);
         assert_eq!(cluster.mode(SECRETS), 0o600);
         let again = cluster.run("secrets import inventory/dev/secrets.yaml");
-        assert!(again.stderr.contains("holds this bundle already"), "{}", again.stderr);
+        assert!(again.stderr.contains("already has this bundle"), "{}", again.stderr);
     }
 
     let other = plain.replacen("secret: ", "secret: AAAA", 1);
@@ -340,7 +340,7 @@ fn import_reads_the_config_of_a_control_plane() {
     let run = cluster.run_with("secrets import -", &config);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(plain_bundle(&cluster), plain_bundle(&source));
-    // A worker's config has no keys.
+    // The config of a worker has no keys.
     let worker: Vec<&str> =
         config.lines().filter(|line| !line.contains("serviceAccount")).collect();
     let run = Cluster::new().run_with("secrets import -", &worker.join("\n"));
@@ -348,7 +348,7 @@ fn import_reads_the_config_of_a_control_plane() {
 }
 
 #[test]
-fn references_are_looked_up_and_a_missing_one_is_named() {
+fn references_are_resolved_and_missing_ones_are_named() {
     let resolve = |cluster: &Cluster| cluster.run("secrets show --resolve --allow-commands");
     let mut cluster = Cluster::with_secrets();
     let run = resolve(&cluster);
@@ -380,7 +380,7 @@ fn references_are_looked_up_and_a_missing_one_is_named() {
     assert!(resolve(&cluster).stdout.contains("output of `./vault` is empty"));
     cluster = cluster.with_token("{command: [no-such-program-here]}");
     assert!(resolve(&cluster).stdout.contains("`no-such-program-here` cannot be run"));
-    // Without a secrets file, the file that was looked for is named.
+    // Without a secrets file, its path is named.
     let run = resolve(&Cluster::new());
     assert!(run.stdout.contains("there is no inventory/dev/secrets.sops.yaml"), "{}", run.stdout);
 }
@@ -398,14 +398,14 @@ fn headscale_auth_key_overrides() {
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert_eq!(
         run.stderr,
-        "tailscale.auth_key: taken from HEADSCALE_AUTH_KEY in the environment\n"
+        "tailscale.auth_key: using the environment variable HEADSCALE_AUTH_KEY\n"
     );
 }
 
 #[test]
-fn secrets_that_nobody_here_could_open_again_are_not_written() {
+fn secrets_that_the_user_could_not_decrypt_are_not_written() {
     let (stranger, _) = new_key();
-    // With a key of one's own and without: no key is made for nothing either.
+    // With and without an age key; no unneeded key is created.
     let mut own = Cluster::new();
     let (_, key) = new_key();
     own.folder.write("key", &key);
@@ -414,8 +414,8 @@ fn secrets_that_nobody_here_could_open_again_are_not_written() {
         let refused = |cluster: &Cluster, command: &str| {
             let run = cluster.run_with(command, "x");
             assert_eq!(run.code, 1, "{command}: {}", run.stderr);
-            let told = "nothing was written: none of your age keys would open";
-            assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+            let reported = "nothing was written: none of your age keys would open";
+            assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
             assert!(!cluster.folder.path().join(SECRETS).exists(), "{command}");
         };
         refused(&cluster, &format!("secrets init --recipient {stranger}"));
@@ -429,7 +429,7 @@ fn secrets_that_nobody_here_could_open_again_are_not_written() {
 }
 
 #[test]
-fn a_recipient_of_low_order_is_refused_and_does_not_panic() {
+fn a_recipient_of_low_order_is_an_error() {
     let zero = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z";
     let mut cluster = Cluster::new();
     let run = cluster.run(&format!("secrets init --recipient {zero}"));
@@ -464,23 +464,23 @@ fn no_secret_is_lost_when_several_are_set_at_once() {
 fn set_waits_for_an_editor() {
     let mut cluster = Cluster::with_secrets();
     let program = env!("CARGO_BIN_EXE_talmox");
-    // The editor starts a `set`, which must not be done before the editor is.
+    // The editor starts a `set`, which must not finish before the editor.
     let editor = cluster.script(
         "editor",
-        &format!("(echo y | {program} secrets set values.set) 2> told &\nfor n in $(seq 400); do grep -q waiting told && break; sleep 0.05; done\necho 'values: {{edited: x}}' >> \"$1\""),
+        &format!("(echo y | {program} secrets set values.set) 2> reported &\nfor n in $(seq 400); do grep -q waiting reported && break; sleep 0.05; done\necho 'values: {{edited: x}}' >> \"$1\""),
     );
     cluster.set("EDITOR", editor);
     let run = cluster.run("secrets edit");
     assert_eq!(run.code, 0, "{}", run.stderr);
     let keys = cluster.folder.read(KEYS);
-    // Both are done: the output of the other goes to the same pipe.
+    // Both have finished: they share the output pipe.
     let document = decrypted(&cluster, &keys);
     assert_eq!(document.get_text("values.edited").unwrap().expose(), "x");
     assert_eq!(document.get_text("values.set").unwrap().expose(), "y");
 }
 
 #[test]
-fn set_keeps_the_rest() {
+fn set_keeps_other_values() {
     let cluster = Cluster::with_secrets();
     for (path, code) in
         [("talos.cluster.id", 64), ("a..b", 64), ("sops.mac", 64), ("values.a.b", 0), ("values", 1)]
@@ -490,11 +490,11 @@ fn set_keeps_the_rest() {
     }
     assert_eq!(cluster.run_with("secrets set values.a.b.c", "x").code, 1);
     assert_eq!(cluster.run_with("secrets set values.c", "\n").code, 1);
-    assert!(cluster.run("secrets show").stdout.ends_with("further secrets: values.a.b\n"));
+    assert!(cluster.run("secrets show").stdout.ends_with("other secrets: values.a.b\n"));
 }
 
 #[test]
-fn one_cluster_is_wanted_and_it_must_be_good() {
+fn one_valid_cluster_must_be_selected() {
     let cluster = Cluster::with_secrets();
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     cluster
@@ -509,14 +509,14 @@ fn one_cluster_is_wanted_and_it_must_be_good() {
     let run = cluster.run("secrets show dev");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("error[unknown-key]"), "{}", run.stderr);
-    // Single files have secrets of their own: they are a cluster's identity.
+    // Each single-file cluster has its own secrets.
     cluster.folder.write("home.yaml", &text);
     let run = cluster.run("secrets show -i home.yaml");
     assert!(run.stderr.contains("there is no home.secrets.sops.yaml"), "{}", run.stderr);
 }
 
 #[test]
-fn a_copy_of_an_inventory_is_told_that_it_copied_the_secrets() {
+fn a_copied_inventory_with_the_same_secrets_is_reported() {
     let cluster = Cluster::with_secrets();
     assert!(!cluster.run("check").stderr.contains("same secrets"));
     let copy = cluster.folder.read("inventory/dev/cluster.yaml");
@@ -527,18 +527,21 @@ fn a_copy_of_an_inventory_is_told_that_it_copied_the_secrets() {
     cluster.folder.write("inventory/copy/secrets.sops.yaml", &cluster.folder.read(SECRETS));
     for command in ["check", "check dev", "check copy"] {
         let run = cluster.run(command);
-        let told = run.stderr;
-        assert_eq!(run.code, 0, "{told}");
-        assert!(told.contains("`copy` and `dev` have the same secrets"), "{command}: {told}");
-        assert!(told.contains("talmox secrets init"), "{command}: {told}");
+        let reported = run.stderr;
+        assert_eq!(run.code, 0, "{reported}");
+        assert!(
+            reported.contains("`copy` and `dev` have the same secrets"),
+            "{command}: {reported}"
+        );
+        assert!(reported.contains("talmox secrets init"), "{command}: {reported}");
     }
 }
 
 #[test]
-fn a_value_is_asked_for_on_a_terminal_and_not_shown() {
+fn a_value_is_prompted_for_without_echo() {
     let cluster = Cluster::with_secrets();
     let Some(mut typing) = cluster.folder.typing("secrets set proxmox.token") else { return };
-    typing.wait_for("Value of proxmox.token (not shown): ");
+    typing.wait_for("Value of proxmox.token (not echoed): ");
     typing.write("talmox@pve!ci=hunter3\x7f2\n");
     let (code, shown) = typing.end();
     assert_eq!(code, Some(0), "{shown}");
@@ -552,7 +555,7 @@ fn a_value_is_asked_for_on_a_terminal_and_not_shown() {
     assert!(seen.contains("talmox@pve!ci=hunter2"), "{seen}");
     for keys in ["\n", "abc\x03"] {
         let mut typing = reader.folder.typing("secrets set values.x").unwrap();
-        typing.wait_for("(not shown): ");
+        typing.wait_for("(not echoed): ");
         typing.write(keys);
         let (code, shown) = typing.end();
         assert_eq!(code, Some(1), "{shown}");

@@ -1,4 +1,4 @@
-//! Runs the program in a folder of its own.
+//! Test helpers: temporary folders and clusters, and runs of the program.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 pub(crate) struct Folder(TempDir);
 
-/// What a run printed, and how it ended.
+/// Output and exit code of a run.
 pub(crate) struct Run {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -39,12 +39,12 @@ impl Folder {
         fs::read_to_string(self.path().join(path)).unwrap()
     }
 
-    /// `args` are separated by blanks.
+    /// Runs talmox with arguments separated by spaces.
     pub(crate) fn talmox(&self, args: &str) -> Run {
         self.talmox_with(args.split_whitespace(), "")
     }
 
-    /// Arguments that hold blanks, and something on stdin.
+    /// Runs talmox with arguments that may contain spaces, and with stdin.
     pub(crate) fn talmox_with<'a>(
         &self,
         args: impl IntoIterator<Item = &'a str>,
@@ -56,19 +56,19 @@ impl Folder {
         Run::from(output)
     }
 
-    /// Types the answers into a real terminal, which util-linux's `script` provides: how it ended, and all that was shown.
-    /// None, loudly, where there is no such program.
+    /// Runs talmox on a terminal of `script` (util-linux) and types the answers. Returns exit code and output. `None` with a note if `script` is
+    /// missing.
     pub(crate) fn typed(&self, args: &str, answers: &str) -> Option<(Option<i32>, String)> {
         let mut typing = self.typing(args)?;
         typing.write(answers);
         Some(typing.end())
     }
 
-    /// The same, answered step by step.
+    /// Runs talmox on a terminal, for answers step by step.
     pub(crate) fn typing(&self, args: &str) -> Option<Typing> {
-        // A terminal that `script` opens without one of its own has no size.
+        // Without a controlling terminal, the terminal of `script` has no size.
         let program = env!("CARGO_BIN_EXE_talmox");
-        // A program that waits for an answer which no test gives must fail, not hang.
+        // The timeout makes a test with a missing answer fail instead of hang.
         let command = format!("stty rows 30 cols 100; timeout --foreground 120 {program} {args}");
         let child = std::process::Command::new("script")
             .args(["--quiet", "--return", "--flush", "--command", &command, "/dev/null"])
@@ -90,13 +90,13 @@ impl Folder {
     }
 }
 
-/// A program on a terminal, and a person who types.
+/// Program on a terminal with simulated typing.
 pub(crate) struct Typing {
     child: Child,
     keys: Option<ChildStdin>,
     screen: ChildStdout,
     shown: Vec<u8>,
-    /// Where the next wait begins to look.
+    /// Position in the output where the next wait starts.
     waited: usize,
 }
 
@@ -105,7 +105,7 @@ impl Typing {
         self.keys.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the terminal shows this, after all that was waited for before.
+    /// Waits until the terminal shows this text after the previous match.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let found =
             |shown: &[u8]| shown.windows(text.len()).position(|part| part == text.as_bytes());
@@ -122,17 +122,17 @@ impl Typing {
         }
     }
 
-    /// How it ended, and all that was shown.
+    /// Exit code and output.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.keys.take());
-        // A terminal whose program has ended reports that as an error.
+        // Reading from a terminal fails after the program ended.
         self.screen.read_to_end(&mut self.shown).ok();
         let status = self.child.wait().unwrap();
         (status.code(), String::from_utf8_lossy(&self.shown).into_owned())
     }
 }
 
-/// A folder with one cluster, and a home of its own: nothing of the user's is seen or touched.
+/// Temporary folder with one cluster and its own home folder, so that no files of the user are used.
 pub(crate) struct Cluster {
     pub(crate) folder: Folder,
     variables: Vec<(String, String)>,
@@ -151,7 +151,7 @@ pub(crate) const SECRETS: &str = "inventory/dev/secrets.sops.yaml";
 pub(crate) const KEYS: &str = "home/.config/sops/age/keys.txt";
 
 impl Cluster {
-    /// Without secrets.
+    /// Cluster without secrets.
     pub(crate) fn new() -> Self {
         let folder = Folder::new();
         folder.write("inventory/dev/cluster.yaml", CLUSTER);
@@ -159,7 +159,7 @@ impl Cluster {
         Self { folder, variables: vec![] }
     }
 
-    /// With secrets and the age key for them. Making them takes a second, so it is done once.
+    /// Cluster with secrets and their age key. They take a second to generate, so they are shared.
     pub(crate) fn with_secrets() -> Self {
         static MADE: OnceLock<(String, String)> = OnceLock::new();
         let (secrets, keys) = MADE.get_or_init(|| {
@@ -174,7 +174,7 @@ impl Cluster {
         cluster
     }
 
-    /// Of one node, with secrets.
+    /// Cluster of one node, with secrets.
     pub(crate) fn of_one_node() -> Self {
         let cluster = Self::with_secrets();
         let (text, _) = CLUSTER.split_once("workers:").unwrap();
@@ -182,7 +182,7 @@ impl Cluster {
         cluster
     }
 
-    /// A copy of an example, with secrets.
+    /// Copy of an example, with secrets.
     pub(crate) fn example(name: &str) -> Self {
         let cluster = Self::with_secrets();
         let secrets = cluster.folder.read(SECRETS);
@@ -193,7 +193,7 @@ impl Cluster {
         cluster
     }
 
-    /// Another checkout of the same repository, on the same machine.
+    /// Second checkout of the same repository on the same machine.
     pub(crate) fn checkout(&self) -> Self {
         let folder = Folder::new();
         copy(self.folder.path(), folder.path());
@@ -204,7 +204,7 @@ impl Cluster {
         Self { folder, variables: self.variables.clone() }
     }
 
-    /// With `{secret: proxmox.token}` replaced.
+    /// Replaces `{secret: proxmox.token}` in the inventory.
     pub(crate) fn with_token(self, reference: &str) -> Self {
         let text = CLUSTER.replace("{secret: proxmox.token}", reference);
         self.folder.write("inventory/dev/cluster.yaml", &text);
@@ -232,7 +232,7 @@ impl Cluster {
         Run::from(command.output().unwrap())
     }
 
-    /// A script that is run with `sh`.
+    /// Writes a shell script.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         self.folder.write(name, &format!("#!/bin/sh\n{text}\n"));
@@ -272,20 +272,19 @@ pub(crate) fn talmox() -> Command {
     Command::new(env!("CARGO_BIN_EXE_talmox"))
 }
 
-/// The folder of the repository.
+/// Root folder of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Says that something cannot be tried for want of a program. Where `CI` is set that is a failure: nobody reads
-/// there what passed.
+/// Notes that a test is skipped because a program is missing. With `CI` set it is a failure, because skipped tests would go unnoticed.
 pub(crate) fn cannot_try(why: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(!is_ci, "{why}");
     skipped(&format!("SKIPPED: {why}"));
 }
 
-/// kubectl, which knows nothing of us, with this kubeconfig. None, loudly, where there is none.
+/// kubectl with a kubeconfig.
 pub(crate) struct Kubectl {
     program: OsString,
     kubeconfig: PathBuf,
@@ -317,7 +316,7 @@ impl Kubectl {
         command
     }
 
-    /// Whether it went well, and all that it said.
+    /// Success and output of kubectl.
     pub(crate) fn run(&self, line: &str) -> (bool, String) {
         let output = self.command(line).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -331,7 +330,7 @@ impl Kubectl {
     }
 }
 
-/// Says that a test did not run. Straight to stderr: what a passing test prints is captured.
+/// Prints that a test was skipped, directly to stderr, because the output of passing tests is captured.
 pub(crate) fn skipped(why: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the program tells about its work: on stderr with `-v`, and in the logs of runs. None of it is secret.
+//! Trace output with `-v` and in run logs, which contains no secrets.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn fine(run: Run) -> Run {
     run
 }
 
-/// The texts of all logs of runs.
+/// Texts of all run logs.
 fn logs(cluster: &Cluster) -> String {
     let folder = cluster.folder.path().join("inventory/dev/.talmox/runs");
     let files = fs::read_dir(folder).unwrap().flatten();
@@ -28,7 +28,7 @@ fn logs(cluster: &Cluster) -> String {
 fn no_trace_holds_a_secret() {
     let cluster = Cluster::of_one_node();
     let lab = Served::in_file(&cluster, LAB);
-    let mut told = String::new();
+    let mut reported = String::new();
     for command in [
         "check".to_owned(),
         "render".to_owned(),
@@ -42,20 +42,23 @@ fn no_trace_holds_a_secret() {
         format!("destroy --yes {IN_FILE}"),
     ] {
         let run = fine(cluster.run(&format!("-vv {command}")));
-        told.push_str(&format!("== {command}\n{}", run.stderr));
+        reported.push_str(&format!("== {command}\n{}", run.stderr));
     }
     let logs = logs(&cluster);
 
-    // Each API is there, with its outcome and the step that the call was part of.
+    // Calls of each API are logged with outcome and step.
     let has = |start: &str, end: &str| {
-        told.lines().any(|line| line.contains(start) && line.ends_with(end))
+        reported.lines().any(|line| line.contains(start) && line.ends_with(end))
     };
-    assert!(has("  pve   POST /nodes/pve/qemu: 200 (", " ms) [vm/cp-1/create]"), "{told}");
-    assert!(has("  pve   GET /cluster/resources: 200 (", " ms)"), "{told}");
-    assert!(has("  talos Bootstrap on 10.0.0.11:50000: ok (", " ms) [etcd/bootstrap]"), "{told}");
-    assert!(has("  kube  GET /version: 200 (", ""), "{told}");
-    assert!(has("  web   POST https://factory.talos.dev/schematics: ", "]"), "{told}");
-    assert!(has("  plan  cp-1: skipped: its VM ", " is as desired"), "{told}");
+    assert!(has("  pve   POST /nodes/pve/qemu: 200 (", " ms) [vm/cp-1/create]"), "{reported}");
+    assert!(has("  pve   GET /cluster/resources: 200 (", " ms)"), "{reported}");
+    assert!(
+        has("  talos Bootstrap on 10.0.0.11:50000: ok (", " ms) [etcd/bootstrap]"),
+        "{reported}"
+    );
+    assert!(has("  kube  GET /version: 200 (", ""), "{reported}");
+    assert!(has("  web   POST https://factory.talos.dev/schematics: ", "]"), "{reported}");
+    assert!(has("  plan  cp-1: skipped: its VM ", " is as desired"), "{reported}");
     for area in ["pve", "talos", "kube", "web"] {
         assert!(logs.contains(&format!("\"api\":\"{area}\"")), "{area}: {logs}");
     }
@@ -63,13 +66,13 @@ fn no_trace_holds_a_secret() {
     let mut secrets = private_values(&cluster);
     assert!(secrets.len() >= 9, "{}", secrets.len());
     secrets.extend([lab.pve("token_secret"), lab.pve("password")].map(str::to_owned));
-    // A key in clear text, and one in base64 as configs have it.
+    // Secrets are searched as plain text and in base64.
     secrets.extend(
         ["PRIVATE KEY", "LS0tLS1CRUdJTi", "PVEAPIToken=", "PVEAuthCookie"].map(str::to_owned),
     );
     for secret in &secrets {
         assert!(secret.len() > 6, "`{secret}` would be found anywhere");
-        for (name, text) in [("stderr", &told), ("the log of a run", &logs)] {
+        for (name, text) in [("stderr", &reported), ("the log of a run", &logs)] {
             let leak = text.lines().find(|line| line.contains(secret.as_str()));
             assert_eq!(leak, None, "{name} holds a secret");
         }
@@ -77,7 +80,7 @@ fn no_trace_holds_a_secret() {
 }
 
 #[test]
-fn results_and_progress_are_the_same_and_filters_choose_lines() {
+fn trace_output_does_not_change_results_and_can_be_filtered() {
     let mut cluster = Cluster::of_one_node();
     let _lab = Served::in_file(&cluster, LAB);
     let plain = fine(cluster.run(&format!("plan {IN_FILE}")));
@@ -88,7 +91,7 @@ fn results_and_progress_are_the_same_and_filters_choose_lines() {
     assert_eq!(plain.stderr.lines().collect::<Vec<_>>(), rest, "lines are added, and none changed");
     assert!(loud.stderr.contains("  pve   GET /version: 200 ("), "{}", loud.stderr);
 
-    // Reads are not among what `-v` shows.
+    // `-v` does not show reads.
     let brief = fine(cluster.run(&format!("plan -v {IN_FILE}"))).stderr;
     assert!(!brief.contains(" GET "), "{brief}");
     let quiet = fine(cluster.run(&format!("up --quiet --yes {IN_FILE}")));
@@ -97,8 +100,8 @@ fn results_and_progress_are_the_same_and_filters_choose_lines() {
         "{}",
         quiet.stdout
     );
-    let said: Vec<&str> = quiet.stderr.lines().filter(|line| line.contains("s  ")).collect();
-    assert!(!quiet.stderr.contains("✓") && !quiet.stderr.contains(" steps done"), "{said:?}");
+    let printed: Vec<&str> = quiet.stderr.lines().filter(|line| line.contains("s  ")).collect();
+    assert!(!quiet.stderr.contains("✓") && !quiet.stderr.contains(" steps done"), "{printed:?}");
 
     cluster.set("TALMOX_LOG", "web=info,plan=info");
     let chosen = fine(cluster.run(&format!("plan {IN_FILE}"))).stderr;
@@ -117,7 +120,7 @@ fn results_and_progress_are_the_same_and_filters_choose_lines() {
 }
 
 #[test]
-fn a_run_is_shown_in_time_with_its_calls() {
+fn runs_show_prints_the_timeline_with_api_calls() {
     let cluster = Cluster::of_one_node();
     let _lab = Served::in_file(&cluster, LAB);
     assert_eq!(cluster.run("runs show").code, 1);
@@ -147,7 +150,7 @@ fn a_run_is_shown_in_time_with_its_calls() {
     let (from, to) = (create["start"].as_f64().unwrap(), post["start"].as_f64().unwrap());
     assert!(from <= to && post["seconds"].as_f64().unwrap() >= 0.0, "{create:#}");
 
-    // What was shown while it ran is shown as before, and the log has a JSON line for everything.
+    // `runs` prints the same output as the run, and the log has a JSON line for each event and call.
     let replayed = fine(cluster.run("runs last")).stdout;
     assert_eq!(replayed, fine(cluster.run(&format!("runs {id}"))).stdout);
     assert!(replayed.contains("✓ vm/cp-1/create") && !replayed.contains("POST"), "{replayed}");
@@ -163,7 +166,7 @@ fn a_run_is_shown_in_time_with_its_calls() {
 }
 
 #[test]
-fn lines_stand_above_the_live_view() {
+fn trace_lines_are_above_the_live_view() {
     let cluster = Cluster::of_one_node();
     let program = env!("CARGO_BIN_EXE_talmox");
     let up = format!(
@@ -181,7 +184,7 @@ fn lines_stand_above_the_live_view() {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{shown}");
     assert!(shown.contains("\u{1b}[J") && shown.contains(" steps, "), "there is a view: {shown}");
-    // A line begins where the view was taken away, or after the line before it.
+    // A line starts after the erased view, or after the previous line.
     let lines = shown.split("\r\n").map(|line| line.rsplit("\u{1b}[J").next().unwrap());
     let traced: Vec<&str> = lines.filter(|line| line.contains("s  pve   ")).collect();
     assert!(traced.len() > 20, "{shown}");

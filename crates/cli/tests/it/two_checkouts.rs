@@ -1,4 +1,4 @@
-//! Two folders with the same inventory and the same secrets, and one Proxmox.
+//! Runs from two folders with the same inventory, secrets and Proxmox.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
-/// The first VM takes its time.
+/// The creation of the first VM is slow.
 const FAULTS: &str = "faults:\n  - {task: qmcreate, nth: 1, delay: 4m}\n";
 const SPEED: &str = "--inventory inventory/dev --speed 20 --faults faults.yaml";
 const UP: &str = "up --yes --lab-at lab.json";
@@ -16,32 +16,32 @@ fn served(cluster: &Cluster) -> Served {
     Served::in_file(cluster, SPEED)
 }
 
-/// `up` in a process of its own, once it changes something.
+/// Starts `up` in a separate process and waits for its first change.
 fn up(cluster: &Cluster) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.current_dir(cluster.folder.path()).env("HOME", cluster.folder.path().join("home"));
     command.args(UP.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
     let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(process.stderr.take().unwrap());
+    let mut printed = BufReader::new(process.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("the task qmcreate") {
         line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended without making a VM");
+        assert_ne!(printed.read_line(&mut line).unwrap(), 0, "it ended without making a VM");
     }
-    // The pipe has no reader any more: a closed pipe must not stop it.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    // The pipe is closed here, which must not stop the run.
+    std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
     process
 }
 
 #[test]
-fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_killed() {
+fn a_second_folder_is_locked_out_and_resumes_a_killed_run() {
     let first = Cluster::with_secrets();
     let _lab = served(&first);
     let second = first.checkout();
     let mut running = up(&first);
     let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
 
-    // The other folder, for whatever changes the cluster.
+    // The other folder, for all commands that change the cluster.
     let refused = second.run(UP);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(held), "{}", refused.stderr);
@@ -53,13 +53,13 @@ fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_kil
     let refused = second.run(&format!("destroy --yes {IN_FILE}"));
     assert_eq!(refused.code, 1, "{}", refused.stderr);
 
-    // The same folder, without the lock that is in it.
+    // The same folder without its local lock file.
     std::fs::remove_dir_all(first.folder.path().join("inventory/dev/.talmox")).unwrap();
     let refused = first.run(UP);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(held), "{}", refused.stderr);
 
-    // A run that lives is not unlocked.
+    // The lock of a living run is not removed.
     let refused = second.run(&format!("unlock --yes {IN_FILE}"));
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(" still runs"), "{}", refused.stderr);
@@ -69,7 +69,7 @@ fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_kil
     running.wait().unwrap();
     let resumed = second.run(UP);
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
-    assert!(!resumed.stderr.contains("sign of life"), "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("waiting for the lock"), "{}", resumed.stderr);
     let again = first.run(UP);
     assert_eq!(again.code, 0, "{}", again.stderr);
     let unlocked = first.run(&format!("unlock --yes {IN_FILE}"));
@@ -77,7 +77,7 @@ fn a_second_folder_is_refused_whatever_is_deleted_and_resumes_a_run_that_was_kil
 }
 
 #[test]
-fn a_lock_that_was_left_behind_is_shown_and_removed_on_request() {
+fn a_remaining_lock_is_shown_and_removed_on_request() {
     let cluster = Cluster::with_secrets();
     let lab = served(&cluster);
     let mut running = up(&cluster);
@@ -99,9 +99,9 @@ fn a_lock_that_was_left_behind_is_shown_and_removed_on_request() {
     assert_eq!(removed.stdout, "{\"cluster\":\"dev\",\"removed\":1}\n");
 }
 
-/// Two first runs would give one cluster two identities.
+/// Two concurrent first runs must not generate two bundles.
 #[test]
-fn two_first_runs_of_one_name_make_secrets_once() {
+fn two_first_runs_of_one_name_generate_secrets_once() {
     let first = Cluster::new();
     let _lab = served(&first);
     let second = first.checkout();
@@ -113,7 +113,7 @@ fn two_first_runs_of_one_name_make_secrets_once() {
     running.wait().unwrap();
 }
 
-/// Other commands that change a node or make VMs: while a run holds the lock, they are refused.
+/// Other commands that change a node or create VMs fail while a run holds the lock.
 #[test]
 fn node_apply_and_template_create_respect_the_lock() {
     let first = Cluster::with_secrets();
@@ -136,13 +136,13 @@ fn node_apply_and_template_create_respect_the_lock() {
         assert_eq!(refused.code, 1, "{command}: {}", refused.stderr);
         assert!(refused.stderr.contains(held), "{command}: {}", refused.stderr);
     }
-    // What changes nothing needs no lock: this fails for want of a node.
+    // A dry run needs no lock; it fails because no node exists.
     let dry = second.run(&format!("{apply} --dry-run"));
     assert!(!dry.stderr.contains("in use by"), "{}", dry.stderr);
     running.kill().unwrap();
     running.wait().unwrap();
 
-    // The lock of a dead run is taken over, and none is left behind.
+    // The lock of a dead run is taken over and released.
     let made = third.run(&create);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let tried = second.run(&apply);

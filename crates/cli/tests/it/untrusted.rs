@@ -1,4 +1,4 @@
-//! Inventories of other authors, and machines with other users.
+//! Inventories of untrusted authors, and machines with other users.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ const PATH: &str = "inventory/dev/cluster.yaml";
 const TAILSCALE: &str =
     "image: {extensions: [siderolabs/tailscale]}\ntailscale: {auth_key: REFERENCE}\n";
 
-/// A cluster whose configs need a secret from this place.
+/// Cluster whose configs need a secret with this reference.
 fn with_auth_key(reference: &str) -> Cluster {
     let cluster = Cluster::of_one_node().with_token("{env: HOME}");
     let text = cluster.folder.read(PATH);
@@ -24,13 +24,13 @@ fn has(cluster: &Cluster, path: &str) -> bool {
 }
 
 #[test]
-fn a_folder_that_another_user_made_first_is_not_the_quickstart() {
+fn a_folder_of_another_user_is_not_used_for_the_quickstart() {
     let folder = Folder::new();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("tmp")).unwrap();
     fs::create_dir_all(at("empty")).unwrap();
     folder.write("victim", "precious\n");
-    // The shell becomes the program, so that its number is known before.
+    // The shell executes the program with `exec`, so that its pid is known in advance.
     let script = "\
 around=$TMPDIR/talmox-quickstart-$$
 mkdir -p $around/quickstart
@@ -46,11 +46,11 @@ exec $TALMOX plan --lab";
         .current_dir(at("empty"))
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(folder.read("victim"), "precious\n");
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(!told.contains("nonsense"), "{told}");
-    // Its own folders are gone.
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    assert!(!reported.contains("nonsense"), "{reported}");
+    // Its own folders are removed.
     assert_eq!(fs::read_dir(at("tmp")).unwrap().count(), 1);
 }
 
@@ -64,15 +64,16 @@ fn commands_of_an_inventory_do_not_run_unasked() {
     };
     let check = cluster.run("check");
     assert_eq!(check.code, 0, "{}", check.stderr);
-    let told = "tailscale.auth_key: the command `./vault` was not run\n";
-    assert!(check.stderr.contains(told), "{}", check.stderr);
+    let reported = "tailscale.auth_key: the command `./vault` was not run\n";
+    assert!(check.stderr.contains(reported), "{}", check.stderr);
     assert!(!ran());
     let plan = cluster.run("plan --lab");
     assert_eq!(plan.code, 0, "{}", plan.stderr);
-    let told = "tailscale.auth_key: the command `./vault` did not run; the lab uses a placeholder";
-    assert!(plan.stderr.contains(told), "{}", plan.stderr);
+    let reported =
+        "tailscale.auth_key: the command `./vault` did not run; the lab uses a placeholder";
+    assert!(plan.stderr.contains(reported), "{}", plan.stderr);
     assert!(!ran());
-    // Where a secret is needed, there is no placeholder.
+    // Outside a lab there is no placeholder for a secret.
     let render = cluster.run("render");
     assert_eq!(render.code, 64, "{}", render.stderr);
     assert!(
@@ -89,27 +90,27 @@ fn commands_of_an_inventory_do_not_run_unasked() {
         assert!(ran(), "{command}");
         assert!(!run.stderr.contains("placeholder"), "{command}: {}", run.stderr);
     }
-    // Nothing was remembered.
+    // No consent was stored.
     assert_eq!(cluster.run("render").code, 64);
     assert!(!ran() && !has(&cluster, "home/.local"));
 }
 
 #[test]
-fn a_command_is_asked_about_once_and_again_when_it_changes() {
+fn consent_is_asked_once_and_again_after_a_change() {
     let cluster = with_auth_key("{command: [./vault, key]}");
     cluster.script("inventory/dev/vault", "touch ran; echo hunter2");
     let resolve = "secrets show --resolve";
     let Some((code, shown)) = cluster.folder.typed(resolve, "n\n") else { return };
     assert_eq!(code, Some(1), "{shown}");
     assert!(shown.contains(r#"["./vault", "key"]"#), "{shown}");
-    assert!(shown.contains("with the environment variables PATH, HOME"), "{shown}");
+    assert!(shown.contains("with these environment variables: PATH, HOME"), "{shown}");
     assert!(!has(&cluster, "inventory/dev/ran"));
     assert_eq!(cluster.run(resolve).code, 1);
 
     let (code, shown) = cluster.folder.typed(resolve, "y\n").unwrap();
     assert_eq!(code, Some(0), "{shown}");
     assert!(has(&cluster, "inventory/dev/ran"));
-    // The answer holds without a terminal, and in a lab; it is kept in the user's folder, not in the repository.
+    // The stored consent is valid without a terminal and in a lab; it is in the folder of the user, not in the repository.
     assert_eq!(cluster.run(resolve).code, 0);
     let plan = cluster.run("plan --lab");
     assert!(!plan.stderr.contains("placeholder"), "{}", plan.stderr);
@@ -122,7 +123,7 @@ fn a_command_is_asked_about_once_and_again_when_it_changes() {
 }
 
 #[test]
-fn a_command_gets_no_variable_that_it_does_not_name() {
+fn a_command_gets_only_the_variables_it_names() {
     let mut cluster = with_auth_key("{command: [./vault], env: [WANTED, MISSING]}");
     cluster.script("inventory/dev/vault", "env > seen; echo hunter2");
     cluster.set("WANTED", "yes");
@@ -138,7 +139,7 @@ fn a_command_gets_no_variable_that_it_does_not_name() {
     assert_eq!(names, ["HOME", "PATH", "WANTED"], "{seen}");
 }
 
-/// A cluster with a patch of this name, in a repository or not. `private.yaml` is outside of both.
+/// Cluster with a patch of this name, with or without a Git repository. `private.yaml` is outside.
 fn with_patch(name: &str, is_repository: bool) -> Folder {
     let folder = Folder::new();
     let cluster = "\
@@ -159,7 +160,7 @@ controlplane:
 }
 
 #[test]
-fn files_of_an_inventory_stay_in_its_repository() {
+fn files_of_an_inventory_must_be_in_its_repository() {
     let check = |folder: &Folder, more: &str| {
         folder.talmox(&format!("check -i clone/inventory/dev {more}"))
     };
@@ -178,13 +179,13 @@ fn files_of_an_inventory_stay_in_its_repository() {
         for command in ["", "--format json"] {
             let run = check(folder, command);
             assert_eq!(run.code, 1, "{}", run.stderr);
-            let told = format!("{}{}", run.stdout, run.stderr);
-            assert!(told.contains("it is outside"), "{told}");
-            assert!(told.contains("--allow-file"), "{told}");
-            assert!(!told.contains("of-mine") && !told.contains("hunter2"), "{told}");
+            let reported = format!("{}{}", run.stdout, run.stderr);
+            assert!(reported.contains("it is outside"), "{reported}");
+            assert!(reported.contains("--allow-file"), "{reported}");
+            assert!(!reported.contains("of-mine") && !reported.contains("hunter2"), "{reported}");
         }
     }
-    // Who allows the file has it read; findings do not show its text.
+    // An allowed file is read, but findings do not show its text.
     let run = check(&linked, "--allow-file private.yaml");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("patch.yaml cannot be used as patch"), "{}", run.stderr);
@@ -195,7 +196,7 @@ fn files_of_an_inventory_stay_in_its_repository() {
 }
 
 #[test]
-fn the_inventory_itself_is_in_its_repository_too() {
+fn the_inventory_itself_must_be_in_its_repository() {
     let folder = with_patch("../../patches/good.yaml", true);
     let path = folder.path().join("clone/inventory/dev/cluster.yaml");
     fs::remove_file(&path).unwrap();
@@ -209,11 +210,11 @@ fn the_inventory_itself_is_in_its_repository_too() {
 }
 
 #[test]
-fn only_regular_files_are_read_and_not_without_end() {
+fn only_regular_files_up_to_a_size_are_read() {
     for (target, problem) in [
         ("/dev/zero", "not a regular file"),
         ("pipe", "not a regular file"),
-        ("/proc/self/environ", "a file of the kernel's"),
+        ("/proc/self/environ", "a kernel file"),
         ("large", "larger than 4 MiB"),
     ] {
         let folder = with_patch("patch.yaml", false);
@@ -229,7 +230,7 @@ fn only_regular_files_are_read_and_not_without_end() {
             folder.talmox("check -i clone/inventory/dev --allow-file /dev --allow-file /proc");
         assert_eq!(run.code, 1, "{target}: {}", run.stderr);
         assert!(run.stderr.contains(problem), "{target}: {}", run.stderr);
-        // The same for what was not named, but is looked for.
+        // The same for files with fixed names.
         fs::remove_file(dev.join("patch.yaml")).unwrap();
         folder.write("clone/inventory/dev/patch.yaml", "machine: {sysctls: {a: b}}\n");
         symlink(target, dev.join("secrets.sops.yaml")).unwrap();
@@ -241,7 +242,7 @@ fn only_regular_files_are_read_and_not_without_end() {
 }
 
 #[test]
-fn the_secrets_of_another_cluster_are_not_borrowed() {
+fn a_link_to_the_secrets_of_another_cluster_is_not_followed() {
     let cluster = Cluster::with_secrets();
     let folder = cluster.folder.path();
     fs::rename(folder.join(SECRETS), folder.join("other.sops.yaml")).unwrap();
@@ -251,7 +252,7 @@ fn the_secrets_of_another_cluster_are_not_borrowed() {
     assert!(run.stderr.contains("it is outside"), "{}", run.stderr);
     let run = cluster.run("secrets show --allow-file other.sops.yaml");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // A key file is the user's own; it is a regular file all the same.
+    // A key file belongs to the user, but must be a regular file too.
     fs::remove_file(folder.join(KEYS)).unwrap();
     symlink("/dev/zero", folder.join(KEYS)).unwrap();
     let run = cluster.run("secrets show --allow-file other.sops.yaml");
@@ -260,7 +261,7 @@ fn the_secrets_of_another_cluster_are_not_borrowed() {
 }
 
 #[test]
-fn links_where_talmox_writes_do_not_have_other_files_replaced() {
+fn links_at_output_paths_do_not_replace_other_files() {
     let cluster = Cluster::of_one_node();
     let folder = cluster.folder.path();
     cluster.folder.write("victim", "precious\n");
@@ -273,7 +274,7 @@ fn links_where_talmox_writes_do_not_have_other_files_replaced() {
     symlink(folder.join("home"), folder.join("inventory/dev/.talmox")).unwrap();
     assert_eq!(cluster.run_with("secrets set values.a", "x").code, 1);
 
-    // A list that claims the file is no reason to follow the link.
+    // A list that contains the file does not make talmox follow the link.
     let cluster = cluster.with_token("{env: HOME}");
     fs::create_dir_all(folder_of(&cluster, "generated")).unwrap();
     assert_eq!(cluster.run("render").code, 0);

@@ -1,68 +1,67 @@
-//! `talmox up` is really killed, with -9, at a dozen places spread over its run, in a lab that lives on. The
-//! same command run again comes to the world of a run that nobody disturbed.
+//! Kills `talmox up` with SIGKILL at a dozen points of its run, in a lab that keeps running. The same command run again must reach the state
+//! of an undisturbed run.
 //!
-//! The places are those of the run itself: so many steps told of, so many changes made. Nothing here
-//! depends on how long anything takes.
+//! Kill points are counts of reported steps or of changes, so the tests do not depend on timing.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-#[path = "../common/truth.rs"]
-mod truth;
-mod world;
+mod environment;
+#[path = "../common/lab_state.rs"]
+mod lab_state;
 
 use std::sync::OnceLock;
 
-use world::{KEYS, Picture, Place, SECRETS, World, is_of_step};
+use environment::{ClusterSnapshot, KEYS, KillPoint, SECRETS, TestEnvironment, is_of_step};
 
-/// What comes of a run that nobody disturbs.
+/// Result of an undisturbed run.
 struct Undisturbed {
-    picture: Picture,
-    /// How often it tells that a step began or ended.
-    told: usize,
-    /// How many of its calls change something.
+    snapshot: ClusterSnapshot,
+    /// Number of lines that report the start or end of a step.
+    step_lines: usize,
+    /// Number of API calls that make a change.
     changes: usize,
 }
 
 fn undisturbed() -> &'static Undisturbed {
     static ONCE: OnceLock<Undisturbed> = OnceLock::new();
     ONCE.get_or_init(|| {
-        let world = World::start();
-        let lines = world.up_to_the_end();
-        let changes = world.changes();
-        let picture = world.picture();
-        picture.assert_whole();
-        let told = lines.iter().filter(|line| is_of_step(line)).count();
-        assert!(told > 60 && changes > 15, "{told} {changes}");
-        Undisturbed { picture, told, changes }
+        let environment = TestEnvironment::start();
+        let lines = environment.up_to_the_end();
+        let changes = environment.changes();
+        let snapshot = environment.snapshot();
+        snapshot.assert_whole();
+        let step_lines = lines.iter().filter(|line| is_of_step(line)).count();
+        assert!(step_lines > 60 && changes > 15, "{step_lines} {changes}");
+        Undisturbed { snapshot, step_lines, changes }
     })
 }
 
-/// Kills a run at each of these places, in a world of its own, and runs the same command again.
-fn killed_at_each(places: [Place; 3]) {
+/// Kills a run at each of these points, in separate environments, and runs the same command again.
+fn killed_at_each(places: [KillPoint; 3]) {
     places.into_iter().for_each(killed_at);
 }
 
-fn killed_at(place: Place) {
-    let world = World::start();
-    let secrets = world.read(SECRETS);
-    world.up_killed(place);
-    world.up_to_the_end();
-    assert_eq!(world.picture(), undisturbed().picture, "{place:?}");
-    assert_eq!(world.read(SECRETS), secrets, "{place:?}");
-    world.assert_settled();
+fn killed_at(place: KillPoint) {
+    let environment = TestEnvironment::start();
+    let secrets = environment.read(SECRETS);
+    environment.up_killed(place);
+    environment.up_to_the_end();
+    assert_eq!(environment.snapshot(), undisturbed().snapshot, "{place:?}");
+    assert_eq!(environment.read(SECRETS), secrets, "{place:?}");
+    environment.assert_settled();
 }
 
-/// One of the places where `told` are spread over the run, and of those where changes are.
-fn eighth(part: usize) -> Place {
-    Place::Told(undisturbed().told * part / 8)
+/// Kill point after an eighth part of the step lines.
+fn eighth(part: usize) -> KillPoint {
+    KillPoint::StepLines(undisturbed().step_lines * part / 8)
 }
 
-fn fifth(part: usize) -> Place {
-    Place::Changed(undisturbed().changes * part / 5)
+fn fifth(part: usize) -> KillPoint {
+    KillPoint::Changes(undisturbed().changes * part / 5)
 }
 
 #[test]
 fn killed_as_it_begins() {
-    killed_at_each([Place::Told(1), eighth(1), fifth(1)]);
+    killed_at_each([KillPoint::StepLines(1), eighth(1), fifth(1)]);
 }
 
 #[test]
@@ -82,26 +81,31 @@ fn killed_while_the_cluster_forms() {
 
 #[test]
 fn killed_again_and_again() {
-    let world = World::start();
-    for place in [Place::Told(3), Place::Told(5), Place::Told(8), Place::Told(4)] {
-        world.up_killed(place);
+    let environment = TestEnvironment::start();
+    for place in [
+        KillPoint::StepLines(3),
+        KillPoint::StepLines(5),
+        KillPoint::StepLines(8),
+        KillPoint::StepLines(4),
+    ] {
+        environment.up_killed(place);
     }
-    world.up_to_the_end();
-    assert_eq!(world.picture(), undisturbed().picture);
-    world.assert_settled();
+    environment.up_to_the_end();
+    assert_eq!(environment.snapshot(), undisturbed().snapshot);
+    environment.assert_settled();
 }
 
-/// Secrets are a cluster's identity: what was made of them stays, and what was not is made once.
+/// Secrets are the identity of a cluster: generated parts are kept, and missing parts are generated once.
 #[test]
 fn killed_while_it_makes_the_secrets() {
-    let world = World::without_secrets();
-    world.up_killed(Place::Made(KEYS));
-    let key = world.read(KEYS);
-    world.up_killed(Place::Made(SECRETS));
-    let secrets = world.read(SECRETS);
-    world.up_killed(Place::Changed(3));
-    world.up_to_the_end();
-    assert_eq!((world.read(KEYS), world.read(SECRETS)), (key, secrets));
-    world.picture().assert_whole();
-    world.assert_settled();
+    let environment = TestEnvironment::without_secrets();
+    environment.up_killed(KillPoint::FileExists(KEYS));
+    let key = environment.read(KEYS);
+    environment.up_killed(KillPoint::FileExists(SECRETS));
+    let secrets = environment.read(SECRETS);
+    environment.up_killed(KillPoint::Changes(3));
+    environment.up_to_the_end();
+    assert_eq!((environment.read(KEYS), environment.read(SECRETS)), (key, secrets));
+    environment.snapshot().assert_whole();
+    environment.assert_settled();
 }

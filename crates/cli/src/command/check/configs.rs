@@ -1,5 +1,5 @@
-//! Configs that Talos would refuse. They are made as `plan` makes them, with secrets that last as long as this
-//! takes: nothing is looked up, written or shown.
+//! Check for machine configs that Talos would reject. The configs are generated as by `plan`, but with temporary secrets; nothing is
+//! resolved, written or shown.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,25 +11,25 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, generate_with};
 
 use crate::boundary::Boundary;
-use crate::command::render::{read_files_of, without_values};
 use crate::environment;
+use crate::machine_config::{read_files_of, without_values};
 
-/// From here on only one node of each role with the same patches is looked at: the others hardly differ in what
-/// Talos judges, and nobody waits for a thousand configs.
+/// Number of nodes above which only one node of each role and set of patches is checked. The configs of the other nodes hardly differ,
+/// and a thousand configs would take too long.
 const MOST_RENDERED: usize = 100;
 
-/// More nodes than this are counted, not named.
+/// Maximum number of nodes named in a finding; further nodes are counted.
 const MOST_NAMED: usize = 5;
 
 const HINT: &str = "change the patch, or give it only to the nodes that it is for: `patches:` has `all`, \
                     `controlplane` and `workers`, and a node or class has its own";
 
-/// Adds what Talos would refuse. What has errors already is not rendered: they come first.
+/// Adds findings for configs that Talos would reject. Clusters with errors are not rendered.
 pub(super) fn refuse_bad_configs(inventory: &mut Inventory, boundary: &Boundary) {
     if inventory.has_errors() {
         return;
     }
-    let Ok(bundle) = made_up() else { return };
+    let Ok(bundle) = temporary_bundle() else { return };
     let mut found = vec![];
     for cluster in inventory.clusters.iter().filter(|cluster| cluster.is_readable()) {
         found.extend(in_cluster(cluster, &inventory.sources, &bundle, boundary));
@@ -38,15 +38,15 @@ pub(super) fn refuse_bad_configs(inventory: &mut Inventory, boundary: &Boundary)
     inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
 }
 
-/// A bundle for nobody. Its key for service accounts is of a kind that is made at once.
-fn made_up() -> Result<Bundle, PkiError> {
+/// Temporary bundle. Its service account key is of a type that is generated quickly.
+fn temporary_bundle() -> Result<Bundle, PkiError> {
     let mut randomness = environment::Kernel;
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
     generate_with(&key, environment::now(), &mut randomness)
 }
 
-/// A problem, and the nodes that have it.
-struct Found {
+/// Problem of a config, and the nodes that have it.
+struct NodeProblem {
     problem: Problem,
     nodes: Vec<String>,
 }
@@ -57,16 +57,16 @@ fn in_cluster(
     bundle: &Bundle,
     boundary: &Boundary,
 ) -> Vec<Diagnostic> {
-    // That a file cannot be read is told elsewhere.
+    // Another check reports files that cannot be read.
     let read = read_files_of(cluster, sources, Path::new("."), boundary);
     let Ok(files) = read else { return vec![] };
     let secrets = needed_secrets(cluster).into_iter();
     let secrets = secrets.map(|it| (it.span, SecretText::new("stand-in"))).collect();
     let inputs = Inputs { cluster, bundle, secrets: &secrets, files: &files, phase: Phase::Final };
-    let mut found: Vec<Found> = vec![];
+    let mut found: Vec<NodeProblem> = vec![];
     let mut add = |problem: Problem, node: Option<&str>| {
         let at = found.iter().position(|known| known.problem == problem).unwrap_or_else(|| {
-            found.push(Found { problem, nodes: vec![] });
+            found.push(NodeProblem { problem, nodes: vec![] });
             found.len() - 1
         });
         found[at].nodes.extend(node.map(str::to_owned));
@@ -91,7 +91,7 @@ fn in_cluster(
     found.into_iter().map(|found| diagnostic(cluster, found)).collect()
 }
 
-/// What there is to say. Settings that are missing are told by other checks, as far as they must be there.
+/// Problems of a failed derivation. Other checks report missing settings.
 fn problems(error: DeriveError) -> Vec<Problem> {
     match error {
         DeriveError::Invalid(problems) => problems,
@@ -103,8 +103,8 @@ fn problems(error: DeriveError) -> Vec<Problem> {
     }
 }
 
-fn diagnostic(cluster: &Cluster, found: Found) -> Diagnostic {
-    let Found { problem, nodes } = found;
+fn diagnostic(cluster: &Cluster, found: NodeProblem) -> Diagnostic {
+    let NodeProblem { problem, nodes } = found;
     let whose = match nodes.len() {
         0 => format!("the cluster {}", cluster.name),
         count if count > MOST_NAMED => {
@@ -115,7 +115,7 @@ fn diagnostic(cluster: &Cluster, found: Found) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         code: if problem.patch.is_some() { Code::BadPatch } else { Code::BadValue },
-        message: format!("Talos refuses the config of {whose}: {}", problem.message),
+        message: format!("Talos rejects the config of {whose}: {}", problem.message),
         hint: problem.patch.map(|_| HINT.to_owned()),
         primary: problem.patch.map(|span| Label { span, text: String::new() }),
         related: vec![],

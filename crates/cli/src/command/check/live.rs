@@ -1,16 +1,16 @@
-//! `talmox check --live`: what would stop `up` halfway, in one report.
+//! `talmox check --live`: the preflight checks of `up`.
 
 use serde_json::json;
 use talmox_plan::plan::{Plan, show};
 use talmox_plan::planning;
 
-use super::plural;
 use crate::args::{Format, Global};
-use crate::command::{Outcome, look_at_each};
+use crate::command::{Outcome, for_each_cluster};
 use crate::error::Exit;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::session::{NoSecrets, Session};
+use crate::words::plural;
 use crate::{choose, runtime};
 
 pub(super) fn run(
@@ -20,7 +20,7 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Outcome {
     let clusters = choose::each(global, clusters)?;
-    look_at_each(&clusters, printer, |cluster| {
+    for_each_cluster(&clusters, printer, |cluster| {
         runtime::run(async {
             let session =
                 Session::open_with(global, cluster, rehearsal, printer, NoSecrets::Pretend).await?;
@@ -32,19 +32,19 @@ pub(super) fn run(
 }
 
 async fn report(session: &Session, printer: &Printer) -> Outcome {
-    let world = session.observe().await?;
-    let plan = planning::plan(&session.desired, &world, session.options(&world));
+    let observed = session.observe().await?;
+    let plan = planning::plan(&session.desired, &observed, session.options(&observed));
     let errors = plan.errors().count();
     match printer.format {
         Format::Json => {
-            let version = world.pve.version.as_ref().map(|version| version.version.clone());
-            let told = json!({
+            let version = observed.pve.version.as_ref().map(|version| version.version.clone());
+            let result = json!({
                 "ok": errors == 0,
                 "cluster": plan.cluster,
                 "proxmox_version": version,
                 "findings": plan.findings,
             });
-            printer.result(&format!("{told:#}\n"))?;
+            printer.result(&format!("{result:#}\n"))?;
         }
         Format::Text => {
             printer.say_raw(&show::findings(&plan));
@@ -56,7 +56,7 @@ async fn report(session: &Session, printer: &Printer) -> Outcome {
 
 fn summary(session: &Session, plan: &Plan) -> String {
     let found = match show::count_findings(plan) {
-        (0, 0) => "nothing stands in the way".to_owned(),
+        (0, 0) => "no problems; `talmox up` can start".to_owned(),
         (0, warnings) => plural(warnings, "warning"),
         (errors, 0) => plural(errors, "error"),
         (errors, warnings) => {

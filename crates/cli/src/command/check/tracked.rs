@@ -1,4 +1,4 @@
-//! Files with keys that Git tracks: every reader of the repository has access to the cluster.
+//! Check for files with keys that Git tracks: every reader of the repository would have access to the cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use talmox_talos_config::sops;
 
 use crate::boundary;
 use crate::choose;
-use crate::command::render::DEFAULT_FOLDER;
+use crate::rendered_folder::DEFAULT_FOLDER;
 use crate::{disk, git_index};
 
-/// More files than this are counted, not named.
+/// Maximum number of files named in a finding; further files are counted.
 const MOST_NAMED: usize = 5;
 
-const HINT: &str = "`git rm --cached FILE` ends that. Whoever has a copy of the repository has the keys: make a \
-                    kubeconfig and talosconfig anew, and consider the keys of secrets and machine configs as lost";
+const HINT: &str = "remove the files from Git with `git rm --cached FILE`. Every copy of the repository contains the keys: create \
+                    a new kubeconfig and talosconfig, and treat the keys of secrets and machine configs as compromised";
 
-/// A warning for each cluster that was asked for and has such files.
+/// Warnings for the selected clusters that have such files.
 pub(super) fn warnings(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
     let own = clusters.iter().filter(|files| !files.is_neighbour);
     own.filter_map(|files| warning(&files.cluster.as_ref()?.path)).collect()
@@ -46,7 +46,7 @@ fn warning(file: &Path) -> Option<Diagnostic> {
                 let below = tracked.iter().filter(|name| holds_keys(name, &path));
                 found.extend(below.map(|name| String::from_utf8_lossy(name).into_owned()));
             }
-            // The same folder may be named twice.
+            // The same folder may be listed twice.
             found.sort();
             found.dedup();
             if found.is_empty() {
@@ -54,9 +54,9 @@ fn warning(file: &Path) -> Option<Diagnostic> {
             }
             format!("Git tracks files with keys: {}", listed(&found))
         }
-        // Where there are none of them, it does not matter.
+        // An unreadable index does not matter if no such files exist.
         Err(_) if !files.iter().chain(&folders).any(|path| path.exists()) => return None,
-        Err(error) => format!("not known whether Git tracks files with keys: {error}"),
+        Err(error) => format!("cannot check whether Git tracks files with keys: {error}"),
     };
     Some(Diagnostic {
         severity: Severity::Warning,
@@ -68,7 +68,7 @@ fn warning(file: &Path) -> Option<Diagnostic> {
     })
 }
 
-/// A secrets file that is encrypted belongs into Git. One that is not there cannot be told.
+/// Whether a secrets file is encrypted, so that it may be in Git. A missing file counts as encrypted.
 fn is_encrypted(path: &Path) -> bool {
     let is_sops = path.to_string_lossy().ends_with(".sops.yaml");
     match disk::read_secret(path) {
@@ -77,14 +77,14 @@ fn is_encrypted(path: &Path) -> bool {
     }
 }
 
-/// A path from the root of the repository; none for one outside.
+/// Path relative to the root of the repository; `None` for a path outside.
 fn inside(repository: &Path, path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
     Some(folder.strip_prefix(repository).ok()?.join(path.file_name()?))
 }
 
-/// Whether a name is that of a machine config or talosconfig which `render` wrote. Schematics hold no keys.
+/// Whether a path is a machine config or talosconfig that `render` wrote. Schematics hold no keys.
 fn holds_keys(name: &[u8], folder: &Path) -> bool {
     let below = name.strip_prefix(bytes(folder)).and_then(|rest| rest.strip_prefix(b"/"));
     below.is_some_and(|rest| {
@@ -97,7 +97,7 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// Names come from the authors of the repository: control characters in them are shown, and have no effect.
+/// List of file names, with control characters escaped, because the authors of the repository choose them.
 fn listed(names: &[String]) -> String {
     let shown: Vec<String> =
         names.iter().take(MOST_NAMED).map(|name| name.escape_debug().to_string()).collect();

@@ -26,69 +26,69 @@ use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
 
-/// What talosctl gives a talosconfig.
+/// Validity of a talosconfig, as by talosctl.
 const A_YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// Make the machine configs and the talosconfig of a cluster
+/// Generate the machine configs and the talosconfig of a cluster
 ///
-/// Takes what `talosctl gen config` takes and writes the same files, without comments, readable for
-/// you alone. Without --with-secrets the cluster gets new secrets.
+/// Accepts the arguments of `talosctl gen config` and writes the same files, without comments and with mode 0600.
+/// Without --with-secrets it generates new secrets.
 #[expect(clippy::struct_excessive_bools, reason = "talosctl's switches")]
 #[derive(Debug, Args)]
 pub(crate) struct GenArgs {
-    /// The name of the cluster
+    /// Name of the cluster
     #[arg(value_name = "CLUSTER_NAME")]
     cluster_name: String,
 
-    /// The URL of the Kubernetes API, such as https://10.0.0.20:6443
+    /// URL of the Kubernetes API, such as https://10.0.0.20:6443
     #[arg(value_name = "ENDPOINT")]
     endpoint: String,
 
-    /// The secrets of the cluster, as `talosctl gen secrets` writes them [default: new ones]
+    /// Secrets file of `talosctl gen secrets` [default: new secrets]
     #[arg(long, value_name = "FILE")]
     with_secrets: Option<PathBuf>,
 
-    /// The version of Talos that the nodes run [default: v1.13]
+    /// Talos version of the nodes [default: v1.13]
     #[arg(long, value_name = "VERSION")]
     talos_version: Option<String>,
 
-    /// The version of Kubernetes [default: the one that this Talos brings]
+    /// Kubernetes version [default: that of the Talos version]
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<String>,
 
-    /// A patch for all machines: `@FILE`, a file's name, or the patch itself
+    /// Patch for all machines: `@FILE`, a file name, or inline YAML or JSON
     #[arg(long, value_name = "PATCH")]
     config_patch: Vec<String>,
 
-    /// A patch for control planes
+    /// Patch for control planes
     #[arg(long, value_name = "PATCH")]
     config_patch_control_plane: Vec<String>,
 
-    /// A patch for workers
+    /// Patch for workers
     #[arg(long, value_name = "PATCH")]
     config_patch_worker: Vec<String>,
 
-    /// The disk to install to
+    /// Disk to install to
     #[arg(long, value_name = "DEVICE", default_value = "/dev/sda")]
     install_disk: String,
 
-    /// The image to install [default: the plain one of --talos-version, if that is exact]
+    /// Installer image [default: the image without extensions of --talos-version, if that has a patch number]
     #[arg(long, value_name = "IMAGE")]
     install_image: Option<String>,
 
-    /// Further names and addresses for the certificates, with commas between
+    /// Additional names and addresses for the certificates, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     additional_sans: Vec<String>,
 
-    /// The DNS domain of the cluster
+    /// DNS domain of the cluster
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     dns_domain: String,
 
-    /// A mirror of a container registry
+    /// Mirror of a container registry
     #[arg(long, value_name = "REGISTRY=URL", value_delimiter = ',')]
     registry_mirror: Vec<String>,
 
-    /// Let the nodes find each other through the discovery service [default: true]
+    /// Use the discovery service to find the other nodes [default: true]
     #[arg(long, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     #[arg(value_name = "BOOL", default_value = "true", default_missing_value = "true")]
     #[arg(hide_default_value = true, hide_possible_values = true)]
@@ -100,18 +100,18 @@ pub(crate) struct GenArgs {
     #[arg(hide_default_value = true, hide_possible_values = true)]
     with_kubespan: bool,
 
-    /// Keep the config over reboots [default: true]
+    /// Keep the config across reboots [default: true]
     #[arg(long, short, num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     #[arg(value_name = "BOOL", default_value = "true", default_missing_value = "true")]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     persist: bool,
 
-    /// What to make: controlplane, worker, talosconfig [default: all]
+    /// Files to generate: controlplane, worker, talosconfig [default: all]
     #[arg(long, short = 't', value_name = "TYPES", value_delimiter = ',')]
     #[arg(hide_possible_values = true)]
     output_types: Vec<OutputType>,
 
-    /// The folder to write to, or the file for a single type; `-` for stdout [default: .]
+    /// Folder to write to, or the file for a single type; `-` for stdout [default: .]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
 
@@ -119,7 +119,7 @@ pub(crate) struct GenArgs {
     #[arg(long)]
     force: bool,
 
-    // What follows is taken so that scripts which say it go on working.
+    // Hidden options of talosctl, accepted for existing scripts.
     #[arg(long, hide = true, value_name = "PATH", conflicts_with = "output")]
     output_dir: Option<PathBuf>,
     #[arg(long, hide = true, value_parser = ["v1alpha1"])]
@@ -151,11 +151,11 @@ impl OutputType {
     }
 }
 
-/// Where a type goes: a file, or stdout.
+/// Type of output and its file; `None` for stdout.
 type Destination = (OutputType, Option<PathBuf>);
 
-/// Everything that configs are made from.
-struct Made {
+/// Inputs of the generated configs.
+struct GenInputs {
     contract: Contract,
     kubernetes_version: String,
     options: Options,
@@ -167,8 +167,8 @@ struct Made {
 pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     endpoint::check(&args.endpoint)?;
     let destinations = destinations(args)?;
-    let made = Made::read(args, printer)?;
-    // Whatever can be refused is refused before keys are made, which takes a while.
+    let inputs = GenInputs::read(args, printer)?;
+    // Checked before keys are generated, which takes a while.
     let paths = || destinations.iter().filter_map(|(_, path)| path.as_ref());
     if !args.force {
         refuse_existing(paths(), "--force replaces it; nothing was written")?;
@@ -178,8 +178,8 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     let mut files = vec![];
     for (output, path) in &destinations {
         let text = match output {
-            OutputType::ControlPlane => made.config(args, &identity, Role::ControlPlane)?,
-            OutputType::Worker => made.config(args, &identity, Role::Worker)?,
+            OutputType::ControlPlane => inputs.config(args, &identity, Role::ControlPlane)?,
+            OutputType::Worker => inputs.config(args, &identity, Role::Worker)?,
             OutputType::TalosConfig => client_config(args, &bundle)?,
         };
         match path {
@@ -199,7 +199,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     Ok(Exit::Fine)
 }
 
-/// A single type is written to the file that is named, as talosctl does; several go to a folder.
+/// Output paths. Like talosctl, a single type is written to the named file, several types to a folder.
 fn destinations(args: &GenArgs) -> Result<Vec<Destination>, CommandError> {
     let is_wanted =
         |output: &OutputType| args.output_types.is_empty() || args.output_types.contains(output);
@@ -221,7 +221,7 @@ fn destinations(args: &GenArgs) -> Result<Vec<Destination>, CommandError> {
     Ok(types.into_iter().map(|output| (output, Some(folder.join(output.file_name())))).collect())
 }
 
-impl Made {
+impl GenInputs {
     fn read(args: &GenArgs, printer: &Printer) -> Result<Self, CommandError> {
         let version = args.talos_version.as_deref();
         let talos = version.map(contract).transpose()?.unwrap_or(Contract::NEWEST);
@@ -270,7 +270,7 @@ impl Made {
             let message = format!("the config of {name} cannot be patched");
             CommandError::failed(CommandCode::ConfigInvalid, message).because(error)
         };
-        // Nodes of that version read the patches, and the config with them.
+        // The patches are applied as by that Talos version.
         let patched = apply(text.expose(), &patches, release(Some(self.contract)));
         patched.map(SecretText::new).map_err(unpatched)
     }
@@ -328,12 +328,11 @@ fn options(args: &GenArgs, talos: Contract) -> Result<Options, CommandError> {
     })
 }
 
-/// The installer without extensions. With a minor version alone there is none to name; Talos then
-/// installs the version that was booted.
+/// Installer image without extensions. `None` for a minor version such as v1.13: Talos then installs the booted version.
 fn installer(version: &str, talos: Contract) -> Option<String> {
     let number = version.strip_prefix('v').unwrap_or(version);
     number.splitn(3, '.').nth(2)?;
-    // From 1.14 on installers come from the Image Factory only.
+    // From Talos 1.14 on, installer images come only from the Image Factory.
     if talos > Contract::NEWEST {
         let id = Schematic::default().id();
         return Some(format!("factory.talos.dev/metal-installer/{id}:v{number}"));
@@ -343,7 +342,7 @@ fn installer(version: &str, talos: Contract) -> Option<String> {
 
 fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
     let Some(path) = &args.with_secrets else {
-        printer.say("making new secrets");
+        printer.say("generating new secrets");
         return secrets::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
             CommandError::failed(CommandCode::CertificateFailed, "no secrets can be made")
                 .because(error)

@@ -1,5 +1,4 @@
-//! `talmox config`: machine configs without an inventory, under the names that talosctl's users
-//! know.
+//! `talmox config`: machine configs without an inventory, with the subcommands of talosctl.
 
 mod generate;
 mod patch;
@@ -26,9 +25,9 @@ Examples:
   talmox config patch configs/worker.yaml -p @patch.yaml -o wk-1.yaml
   talmox config validate wk-1.yaml --mode metal";
 
-/// Make, patch and validate machine configs
+/// Generate, patch and validate machine configs
 ///
-/// The commands take what `talosctl gen config`, `machineconfig patch` and `validate` take.
+/// The commands accept the arguments of `talosctl gen config`, `machineconfig patch` and `validate`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(after_help = AFTER_HELP)]
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &ConfigArgs, printer: &Printer) -> Outcome {
     }
 }
 
-/// Reads a Talos version, and refuses those that nothing is known about.
+/// Parses a Talos version; an error if it is not supported.
 fn contract(version: &str) -> Result<Contract, CommandError> {
     let hint = format!("versions from {} to v1.14 are known", Contract::OLDEST);
     let contract: Contract = version.parse().map_err(|_| {
@@ -65,12 +64,12 @@ fn contract(version: &str) -> Result<Contract, CommandError> {
     Ok(contract)
 }
 
-/// The machinery that reads configs for a version.
+/// Talos release whose config format is used for a version.
 fn release(contract: Option<Contract>) -> Release {
     contract.and_then(|contract| Release::of(&contract.to_string())).unwrap_or_default()
 }
 
-/// Reads patches as that version does, each from a file or from the argument itself.
+/// Parses patches in the format of a version, each from a file or from the argument itself.
 fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, CommandError> {
     let read = |argument: &String| {
         let (name, text) = match source(argument) {
@@ -105,7 +104,7 @@ fn patch_file(name: &str) -> Result<String, CommandError> {
     })
 }
 
-/// A config file, or what is piped in.
+/// Reads a config file, or stdin for `-`.
 pub(super) fn config_file(name: &str) -> Result<String, CommandError> {
     let read = if name == "-" {
         let mut text = String::new();
@@ -120,7 +119,7 @@ pub(super) fn config_file(name: &str) -> Result<String, CommandError> {
     })
 }
 
-/// Advice, one line each.
+/// Prints lints, one line each.
 fn say_lints(lints: &[Lint], printer: &Printer) {
     let word = printer.paint("lint:", "1;33");
     for lint in lints {

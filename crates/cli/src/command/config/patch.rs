@@ -15,22 +15,22 @@ use crate::printer::Printer;
 
 /// Patch a machine config
 ///
-/// Takes what `talosctl machineconfig patch` takes.
+/// Accepts the arguments of `talosctl machineconfig patch`.
 #[derive(Debug, Args)]
 pub(crate) struct PatchArgs {
-    /// The machine config; `-` reads it from stdin
+    /// Machine config; `-` for stdin
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// A patch: `@FILE`, a file's name, or the patch itself; several are applied in order
+    /// Patch: `@FILE`, a file name, or inline YAML or JSON; several patches are applied in order
     #[arg(long = "patch", short, value_name = "PATCH")]
     patches: Vec<String>,
 
-    /// Where to write the outcome [default: stdout]
+    /// File for the patched config [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The version of Talos that reads the config [default: v1.13]
+    /// Talos version that reads the config [default: v1.13]
     #[arg(long, value_name = "VERSION")]
     talos_version: Option<String>,
 }

@@ -16,19 +16,19 @@ use crate::printer::Printer;
 
 /// Validate machine configs
 ///
-/// Takes what `talosctl validate` takes, and says the same; `lint:` lines after it tell what Talos
-/// accepts although it will not work.
+/// Accepts the arguments of `talosctl validate` and prints the same result. Additional `lint:` lines report settings
+/// that Talos accepts but that do not work.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// A machine config; `-` reads it from stdin
+    /// Machine config; `-` for stdin
     #[arg(long = "config", short, value_name = "FILE")]
     configs: Vec<String>,
 
-    /// Further machine configs
+    /// Additional machine configs
     #[arg(value_name = "FILE", required_unless_present = "configs")]
     files: Vec<String>,
 
-    /// What the machine is: metal, cloud (any hypervisor, also nocloud) or container
+    /// Kind of machine: metal, cloud (any hypervisor, also nocloud) or container
     #[arg(long, short, value_name = "MODE", hide_possible_values = true)]
     mode: ModeName,
 
@@ -38,7 +38,7 @@ pub(crate) struct ValidateArgs {
     #[arg(hide_default_value = true, hide_possible_values = true)]
     strict: bool,
 
-    /// The version of Talos that reads the config [default: v1.13]
+    /// Talos version that reads the config [default: v1.13]
     #[arg(long, value_name = "VERSION")]
     talos_version: Option<String>,
 }
@@ -68,8 +68,8 @@ impl ModeName {
     }
 }
 
-/// What is to be said about one file.
-struct Judged<'a> {
+/// Validation result of one file.
+struct ValidatedFile<'a> {
     file: &'a str,
     verdict: Verdict,
     lints: Vec<Lint>,
@@ -77,32 +77,33 @@ struct Judged<'a> {
 
 pub(super) fn run(args: &ValidateArgs, printer: &Printer) -> Outcome {
     let contract = args.talos_version.as_deref().map(contract).transpose()?;
-    let mut judged = vec![];
+    let mut validated = vec![];
     for file in args.configs.iter().chain(&args.files) {
         let text = config_file(file)?;
-        judged.push(judge(file, &text, args, contract));
+        validated.push(validate_file(file, &text, args, contract));
     }
-    let is_valid = judged.iter().all(|judged| judged.verdict.is_valid());
+    let is_valid = validated.iter().all(|validated| validated.verdict.is_valid());
     match printer.format {
         Format::Json => {
-            let files: Vec<Json> = judged.iter().map(|judged| to_json(judged, args.mode)).collect();
+            let files: Vec<Json> =
+                validated.iter().map(|validated| to_json(validated, args.mode)).collect();
             printer.result(&format!("{:#}\n", json!({ "ok": is_valid, "files": files })))?;
         }
         Format::Text => {
-            for one in &judged {
-                say(one, args.mode, judged.len() > 1, printer)?;
+            for one in &validated {
+                say(one, args.mode, validated.len() > 1, printer)?;
             }
         }
     }
     Ok(if is_valid { Exit::Fine } else { Exit::Failed })
 }
 
-fn judge<'a>(
+fn validate_file<'a>(
     file: &'a str,
     text: &str,
     args: &ValidateArgs,
     contract: Option<Contract>,
-) -> Judged<'a> {
+) -> ValidatedFile<'a> {
     let mode = args.mode.mode();
     let config = match Config::parse(text, release(contract)) {
         Ok(config) => config,
@@ -110,46 +111,46 @@ fn judge<'a>(
             let error = Some(error.to_string());
             let verdict = Verdict { stage: Stage::Decode, warnings: vec![], error };
             let lints = contract.map(|contract| lint_kinds(text, contract)).unwrap_or_default();
-            return Judged { file, verdict, lints };
+            return ValidatedFile { file, verdict, lints };
         }
     };
     let verdict =
         if args.strict { validate_strictly(&config, mode) } else { validate_config(&config, mode) };
-    Judged { file, verdict, lints: lint(&config) }
+    ValidatedFile { file, verdict, lints: lint(&config) }
 }
 
-/// The verdict goes to stdout as talosctl prints it, the rest to stderr.
+/// Prints the verdict to stdout like talosctl, and warnings and lints to stderr.
 fn say(
-    judged: &Judged<'_>,
+    validated: &ValidatedFile<'_>,
     mode: ModeName,
     is_one_of_many: bool,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    let (file, mode) = (judged.file, mode.name());
+    let (file, mode) = (validated.file, mode.name());
     let place = if is_one_of_many { format!("{file}: ") } else { String::new() };
-    for warning in &judged.verdict.warnings {
+    for warning in &validated.verdict.warnings {
         printer.say(&format!("{} {place}{warning}", printer.paint("warning:", "1;33")));
     }
-    match &judged.verdict.error {
+    match &validated.verdict.error {
         None => printer.result(&format!("{file} is valid for {mode} mode\n"))?,
         Some(error) => {
             let message = format!("{file} is not valid for {mode} mode: {}", error.trim_end());
-            printer.complain(CommandCode::ConfigInvalid, &message);
+            printer.say_error(CommandCode::ConfigInvalid, &message);
         }
     }
-    say_lints(&judged.lints, printer);
+    say_lints(&validated.lints, printer);
     Ok(())
 }
 
-fn to_json(judged: &Judged<'_>, mode: ModeName) -> Json {
-    let Verdict { stage, warnings, error } = &judged.verdict;
-    let lints: Vec<Json> = judged
+fn to_json(validated: &ValidatedFile<'_>, mode: ModeName) -> Json {
+    let Verdict { stage, warnings, error } = &validated.verdict;
+    let lints: Vec<Json> = validated
         .lints
         .iter()
         .map(|lint| json!({ "path": lint.path, "message": lint.message }))
         .collect();
     json!({
-        "file": judged.file,
+        "file": validated.file,
         "mode": mode.name(),
         "valid": error.is_none(),
         "stage": match stage {

@@ -1,4 +1,4 @@
-//! What talmox wrote for a cluster on this machine, and what is worth nothing without its secrets.
+//! Deletion of the local files of a cluster: secrets, client files and rendered configs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 use talmox_plan::plan::{Change, Class};
 use talmox_talos_config::secrets::Bundle;
 
-use crate::command::render::{DEFAULT_FOLDER, Output};
 use crate::command::{draft, kubeconfig, talosconfig};
 use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::rendered_folder::{DEFAULT_FOLDER, RenderedFolder};
 use crate::secrets::SecretsFile;
 use crate::session::Session;
 
-/// Files that go with the secrets, the secrets last.
+/// Local files to delete with the secrets.
 pub(super) struct Leftovers {
-    /// kubeconfig and talosconfig.
+    /// The kubeconfig and talosconfig of `up`.
     clients: Vec<PathBuf>,
-    rendered: Vec<Output>,
-    /// Files of the user's own that lead to the cluster among others: they stay.
+    rendered: Vec<RenderedFolder>,
+    /// Files of the user with contexts of several clusters. They are kept.
     merged: Vec<PathBuf>,
     secrets: Option<SecretsFile>,
 }
 
 impl Leftovers {
-    /// Finds what is provably of this cluster: by its authorities, or by the list of what was rendered.
+    /// Finds files that provably belong to this cluster: by its certificate authorities, or by the list of rendered files.
     pub(super) fn find(session: &Session) -> Result<Self, CommandError> {
         let folder = session.folder();
         let mut clients = vec![];
@@ -39,7 +39,7 @@ impl Leftovers {
         let mut rendered = vec![];
         let places = [PathBuf::from(DEFAULT_FOLDER), folder.join(DEFAULT_FOLDER)];
         for place in places.iter().take(if folder == Path::new(".") { 1 } else { 2 }) {
-            let output = Output::open(place)?;
+            let output = RenderedFolder::open(place)?;
             if output.is_of(&session.bundle.cluster.id) {
                 rendered.push(output);
             }
@@ -54,26 +54,29 @@ impl Leftovers {
         Ok(Self { clients, rendered, merged, secrets })
     }
 
-    /// The same as lines of a plan.
+    /// Changes for the plan.
     pub(super) fn changes(&self) -> Vec<Change> {
-        let gone =
+        let removed =
             |path: &Path, note: &str| draft::file(path.display().to_string(), Class::Destroy, note);
         let mut changes = vec![];
-        changes.extend(self.clients.iter().map(|path| gone(path, "leads to this cluster")));
+        changes
+            .extend(self.clients.iter().map(|path| removed(path, "client file of this cluster")));
         changes.extend(
-            self.rendered.iter().map(|output| gone(output.folder(), "what `render` wrote there")),
+            self.rendered
+                .iter()
+                .map(|output| removed(output.folder(), "files that `render` wrote")),
         );
         changes.extend(self.secrets.as_ref().map(|file| {
             let note = match file.other_paths().as_slice() {
-                [] => "without it nobody gets into backups of the cluster".to_owned(),
-                others => format!("the cluster's own secrets; {}", staying(others)),
+                [] => "without it, backups of the cluster cannot be accessed".to_owned(),
+                others => format!("only the secrets bundle; {}", kept_note(others)),
             };
-            gone(&file.path, &note)
+            removed(&file.path, &note)
         }));
         changes
     }
 
-    /// Deletes them, and says so.
+    /// Deletes the files, with a message for each.
     pub(super) fn delete(self, session: &Session, printer: &Printer) -> Result<(), CommandError> {
         for path in &self.clients {
             remove(path, printer)?;
@@ -81,10 +84,10 @@ impl Leftovers {
         for output in self.rendered {
             let folder = output.folder().display().to_string();
             let kept = output.take_back()?;
-            printer.say(&format!("deleted what `render` wrote to {folder}"));
+            printer.say(&format!("deleted the files that `render` wrote to {folder}"));
             for path in kept {
                 printer.warn(&format!(
-                    "{folder}/{path} was changed since it was rendered: not deleted"
+                    "{folder}/{path} was changed after `render` wrote it: not deleted"
                 ));
             }
         }
@@ -94,29 +97,29 @@ impl Leftovers {
         if self.secrets.is_none() {
             return Ok(());
         }
-        // Read again: another command may have added a secret since, which stays.
+        // Read again, because another command may have added a secret, which is kept.
         let _lock = crate::secrets::lock(&session.chosen, printer)?;
         match SecretsFile::open(&session.chosen)? {
             None => Ok(()),
             Some(file) if file.other_paths().is_empty() => remove(&file.path, printer),
             Some(mut file) => {
                 file.forget_bundle()?;
-                let rest = staying(&file.other_paths());
+                let rest = kept_note(&file.other_paths());
                 let path = file.path.display();
-                printer.say(&format!("took the cluster's secrets out of {path}; {rest}"));
+                printer.say(&format!("removed the secrets bundle from {path}; {rest}"));
                 Ok(())
             }
         }
     }
 }
 
-/// The secrets that are not deleted.
-fn staying(paths: &[String]) -> String {
-    let verb = if paths.len() == 1 { "stays" } else { "stay" };
-    format!("{} {verb}", paths.join(", "))
+/// Note about the secrets that are kept.
+fn kept_note(paths: &[String]) -> String {
+    let verb = if paths.len() == 1 { "is" } else { "are" };
+    format!("{} {verb} kept", paths.join(", "))
 }
 
-/// Whether a file holds an authority of this cluster.
+/// Whether a file contains a certificate authority of this cluster.
 fn is_of(path: &Path, bundle: &Bundle) -> Result<bool, CommandError> {
     let authorities = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
     let text = disk::read_secret(path)?;

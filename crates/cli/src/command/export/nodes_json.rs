@@ -1,4 +1,4 @@
-//! `nodes.json`: what render scripts for Talos configs are fed with.
+//! `nodes.json`: input of render scripts for Talos configs.
 
 use serde_json::{Map, Value as Json, json};
 use talmox_model::{Cluster, Node};
@@ -15,7 +15,7 @@ pub(super) fn export(cluster: &Cluster) -> Json {
     })
 }
 
-/// Only what is known: a node has a lease, an address, or both.
+/// Entry of a node, with its lease, its address, or both.
 fn node(node: &Node) -> Json {
     let mut out = Map::new();
     out.insert("name".to_owned(), json!(node.name.value.as_str()));

@@ -1,4 +1,4 @@
-//! `talos-machines.auto.tfvars.json`: the inputs of a Terraform module that makes one VM.
+//! `talos-machines.auto.tfvars.json`: inputs of a Terraform module that creates one VM.
 
 use serde_json::{Map, Value as Json, json};
 use talmox_model::value::{MacAddress, Role};
@@ -9,12 +9,12 @@ use crate::printer::Printer;
 
 pub(super) const FILE_NAME: &str = "talos-machines.auto.tfvars.json";
 
-/// The file's top level is Terraform's: names of variables.
+/// Name of the Terraform variable.
 const VARIABLE: &str = "talos_machines";
 
 const GIB: u64 = 1 << 30;
 
-/// `cluster_id` is what MACs are derived from; nothing if the cluster has no secrets yet.
+/// Exports all nodes. MACs are derived from `cluster_id`, which is `None` for a cluster without secrets.
 pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Printer) -> Json {
     let mut machines = Map::new();
     let mut has_unknown_mac = false;
@@ -32,7 +32,7 @@ pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Prin
             warn("names no Proxmox host: `node` is null");
         }
         if settings.hardware.gpu.mapping.is_given() {
-            warn("has its GPU by a mapping, for which the module has no input");
+            warn("uses a PCI mapping for its GPU, which the module does not support");
         }
         let mac = match (node.entry.mac.get(), cluster_id) {
             (Some(given), _) => Some(*given),
@@ -45,17 +45,19 @@ pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Prin
         machines.insert(name.to_owned(), machine(cluster, node, mac));
     }
     if has_unknown_mac {
-        // Rendered configs are bound to these MACs.
-        printer.warn("MACs follow from the cluster's secrets, which cannot be read: `mac` is null");
+        // Rendered configs contain these MACs, so a missing MAC matters.
+        printer.warn(
+            "MACs are derived from the secrets of the cluster, which cannot be read: `mac` is null",
+        );
     }
     json!({ VARIABLE: machines })
 }
 
-/// Every machine has every key, so that Terraform sees one type; what is not known is null.
+/// Inputs of one machine. Every machine has every key, so that Terraform infers one type; unknown values are null.
 fn machine(cluster: &Cluster, node: &Node, mac: Option<MacAddress>) -> Json {
     let settings = node.settings();
     let (hardware, placement) = (&settings.hardware, &settings.placement);
-    // Templates are named by the Talos version they hold.
+    // The default template name contains the Talos version.
     let template = placement.template.get().cloned().or_else(|| {
         cluster.file.talos_version.get().map(|version| format!("talos-{version}-base"))
     });

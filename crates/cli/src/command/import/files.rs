@@ -1,31 +1,32 @@
-//! The files that `import` writes.
+//! Inventory files that `import` writes.
 
 use std::net::IpAddr;
 
 use serde_json::json;
 
-use super::nodes_json::{Found, Node};
+use super::nodes_json::{Node, NodesJson};
 use crate::command::init::files::{MODELINE, line};
 
-pub(super) fn cluster(found: &Found, name: &str, talos_version: &str) -> String {
+pub(super) fn cluster(found: &NodesJson, name: &str, talos_version: &str) -> String {
     let mut out = format!("{MODELINE}cluster_name: {name}\n");
-    out.push_str(&line(&format!("talos_version: {talos_version}"), "which one do the nodes run?"));
-    out.push_str(
-        "# kubernetes_version: v1.36.3        # default: the one that this Talos brings\n",
-    );
+    out.push_str(&line(
+        &format!("talos_version: {talos_version}"),
+        "set the version that the nodes run",
+    ));
+    out.push_str("# kubernetes_version: v1.36.3        # default: that of the Talos version\n");
     out.push_str(&endpoint(found));
     if !found.is_static() {
         out.push_str(&line(
             "boot: dhcp",
-            "without this line no DHCP is needed: give every node an `ip`",
+            "remove this line to use static addresses: set `ip` for every node",
         ));
     }
     out.push_str("\nnetwork:\n");
-    out.push_str(&line("  # subnet: 10.0.0.0/24", "the network of the nodes"));
-    out.push_str(&line("  # gateway: 10.0.0.1", "static addresses need it"));
+    out.push_str(&line("  # subnet: 10.0.0.0/24", "network of the nodes"));
+    out.push_str(&line("  # gateway: 10.0.0.1", "needed for static addresses"));
     out.push_str("  # nameservers: [10.0.0.1]\n");
     out.push_str(&vip(found.vip));
-    // A mapping without keys would be nothing at all.
+    // A mapping without keys would be null.
     out.push_str("  cni: flannel\n");
     out.push_str(
         r"
@@ -33,12 +34,12 @@ proxmox:
   # endpoint: https://HOST:8006
 ",
     );
-    out.push_str(&line("  # fingerprint: \"AB:CD:…\"", "else the CAs that this system trusts"));
+    out.push_str(&line("  # fingerprint: \"AB:CD:…\"", "default: the CAs that this system trusts"));
     out.push_str(&line(
         "  token: {env: PROXMOX_TOKEN}",
         "user@realm!id=uuid; or {secret: proxmox.token}",
     ));
-    out.push_str(&line("  # node: pve", "the Proxmox host of the nodes"));
+    out.push_str(&line("  # node: pve", "Proxmox host of the nodes"));
     out.push_str("\nimage:\n  extensions:\n    - siderolabs/qemu-guest-agent\n");
     if let Some(server) = &found.login_server {
         out.push_str(&format!(
@@ -51,7 +52,7 @@ proxmox:
         ));
     }
     out.push_str(
-        "\n# What every node has; nodes, classes and roles can say otherwise.\nmachine:\n",
+        "\n# Defaults of all nodes; nodes, classes and roles can override them.\nmachine:\n",
     );
     out.push_str("  cores: 2\n");
     out.push_str(&line("  memory: 4096", "MiB, or 4G"));
@@ -59,7 +60,7 @@ proxmox:
     out
 }
 
-fn endpoint(found: &Found) -> String {
+fn endpoint(found: &NodesJson) -> String {
     let url = |address: IpAddr| match address {
         IpAddr::V4(address) => format!("https://{address}:6443"),
         IpAddr::V6(address) => format!("https://[{address}]:6443"),
@@ -67,25 +68,23 @@ fn endpoint(found: &Found) -> String {
     match (found.endpoint, found.vip) {
         (Some(node), _) => format!("endpoint: {}\n", url(node)),
         (None, Some(_)) => String::new(),
-        (None, None) => {
-            line("# endpoint: https://HOST:6443", "where clients find the Kubernetes API")
-        }
+        (None, None) => line("# endpoint: https://HOST:6443", "URL of the Kubernetes API"),
     }
 }
 
 fn vip(vip: Option<IpAddr>) -> String {
     let Some(vip) = vip else {
-        return line("  # vip: 10.0.0.20", "a free address: the control plane as a whole");
+        return line("  # vip: 10.0.0.20", "free address that the control planes share");
     };
-    let mut out = line(&format!("  vip: {vip}"), "the control plane as a whole");
+    let mut out = line(&format!("  vip: {vip}"), "address that the control planes share");
     if is_overlay(vip) {
-        // Talos answers for an address on the nodes' own network only.
-        out.push_str(&line("  vip_by: kube-vip", "it is an address of the Tailscale network"));
+        // Talos supports a shared address only in the network of the nodes.
+        out.push_str(&line("  vip_by: kube-vip", "the address is in the Tailscale network"));
     }
     out
 }
 
-/// The addresses that Tailscale gives out.
+/// Whether an address is in the range of Tailscale.
 fn is_overlay(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => matches!(address.octets(), [100, 64..=127, ..]),
@@ -93,7 +92,7 @@ fn is_overlay(address: IpAddr) -> bool {
     }
 }
 
-pub(super) fn nodes(found: &Found) -> String {
+pub(super) fn nodes(found: &NodesJson) -> String {
     let list = |nodes: &[Node]| -> String { nodes.iter().map(node).collect() };
     let workers = match found.workers.as_slice() {
         [] => "workers: []\n".to_owned(),
@@ -107,7 +106,7 @@ pub(super) fn nodes(found: &Found) -> String {
 }
 
 fn node(node: &Node) -> String {
-    // Quoted: an IPv6 address would end a key.
+    // Quoted, because the colons of an IPv6 address would be parsed as YAML keys.
     let quoted =
         |text: &str| if text.contains(':') { json!(text).to_string() } else { text.to_owned() };
     let mut keys = vec![format!("name: {}", quoted_name(&node.name))];
@@ -120,7 +119,7 @@ fn node(node: &Node) -> String {
     format!("  - {{{}}}\n", keys.join(", "))
 }
 
-/// A name of digits alone, or such as `true`, must stay a text.
+/// Quotes a name that YAML would parse as a number or a boolean.
 fn quoted_name(name: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_digit()) || !name.contains('-') {
         json!(name).to_string()

@@ -1,5 +1,4 @@
-//! Reading a `nodes.json`. Keys that are not known may say something that would be lost, and are
-//! refused.
+//! Parser for `nodes.json`. Unknown keys are errors, because their content would be lost.
 
 use std::net::IpAddr;
 
@@ -7,13 +6,13 @@ use serde_json::{Map, Value as Json};
 
 use super::is_name;
 
-/// What a nodes.json says.
+/// Content of a nodes.json.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct NodesJson {
     pub(super) vip: Option<IpAddr>,
-    /// The VIP as it is written.
+    /// VIP as text.
     written_vip: Option<String>,
-    /// The node that a VIP turned out to be.
+    /// Address of a node that the file names as VIP.
     pub(super) endpoint: Option<IpAddr>,
     pub(super) login_server: Option<String>,
     pub(super) controlplanes: Vec<Node>,
@@ -23,34 +22,34 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,
-    /// The lease that DHCP gave it.
+    /// DHCP lease.
     pub(super) dhcp: Option<IpAddr>,
-    /// Its static address, perhaps with a prefix length.
+    /// Static address, optionally with a prefix length.
     pub(super) address: Option<String>,
 }
 
-/// Why a file is no nodes.json.
+/// Error in a nodes.json.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct NodesJsonError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
-fn problem<T>(message: impl Into<String>, hint: &str) -> Result<T, Problem> {
+fn problem<T>(message: impl Into<String>, hint: &str) -> Result<T, NodesJsonError> {
     let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
-    Err(Problem { message: message.into(), hint })
+    Err(NodesJsonError { message: message.into(), hint })
 }
 
 const KEYS: [&str; 4] = ["control_plane_vip", "headscale_login_server", "controlplanes", "workers"];
 const NODE_KEYS: [&str; 3] = ["name", "dhcp", "address"];
 
-pub(super) fn read(text: &str) -> Result<Found, Problem> {
+pub(super) fn read(text: &str) -> Result<NodesJson, NodesJsonError> {
     let root: Json = match serde_json::from_str(text) {
         Ok(root) => root,
         Err(error) => return problem(format!("this is no JSON: {error}"), ""),
     };
     let root = object(&root, "the file", &KEYS)?;
-    Ok(Found {
+    Ok(NodesJson {
         vip: None,
         written_vip: text_of(root, "control_plane_vip", "the file")?,
         endpoint: None,
@@ -60,23 +59,23 @@ pub(super) fn read(text: &str) -> Result<Found, Problem> {
     })
 }
 
-impl Found {
+impl NodesJson {
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.controlplanes.iter().chain(&self.workers)
     }
 
-    /// True if every node has a static address.
+    /// Whether every node has a static address.
     pub(super) fn is_static(&self) -> bool {
         self.nodes().all(|node| node.address.is_some())
     }
 
-    /// Decides what the VIP is, and tells what was left out.
+    /// Interprets the VIP. Returns warnings.
     pub(super) fn settle(&mut self) -> Vec<String> {
         let Some(written) = self.written_vip.take().filter(|vip| !vip.is_empty()) else {
             return vec![];
         };
         let Ok(vip) = written.parse::<IpAddr>() else {
-            return vec![format!("`control_plane_vip` is left out: `{written}` is no address")];
+            return vec![format!("`control_plane_vip` is ignored: `{written}` is not an address")];
         };
         let holder = self.nodes().find(|node| node.has(vip)).map(|node| node.name.clone());
         match holder {
@@ -86,7 +85,9 @@ impl Found {
             }
             Some(name) => {
                 self.endpoint = Some(vip);
-                vec![format!("`control_plane_vip` became the endpoint: {vip} is `{name}`")]
+                vec![format!(
+                    "`control_plane_vip` is used as the endpoint: {vip} is the address of `{name}`"
+                )]
             }
         }
     }
@@ -107,7 +108,7 @@ fn object<'a>(
     value: &'a Json,
     place: &str,
     known: &[&str],
-) -> Result<&'a Map<String, Json>, Problem> {
+) -> Result<&'a Map<String, Json>, NodesJsonError> {
     let Some(map) = value.as_object() else {
         return problem(format!("{place} is not an object"), "");
     };
@@ -118,8 +119,12 @@ fn object<'a>(
     Ok(map)
 }
 
-/// A text; null is as good as nothing.
-fn text_of(map: &Map<String, Json>, key: &str, place: &str) -> Result<Option<String>, Problem> {
+/// Text of a key; `None` if it is missing or null.
+fn text_of(
+    map: &Map<String, Json>,
+    key: &str,
+    place: &str,
+) -> Result<Option<String>, NodesJsonError> {
     match map.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
@@ -127,7 +132,7 @@ fn text_of(map: &Map<String, Json>, key: &str, place: &str) -> Result<Option<Str
     }
 }
 
-fn nodes(root: &Map<String, Json>, key: &str) -> Result<Vec<Node>, Problem> {
+fn nodes(root: &Map<String, Json>, key: &str) -> Result<Vec<Node>, NodesJsonError> {
     match root.get(key) {
         None | Some(Json::Null) => Ok(vec![]),
         Some(Json::Array(items)) => items
@@ -139,7 +144,7 @@ fn nodes(root: &Map<String, Json>, key: &str) -> Result<Vec<Node>, Problem> {
     }
 }
 
-fn node(value: &Json, place: &str) -> Result<Node, Problem> {
+fn node(value: &Json, place: &str) -> Result<Node, NodesJsonError> {
     let map = object(value, place, &NODE_KEYS)?;
     let name = match text_of(map, "name", place)? {
         Some(name) if is_name(&name) => name,

@@ -1,4 +1,4 @@
-//! What `init` wants to know: from flags, from a person, or by default.
+//! Answers of `init`, from flags, prompts or defaults.
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use talmox_model::release;
 use talmox_model::value::ProxmoxUrl;
 
 use super::InitArgs;
-use super::asking::{Asking, Problem};
+use super::asking::{Asking, InvalidAnswer};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Everything that the files are written from.
+/// Values for the inventory files.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     pub(super) cluster: String,
@@ -26,7 +26,7 @@ pub(super) struct Answers {
     pub(super) node: String,
 }
 
-/// An IPv4 network. `init` counts addresses up, which makes little sense in IPv6.
+/// IPv4 network. `init` assigns consecutive addresses, which is unusual for IPv6.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subnet {
     network: u32,
@@ -34,7 +34,7 @@ pub(super) struct Subnet {
 }
 
 impl Subnet {
-    /// The nth address, if it is one that a machine can have.
+    /// The nth address of the network; `None` for the network and broadcast addresses and beyond.
     fn nth(self, n: u32) -> Option<Ipv4Addr> {
         let size = 1u64 << (32 - u32::from(self.prefix_len));
         (n > 0 && u64::from(n) + 1 < size).then(|| Ipv4Addr::from_bits(self.network + n))
@@ -70,7 +70,9 @@ impl FromStr for Subnet {
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
         let prefix_len: u8 = prefix.parse().map_err(|_| bad())?;
         if !(8..=29).contains(&prefix_len) {
-            return Err(format!("/{prefix_len} is no size for a network of nodes: use /8 to /29"));
+            return Err(format!(
+                "/{prefix_len} is not supported: use a prefix length from /8 to /29"
+            ));
         }
         let mask = u32::MAX << (32 - u32::from(prefix_len));
         Ok(Self { network: address.to_bits() & mask, prefix_len })
@@ -83,27 +85,27 @@ impl std::fmt::Display for Subnet {
     }
 }
 
-/// What `init` knows beside the answers, to judge each of them at once.
-pub(super) trait Judge {
-    /// Refuses the name of a cluster that exists.
+/// Checks of single answers against existing clusters and Proxmox.
+pub(super) trait AnswerCheck {
+    /// Returns an error if a cluster with this name exists.
     fn name(&self, cluster: &str) -> Result<(), CommandError>;
-    /// Shows the certificate of a Proxmox. Only a person can confirm it.
+    /// Shows the certificate of Proxmox and asks for confirmation.
     fn certificate(&self, url: &ProxmoxUrl) -> Result<Certificate, CommandError>;
-    /// Refuses addresses that clash with those of another cluster.
+    /// Returns an error if addresses conflict with another cluster.
     fn addresses(&self, answers: &Answers) -> Result<(), CommandError>;
 }
 
-/// What became of the certificate that a Proxmox showed.
+/// Result of the certificate confirmation.
 #[derive(Debug)]
 pub(super) enum Certificate {
     Confirmed(String),
-    /// Nothing could be read, or no API answered.
+    /// The certificate could not be read, or no terminal is available.
     Unconfirmed,
-    /// A person said that it is another one.
+    /// The user did not confirm the certificate.
     Declined,
 }
 
-/// What is asked before addresses are.
+/// Answers that are needed before the addresses.
 struct Basics {
     cluster: String,
     talos_version: String,
@@ -117,7 +119,7 @@ struct Basics {
 }
 
 impl Basics {
-    /// All answers, with the nodes at addresses from `first` on.
+    /// Complete answers, with node addresses from `first` on.
     fn with_nodes(&self, first: Ipv4Addr, vip: Option<Ipv4Addr>) -> Result<Answers, CommandError> {
         let (subnet, gateway) = (self.subnet, self.gateway);
         let too_small = || {
@@ -129,7 +131,7 @@ impl Basics {
         let mut taken = controlplanes.clone();
         taken.push(gateway);
         taken.extend(vip);
-        // Workers start ten further on, as people do by hand, if there is room.
+        // Workers start ten addresses after the first control plane, if the network is large enough.
         let after = Ipv4Addr::from_bits(first.to_bits().saturating_add(10));
         let workers = subnet
             .free_from(after, self.workers, &taken)
@@ -151,23 +153,23 @@ impl Basics {
 }
 
 impl Answers {
-    /// Asks for everything. An answer that is not good is asked for again, and all others are kept.
+    /// Collects all answers. An invalid answer is asked again; the other answers are kept.
     pub(super) fn collect(
         args: &InitArgs,
         asking: &Asking<'_>,
-        judge: &dyn Judge,
+        check: &dyn AnswerCheck,
     ) -> Result<Self, CommandError> {
         let cluster = asking.ask(
             "Name of the cluster",
             args.cluster.as_deref(),
             Some("home"),
-            |text| -> Result<String, Problem> {
+            |text| -> Result<String, InvalidAnswer> {
                 let cluster = name(text)?;
-                judge.name(&cluster)?;
+                check.name(&cluster)?;
                 Ok(cluster)
             },
         )?;
-        let (proxmox, fingerprint) = proxmox(args, asking, judge)?;
+        let (proxmox, fingerprint) = proxmox(args, asking, check)?;
         let node =
             asking.ask("Name of the Proxmox host", args.node.as_deref(), Some("pve"), host)?;
         let subnet: Subnet = asking.ask(
@@ -199,34 +201,33 @@ impl Answers {
             "Address of the first control plane",
             args.first_address.as_deref(),
             default(11).or_else(|| default(2)).as_deref(),
-            |text| -> Result<Ipv4Addr, Problem> {
+            |text| -> Result<Ipv4Addr, InvalidAnswer> {
                 let first = inside(subnet, text)?;
-                judge.addresses(&basics.with_nodes(first, None)?)?;
+                check.addresses(&basics.with_nodes(first, None)?)?;
                 Ok(first)
             },
         )?;
-        let vip = vip(args, asking, judge, &basics, first)?;
+        let vip = vip(args, asking, check, &basics, first)?;
         basics.with_nodes(first, vip)
     }
 }
 
-/// Where Proxmox is, and the certificate that it is known by. A person who declines the certificate is asked for the
-/// address again.
+/// URL of Proxmox and fingerprint of its certificate. If the user does not confirm the certificate, the URL is asked again.
 fn proxmox(
     args: &InitArgs,
     asking: &Asking<'_>,
-    judge: &dyn Judge,
+    check: &dyn AnswerCheck,
 ) -> Result<(Option<ProxmoxUrl>, Option<String>), CommandError> {
     loop {
         let url = asking.ask_optional(
-            "Address of the Proxmox (empty: later)",
+            "URL of the Proxmox API (empty to set it later)",
             args.proxmox.as_deref(),
             ProxmoxUrl::from_str,
         )?;
         let Some(named) = url.as_ref().filter(|_| args.fingerprint.is_none()) else {
             return Ok((url, args.fingerprint.clone()));
         };
-        match judge.certificate(named)? {
+        match check.certificate(named)? {
             Certificate::Confirmed(fingerprint) => return Ok((url, Some(fingerprint))),
             Certificate::Unconfirmed => return Ok((url, None)),
             Certificate::Declined if args.proxmox.is_some() => {
@@ -244,7 +245,7 @@ fn proxmox(
 const DECLINED: &str =
     "another machine may answer in place of Proxmox; look at the host's own screen";
 
-/// How many control planes and workers there are; all of them must fit into the network.
+/// Numbers of control planes and workers, which must fit into the network.
 fn counts(
     args: &InitArgs,
     asking: &Asking<'_>,
@@ -260,25 +261,25 @@ fn counts(
         if has_room {
             Ok(())
         } else {
-            Err(format!("{subnet} has not enough addresses for so many"))
+            Err(format!("{subnet} has too few addresses for this number of nodes"))
         }
     };
     let count = |text: &str| text.parse::<u16>().map_err(|_| format!("`{text}` is not a number"));
     let controlplanes = asking.ask(
-        "How many control planes",
+        "Number of control planes",
         flag(args.controlplanes).as_deref(),
         Some("3"),
         |text| -> Result<u16, String> {
             let controlplanes = count(text)?;
             if controlplanes == 0 {
-                return Err("at least one".to_owned());
+                return Err("at least one control plane is needed".to_owned());
             }
             fits(u32::from(controlplanes))?;
             Ok(controlplanes)
         },
     )?;
     let workers = asking.ask(
-        "How many workers",
+        "Number of workers",
         flag(args.workers).as_deref(),
         Some("2"),
         |text| -> Result<u16, String> {
@@ -290,11 +291,11 @@ fn counts(
     Ok((controlplanes, workers))
 }
 
-/// The address that control planes share, if there is one.
+/// Address that the control planes share (VIP).
 fn vip(
     args: &InitArgs,
     asking: &Asking<'_>,
-    judge: &dyn Judge,
+    check: &dyn AnswerCheck,
     basics: &Basics,
     first: Ipv4Addr,
 ) -> Result<Option<Ipv4Addr>, CommandError> {
@@ -308,36 +309,36 @@ fn vip(
         .filter(|_| controlplanes.len() > 1)
         .map_or_else(|| "none".to_owned(), |address| address.to_string());
     asking.ask(
-        "A free address for the control plane as a whole (VIP), or none",
+        "Free address that the control planes share (VIP), or none",
         args.vip.as_deref(),
         Some(&suggestion),
-        |text| -> Result<Option<Ipv4Addr>, Problem> {
+        |text| -> Result<Option<Ipv4Addr>, InvalidAnswer> {
             if text == "none" {
                 return Ok(None);
             }
             let address = inside(subnet, text)?;
             if taken.contains(&address) {
-                return Err(format!("{address} is taken by a node or the gateway").into());
+                return Err(format!("{address} is used by a node or the gateway").into());
             }
-            judge.addresses(&basics.with_nodes(first, Some(address))?)?;
+            check.addresses(&basics.with_nodes(first, Some(address))?)?;
             Ok(Some(address))
         },
     )
 }
 
-/// An address of the network that a machine can have.
+/// Parses an address of the network; an error for the network and broadcast addresses.
 fn inside(subnet: Subnet, text: &str) -> Result<Ipv4Addr, String> {
     let address: Ipv4Addr = text.parse().map_err(|_| format!("`{text}` is not an address"))?;
-    let problem = || format!("{address} is not an address of {subnet} that a machine can have");
+    let problem = || format!("{address} is not a usable address of {subnet}");
     subnet.contains(address).then_some(address).ok_or_else(problem)
 }
 
-/// Hosts may have upper-case letters.
+/// Parses the name of a host, which may have upper-case letters.
 fn host(text: &str) -> Result<String, String> {
     name(&text.to_ascii_lowercase()).map(|_| text.to_owned())
 }
 
-/// Names of clusters and hosts: the check of the inventory says the rest.
+/// Parses the name of a cluster or host. The inventory check reports further errors.
 fn name(text: &str) -> Result<String, String> {
     let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = !text.is_empty()

@@ -1,49 +1,49 @@
-//! Questions of `init`: answered by a flag, by a person, or by a default.
+//! Questions of `init`, answered by flags, prompts or defaults.
 
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::prompt;
 
-/// Why an answer is not good. A person is asked again; a flag ends the command.
+/// Reason why an answer is invalid. A prompt is repeated; an invalid flag ends the command.
 #[derive(Debug)]
-pub(super) struct Problem(CommandError);
+pub(super) struct InvalidAnswer(CommandError);
 
-impl From<String> for Problem {
+impl From<String> for InvalidAnswer {
     fn from(message: String) -> Self {
         Self(CommandError::usage(message))
     }
 }
 
-impl From<CommandError> for Problem {
+impl From<CommandError> for InvalidAnswer {
     fn from(error: CommandError) -> Self {
         Self(error)
     }
 }
 
-/// Asks on the terminal, or goes by flags and defaults.
+/// Source of answers: flags, and prompts or defaults.
 pub(super) struct Asking<'a> {
     pub(super) printer: &'a Printer,
     pub(super) is_asking: bool,
 }
 
 impl Asking<'_> {
-    /// A flag wins; then a person is asked until the answer is good; then the default stands.
-    pub(super) fn ask<T, P: Into<Problem>>(
+    /// Value of the flag, or of a prompt that is repeated until the answer is valid, or the default.
+    pub(super) fn ask<T, P: Into<InvalidAnswer>>(
         &self,
         question: &str,
         flag: Option<&str>,
         default: Option<&str>,
         parse: impl Fn(&str) -> Result<T, P>,
     ) -> Result<T, CommandError> {
-        let judged = |answer: &str| {
+        let parsed = |answer: &str| {
             parse(answer).map_err(|problem| {
-                let Problem(error) = problem.into();
+                let InvalidAnswer(error) = problem.into();
                 error
             })
         };
         if let Some(flag) = flag {
-            return judged(flag);
+            return parsed(flag);
         }
         if !self.is_asking {
             let Some(default) = default else {
@@ -55,12 +55,12 @@ impl Asking<'_> {
                     "without a terminal, --subnet CIDR is needed; see `talmox init --help`",
                 ));
             };
-            return judged(default);
+            return parsed(default);
         }
         loop {
             let line = self.line(question, default)?;
             let answer = if line.is_empty() { default.unwrap_or_default() } else { &line };
-            match judged(answer) {
+            match parsed(answer) {
                 Ok(value) => return Ok(value),
                 Err(problem) => {
                     self.printer.say_always(&format!("  {}", problem.chain()));
@@ -72,7 +72,7 @@ impl Asking<'_> {
         }
     }
 
-    pub(super) fn ask_optional<T, P: Into<Problem>>(
+    pub(super) fn ask_optional<T, P: Into<InvalidAnswer>>(
         &self,
         question: &str,
         flag: Option<&str>,

@@ -1,4 +1,4 @@
-//! The files that `init` writes.
+//! Inventory files that `init` writes.
 
 use std::net::Ipv4Addr;
 
@@ -6,13 +6,13 @@ use talmox_model::Release;
 
 use super::answers::Answers;
 
-/// Makes editors complete and check the file.
+/// Line that makes editors complete and check the file.
 pub(crate) const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
 
 pub(super) fn cluster(answers: &Answers) -> String {
     let Answers { cluster, talos_version, subnet, gateway, node, .. } = answers;
     let vip = match answers.vip {
-        Some(vip) => line(&format!("  vip: {vip}"), "a free address: the control plane as a whole"),
+        Some(vip) => line(&format!("  vip: {vip}"), "free address that the control planes share"),
         None => String::new(),
     };
     let endpoint = match &answers.proxmox {
@@ -21,14 +21,12 @@ pub(super) fn cluster(answers: &Answers) -> String {
     };
     let fingerprint = match &answers.fingerprint {
         Some(fingerprint) => format!("  fingerprint: \"{fingerprint}\"\n"),
-        None => line("  # fingerprint: \"AB:CD:…\"", "else the CAs that this system trusts"),
+        None => line("  # fingerprint: \"AB:CD:…\"", "default: the CAs that this system trusts"),
     };
     let version = talos_version.parse().ok().and_then(|talos| Release::of(&talos));
     let kubernetes = version.map_or("v1.34.1".to_owned(), |r| r.default_kubernetes().to_string());
-    let kubernetes = line(
-        &format!("# kubernetes_version: {kubernetes}"),
-        "default: the one that this Talos brings",
-    );
+    let kubernetes =
+        line(&format!("# kubernetes_version: {kubernetes}"), "default: that of the Talos version");
     let kubernetes = kubernetes.trim_end();
     format!(
         r"{MODELINE}cluster_name: {cluster}
@@ -39,7 +37,7 @@ network:
   subnet: {subnet}
   gateway: {gateway}
   nameservers: [{gateway}]
-{vip}  # cni: none                        # bring your own, such as Cilium
+{vip}  # cni: none                        # to install another CNI, such as Cilium
   # kube_proxy: false
 
 proxmox:
@@ -55,7 +53,7 @@ image:
   extensions:
     - siderolabs/qemu-guest-agent
 
-# What every node has; nodes, classes and roles can say otherwise.
+# Defaults of all nodes; nodes, classes and roles can override them.
 machine:
   cores: 2
   memory: 4096                       # MiB, or 4G
@@ -64,7 +62,7 @@ machine:
     )
 }
 
-/// A line with its comment in the column of the others.
+/// Line with a comment in the common column.
 pub(crate) fn line(text: &str, comment: &str) -> String {
     format!("{text:36} # {comment}\n")
 }

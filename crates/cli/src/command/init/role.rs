@@ -1,4 +1,4 @@
-//! `talmox init --role`: the narrowest rights with which everything works.
+//! `talmox init --role`: commands that create a Proxmox token with minimal permissions.
 
 use serde_json::json;
 use talmox_model::Node;
@@ -25,9 +25,9 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
         Format::Text => {
             printer.result(&format!("{}\n", lines.join("\n")))?;
             printer.say(&format!(
-                "\nRun these as root on a Proxmox host; they can be repeated. The last line prints the token, which\n\
+                "\nRun these commands as root on a Proxmox host; they can be repeated. The last command prints the token, which\n\
                  Proxmox shows only once. {}\n\
-                 A token that exists already is not shown again: delete it first with\n\
+                 An existing token is not shown again: delete it first with\n\
                  `pveum user token delete talmox@pve talmox`.",
                 keeping(cluster.file.proxmox.token.get())
             ));
@@ -36,14 +36,14 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
     let is_in_pool = |node: &Node| node.settings().placement.pool.is_given();
     if !cluster.nodes.iter().all(is_in_pool) {
         printer.say(
-            "\nThe inventory names no pool, so these rights are for all VMs there are. With\n\
-             `proxmox: {pool: talmox}` they are for the VMs of that pool alone.",
+            "\nThe inventory names no pool, so these permissions cover all VMs. With\n\
+            `proxmox: {pool: talmox}` they cover only the VMs of that pool.",
         );
     }
     Ok(Exit::Fine)
 }
 
-/// Where the inventory reads the token from, and so where the user puts it.
+/// Instruction where to store the token, according to the inventory.
 fn keeping(token: Option<&SecretRef>) -> String {
     match token {
         Some(SecretRef::Env(name)) => format!(

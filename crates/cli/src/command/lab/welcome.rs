@@ -1,4 +1,4 @@
-//! How to get into a lab, for people and for programs.
+//! Connection details of a lab, as text and JSON.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(super) fn welcome(ready: &Ready, seed: u64) -> String {
         id => format!("{id}={}", pve.token_secret),
     };
     let mut out = format!(
-        "The lab is ready. It stops on Ctrl-C.
+        "The lab is ready. It stops at Ctrl-C.
 
   Proxmox VE   {url}  (host {node})
   authority    {ca}
   fingerprint  {fingerprint}
   API token    {token}
   login        {username} with password {password}
-  factory      {factory}  (stands for factory.talos.dev)
+  factory      {factory}  (simulates factory.talos.dev)
   nodes        {nodes}
   seed         {seed}
 ",
@@ -44,7 +44,7 @@ Try it:
 
   curl --cacert {ca} -H 'Authorization: PVEAPIToken={token}' {url}/api2/json/version
 
-For other programs:
+Settings for other programs:
 
   export PROXMOX_VE_ENDPOINT='{url}'
   export PROXMOX_VE_API_TOKEN='{token}'
@@ -55,7 +55,7 @@ For other programs:
     }
     out.push_str(
         "
-For talmox itself, start it with --format json and keep the line that it prints:
+To use the lab with talmox, start it with --format json and save the line that it prints:
 
   talmox lab serve --inventory DIR --format json > lab.json &
   talmox up --inventory DIR --lab-at lab.json --yes
@@ -64,7 +64,7 @@ For talmox itself, start it with --format json and keep the line that it prints:
     out
 }
 
-/// Where nodes are: a line for each network, since addresses keep their last number.
+/// Loopback addresses of the nodes, one line for each network.
 fn networks(reach: &BTreeMap<String, String>) -> String {
     let mut rules: BTreeMap<&str, &str> = BTreeMap::new();
     for (from, to) in reach {
@@ -77,10 +77,10 @@ fn networks(reach: &BTreeMap<String, String>) -> String {
         }
     }
     if rules.is_empty() {
-        return "each with addresses of its own, see `reach` of --format json".to_owned();
+        return "see `reach` in the output of --format json".to_owned();
     }
     let rule = |(network, place): (&&str, &&str)| {
-        format!("{network}.11 is at {place}.11, and so on, with the same ports")
+        format!("{network}.11 listens on {place}.11, and so on, with the same ports")
     };
     rules.iter().map(rule).collect::<Vec<_>>().join("\n               ")
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_told_by_a_rule() {
+    fn networks_are_described_by_their_first_node() {
         let reach = [
             ("10.0.0.11", "127.31.7.11"),
             ("10.0.0.12", "127.31.7.12"),
@@ -98,13 +98,13 @@ mod tests {
             ("factory.talos.dev:443", "127.0.0.1:36611"),
         ];
         let reach = reach.map(|(from, to)| (from.to_owned(), to.to_owned())).into();
-        let told = networks(&reach);
-        let lines: Vec<&str> = told.lines().map(str::trim).collect();
+        let text = networks(&reach);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(
             lines,
             [
-                "10.0.0.11 is at 127.31.7.11, and so on, with the same ports",
-                "10.0.1.11 is at 127.31.8.11, and so on, with the same ports",
+                "10.0.0.11 listens on 127.31.7.11, and so on, with the same ports",
+                "10.0.1.11 listens on 127.31.8.11, and so on, with the same ports",
             ]
         );
     }

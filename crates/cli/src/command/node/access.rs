@@ -1,4 +1,4 @@
-//! The node that a command talks to, its address, and the credentials for it.
+//! Address and credentials of the node that a command uses.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -24,40 +24,39 @@ use crate::secrets::read_input;
 use crate::session::reach_of;
 use crate::{environment, rehearsal, words};
 
-/// How long a certificate that is made for one command is valid.
+/// Validity of the client certificate of one command.
 const TTL: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Access options")]
 pub(super) struct AccessArgs {
-    /// The cluster of the node [default: the only one of the inventory]
+    /// Cluster of the node [default: the only cluster of the inventory]
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// Be who this talosconfig says; `-` for stdin. No inventory is needed
+    /// Use the credentials of this talosconfig; `-` for stdin. No inventory is needed
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     talosconfig: Option<PathBuf>,
 
-    /// The context of the talosconfig [default: its current one]
+    /// Context of the talosconfig [default: the current context]
     #[arg(long, value_name = "NAME", requires = "talosconfig")]
     context: Option<String>,
 
-    /// Speak to a node in maintenance mode: whoever answers is believed, unless --fingerprint is
-    /// given
+    /// Connect to a node in maintenance mode; its certificate is not verified, unless --fingerprint is given
     #[arg(long)]
     insecure: bool,
 
-    /// The fingerprint of a node in maintenance mode, as its console shows it
+    /// Fingerprint of a node in maintenance mode, shown on its console
     #[arg(long, value_name = "PIN", requires = "insecure")]
     fingerprint: Option<Pin>,
 
-    /// The node is in a lab that runs: the file with the line that `talmox lab serve --format json` printed
+    /// The node is in a running lab: file with the output of `talmox lab serve --format json`
     #[arg(long, value_name = "FILE")]
     lab_at: Option<PathBuf>,
 }
 
 impl AccessArgs {
-    /// The file of a lab in which the node is.
+    /// File of `--lab-at`.
     pub(super) fn lab_at(&self) -> Option<&Path> {
         self.lab_at.as_deref()
     }
@@ -66,8 +65,8 @@ impl AccessArgs {
         self.talosconfig.is_some()
     }
 
-    /// The same options for a command in a hint, each after a blank: without them that command would ask another
-    /// node, or with other credentials.
+    /// The same options for a command in a hint, each with a leading space. Without them, that command would use another node or other
+    /// credentials.
     pub(super) fn options(&self) -> String {
         let path = |path: &PathBuf| words::quoted(&path.display().to_string());
         let options = [
@@ -83,36 +82,35 @@ impl AccessArgs {
     }
 }
 
-/// The credentials of the caller.
+/// Credentials of the client.
 #[derive(Debug)]
-pub(super) enum Who {
-    Anybody,
+pub(super) enum Caller {
+    Anonymous,
     Known(Box<Credentials>, Origin),
 }
 
-/// Where credentials come from.
+/// Origin of the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Bundle,
     Talosconfig { file: String, context: String },
 }
 
-/// A node to speak to.
+/// Node that a command uses.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// As the user named it.
+    /// Name or address of the node on the command line.
     pub(super) name: String,
     pub(super) client: Client,
-    pub(super) who: Who,
+    pub(super) caller: Caller,
     pub(super) settings: Settings,
-    /// [`AccessArgs::options`].
+    /// Access options of the command line, for commands in hints ([`AccessArgs::options`]).
     pub(super) options: String,
     chosen: Option<Chosen>,
 }
 
 impl Target {
-    /// Finds out about `node`. Nothing is connected yet. `roles` are those of a certificate that is
-    /// made here; a talosconfig has its own.
+    /// Resolves a node without connecting to it. `role` is the role of a certificate that is issued here; a talosconfig has its own.
     pub(super) fn find(
         node: &str,
         access: &AccessArgs,
@@ -133,10 +131,10 @@ impl Target {
             None => parse_node_address(node),
         };
         let settings = settings(access, chosen.as_ref())?;
-        let who = who(access, chosen.as_ref(), role)?;
-        let client = match &who {
-            Who::Anybody => Client::maintenance(address, access.fingerprint, &settings),
-            Who::Known(credentials, _) => Client::new(address, credentials, &settings),
+        let caller = caller(access, chosen.as_ref(), role)?;
+        let client = match &caller {
+            Caller::Anonymous => Client::maintenance(address, access.fingerprint, &settings),
+            Caller::Known(credentials, _) => Client::new(address, credentials, &settings),
         };
         let failed = |error: SetupError| {
             CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(error)
@@ -144,20 +142,20 @@ impl Target {
         Ok(Self {
             name: node.to_owned(),
             client: client.map_err(failed)?,
-            who,
+            caller,
             settings,
             options: access.options(),
             chosen,
         })
     }
 
-    /// The node of the inventory, where the user named one.
+    /// Node of the inventory, if the user named one.
     pub(super) fn node(&self) -> Option<&Node> {
         let mut nodes = self.chosen.as_ref()?.cluster().nodes.iter();
         nodes.find(|node| node.name.value.as_str() == self.name)
     }
 
-    /// The cluster that the node is of. None where only an address is known, of whatever machine.
+    /// Cluster of the node; `None` if only an address is known.
     pub(super) fn cluster(&self) -> Option<&Chosen> {
         let chosen = self.chosen.as_ref()?;
         let address = &self.client.node().host;
@@ -165,13 +163,12 @@ impl Target {
             node.contact().is_some_and(|contact| contact.to_string() == *address)
                 || node.name.value.as_str() == self.name
         };
-        let is_of_cluster = matches!(self.who, Who::Known(_, Origin::Bundle))
+        let is_of_cluster = matches!(self.caller, Caller::Known(_, Origin::Bundle))
             || chosen.cluster().nodes.iter().any(is_listed);
         is_of_cluster.then_some(chosen)
     }
 
-    /// Which machine is meant, where the user named a node of the inventory; who gives an address
-    /// means whoever has it.
+    /// Identity that the machine must have, if the user named a node of the inventory. An address may be any machine.
     pub(super) fn machine(&self) -> Result<Option<Expected>, CommandError> {
         let (Some(chosen), Some(node)) = (&self.chosen, self.node()) else { return Ok(None) };
         let bundle = bundle_of(chosen).map_err(|error| {
@@ -185,21 +182,21 @@ impl Target {
         })?;
         let identity = NodeIdentity::of(node, &bundle.cluster.id);
         Ok(Some(Expected {
-            // It depends on how the VM was created, which need not be what `boot:` says by now.
+            // It depends on how the VM was created, and `boot:` may have changed since.
             instance_id: None,
             uuid: Some(identity.uuid.to_string()),
             macs: identity.macs.iter().map(|mac| mac.lower_case()).collect(),
         }))
     }
 
-    /// A command about this node, with the options that this one was given: `talmox node get NODE rd --insecure`.
+    /// Command for this node with the options of the current command, for example `talmox node get NODE rd --insecure`.
     pub(super) fn command(&self, command: &str, rest: &str) -> String {
         let (name, options) = (words::quoted(&self.name), &self.options);
         let blank = if rest.is_empty() { "" } else { " " };
         format!("`talmox node {command} {name}{blank}{rest}{options}`")
     }
 
-    /// `cp-1 (10.0.0.11:50000)`.
+    /// Name and address, for example `cp-1 (10.0.0.11:50000)`.
     pub(super) fn title(&self) -> String {
         let address = self.client.node();
         if self.name == address.host || self.name == address.to_string() {
@@ -209,7 +206,7 @@ impl Target {
     }
 }
 
-/// How fast time passes, and where addresses are found: in a lab both are its own.
+/// Clock and reach map, of the lab or of the inventory.
 fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, CommandError> {
     let Some(file) = &access.lab_at else {
         let mut settings = Settings::new(Clock::real());
@@ -222,11 +219,11 @@ fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, Co
     Ok(settings)
 }
 
-fn who(
+fn caller(
     access: &AccessArgs,
     chosen: Option<&Chosen>,
     role: ClientRole,
-) -> Result<Who, CommandError> {
+) -> Result<Caller, CommandError> {
     if let Some(path) = &access.talosconfig {
         let text = read_input(path)?;
         let credentials = Credentials::from_talosconfig(&text, access.context.as_deref());
@@ -247,10 +244,10 @@ fn who(
             file: path.display().to_string(),
             context: context.unwrap_or_default(),
         };
-        return Ok(Who::Known(Box::new(credentials), origin));
+        return Ok(Caller::Known(Box::new(credentials), origin));
     }
-    // With --insecure an inventory only says where nodes are.
-    let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Who::Anybody) };
+    // With --insecure only the addresses of the inventory are used.
+    let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Caller::Anonymous) };
     let bundle = bundle_of(chosen)?;
     let now = environment::now();
     let ttl = if access.lab_at.is_some() { rehearsal::TTL } else { TTL };
@@ -259,15 +256,15 @@ fn who(
         CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
             .because(error)
     })?;
-    Ok(Who::Known(Box::new(credentials), Origin::Bundle))
+    Ok(Caller::Known(Box::new(credentials), Origin::Bundle))
 }
 
-/// Whether this is an address or a full name of DNS, and not the name of a node.
+/// Whether a text is an address or a fully qualified DNS name, and not a node name.
 fn is_address(node: &str) -> bool {
     node.contains(['.', ':']) || parse_node_address(node).host.parse::<IpAddr>().is_ok()
 }
 
-/// A node by its name, or what looks like an address.
+/// Address of a node name, or the address itself.
 fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
     let cluster = chosen.cluster();
     let Some(known) = cluster.nodes.iter().find(|known| known.name.value.as_str() == node) else {

@@ -13,53 +13,53 @@ use talmox_talos_config::secret::SecretText;
 
 use super::super::client::duration;
 use super::super::config::config_file;
-use super::access::{AccessArgs, Target, Who};
-use super::apply_outcome::{self, Outcome, name};
-use super::{block_on, intended, lock};
+use super::access::{AccessArgs, Caller, Target};
+use super::apply_outcome::{self, ApplyOutcome, name};
+use super::{block_on, config_target, lock};
 use crate::args::{Format, Global};
+use crate::command::Outcome;
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
-use crate::interrupt::{self, Stops};
+use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
 use crate::runtime;
 
 /// Send a machine config to a node
 ///
-/// `talmox node apply FILE --insecure ADDRESS` is for a node in maintenance mode, that is, for its
-/// first config. A node that has a config accepts another one only from a caller with a certificate
-/// of its cluster. With the name of a node in place of the address, the machine must be the VM of
-/// that node, and the config must be for it.
+/// `talmox node apply FILE --insecure ADDRESS` sends the first config to a node in maintenance mode. A node that has a
+/// config accepts a new one only from a client with a certificate of its cluster. With a node name instead of an
+/// address, the machine must be the VM of that node, and the config must be for that node.
 ///
-/// A cluster of the inventory is locked in Proxmox meanwhile, as by `up`. Where it cannot be locked, a warning says why, and the
-/// config is sent.
+/// A cluster of the inventory is locked in Proxmox meanwhile, as by `up`. If it cannot be locked, a warning gives the
+/// reason, and the config is sent.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
-    /// The machine config; `-` for stdin
+    /// Machine config; `-` for stdin
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The node: a name of the inventory, or an address
+    /// Node: a name in the inventory, or an address
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// How to apply it: auto, no-reboot, reboot (up to Talos 1.13), staged (takes effect at the next
-    /// boot) or try (reverts after a while)
+    /// Apply mode: auto, no-reboot, reboot (up to Talos 1.13), staged (takes effect at the next boot) or try (reverts
+    /// after --try-for)
     #[arg(long, value_name = "MODE", default_value = "auto", hide_possible_values = true)]
     mode: ModeArg,
 
-    /// With --mode try: when the node reverts to the config it has now [default: one minute]
+    /// Time after which the node reverts to its current config (with --mode try) [default: one minute]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     try_for: Option<Duration>,
 
-    /// Only report what would happen
+    /// Report what would happen, without changes
     #[arg(long)]
     dry_run: bool,
 
-    /// Print the details that the node answers. They may hold private keys
+    /// Print the details of the node's answer, which may contain private keys
     #[arg(long)]
     details: bool,
 
-    /// Also send a config whose host name or machine type is another than the node's
+    /// Send the config even if its host name or machine type differs from the node's
     #[arg(long)]
     force: bool,
 
@@ -76,7 +76,7 @@ enum ModeArg {
     Try,
 }
 
-pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate::command::Outcome {
+pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outcome {
     if args.try_for.is_some() && args.mode != ModeArg::Try {
         return Err(CommandError::usage("--try-for goes with --mode try"));
     }
@@ -92,9 +92,9 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate
         ModeArg::Staged => ApplyMode::Staged,
         ModeArg::Try => ApplyMode::Try(args.try_for),
     };
-    let expected = match &target.who {
-        Who::Anybody => target.machine()?,
-        Who::Known(..) => None,
+    let expected = match &target.caller {
+        Caller::Anonymous => target.machine()?,
+        Caller::Known(..) => None,
     };
     let apply = Apply { config: &config, mode, dry_run: args.dry_run };
     let applied = if args.dry_run {
@@ -112,8 +112,7 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> crate
     Ok(Exit::Fine)
 }
 
-/// Sends the config while no run of `up` or `destroy` can work on the node's cluster: its plan would be made from a config that
-/// the node no longer has.
+/// Sends the config under the cluster lock: a concurrent `up` or `destroy` would use a plan that is based on the old config.
 async fn send_locked(
     target: &Target,
     lab_at: Option<&Path>,
@@ -122,13 +121,13 @@ async fn send_locked(
     printer: &Printer,
 ) -> Result<Applied, CommandError> {
     let locks = lock::take(target, lab_at, printer).await?;
-    // An interrupt must not leave the lock behind.
-    let _heed = interrupt::heed();
-    let mut stops = Stops::new()?;
+    // An interrupt must not skip the release of the lock.
+    let _guard = interrupt::guard();
+    let mut signals = StopSignals::new()?;
     let sent = tokio::select! {
         biased;
         sent = send(target, expected, apply) => sent,
-        () = stops.wanted() => Err(interrupted(target)),
+        () = signals.requested() => Err(interrupted(target)),
     };
     locks.release(printer).await;
     sent
@@ -151,9 +150,9 @@ async fn send(
     if let Some(expected) = expected {
         refuse_other_machine(target, expected).await?;
     }
-    match target.ask_again(async || target.client.apply(apply).await).await {
+    match target.call_with_retries(async || target.client.apply(apply).await).await {
         Ok(applied) => Ok(applied),
-        Err(error) => Err(match apply_outcome::mode_hint(&error, apply.mode, &target.who) {
+        Err(error) => Err(match apply_outcome::mode_hint(&error, apply.mode, &target.caller) {
             Some(hint) => CommandError::failed(CommandCode::NodeFailed, target.name.clone())
                 .because(error)
                 .hint(hint),
@@ -162,9 +161,9 @@ async fn send(
     }
 }
 
-/// A node that is named gets its own config, and not another node's.
+/// Returns an error if the config is for another node of the inventory.
 fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandError> {
-    let Some(why) = target.node().and_then(|node| intended::mismatch(config, node)) else {
+    let Some(why) = target.node().and_then(|node| config_target::mismatch(config, node)) else {
         return Ok(());
     };
     let message = format!("the config is not for `{}`: {why}", target.name);
@@ -174,7 +173,8 @@ fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandErro
     ))
 }
 
-/// In maintenance mode a machine does not prove which one it is, and a config has keys in it.
+/// Returns an error if the machine is not the VM of the node. A machine in maintenance mode has no certificate of the cluster, and a config
+/// contains keys.
 async fn refuse_other_machine(target: &Target, expected: &Expected) -> Result<(), CommandError> {
     let machine = target.ask(async || Machine::read(&target.client).await).await?;
     match machine.mismatch(expected) {
@@ -197,9 +197,9 @@ fn print(
     applied: &Applied,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    // Since 1.13 the node's own text may be the whole config: it is printed on request only.
+    // Since Talos 1.13 the answer may contain the whole config, so it is printed only on request.
     let details = Some(applied.details.expose()).filter(|_| args.details);
-    let outcome = Outcome { requested, used: applied.mode, is_dry: args.dry_run };
+    let outcome = ApplyOutcome { requested, used: applied.mode, is_dry: args.dry_run };
     if printer.format == Format::Json {
         let result = json!({
             "node": target.client.node().to_string(),

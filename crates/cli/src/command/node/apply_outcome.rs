@@ -1,7 +1,6 @@
-//! The outcome of `talmox node apply`: which mode the node used, and when the config takes effect.
+//! Outcome of `talmox node apply`: the mode that the node used, and when the config takes effect.
 //!
-//! It is written from the mode alone. The text that a node answers is not shown: since Talos 1.13 it may be the
-//! whole config, private keys included.
+//! The text of the node's answer is not shown: since Talos 1.13 it may contain the whole config with private keys.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,21 +8,21 @@ use std::time::Duration;
 use talmox_talos_api::client::ApplyMode;
 use talmox_talos_api::{Code, TalosError};
 
-use super::access::Who;
+use super::access::Caller;
 
-/// Talos's own default for `--mode try`.
+/// Default time of Talos for `--mode try`.
 const TRY_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(super) struct ApplyOutcome {
     pub(super) requested: ApplyMode,
-    /// As the node answered; a node in maintenance mode up to Talos 1.12 does not.
+    /// Mode in the node's answer; `None` for a node in maintenance mode up to Talos 1.12, which does not report it.
     pub(super) used: Option<ApplyMode>,
     pub(super) is_dry: bool,
 }
 
-impl Outcome {
-    /// When the node reverts, as Go writes durations.
+impl ApplyOutcome {
+    /// Time until the node reverts, in the duration format of Go.
     pub(super) fn reverts_in(&self) -> Option<String> {
         let Some(ApplyMode::Try(_)) = self.used else { return None };
         let timeout = match self.requested {
@@ -33,7 +32,7 @@ impl Outcome {
         Some(go_duration(timeout.unwrap_or(TRY_TIMEOUT)))
     }
 
-    /// What the node does with the config.
+    /// Effect of the config on the node.
     fn effect(&self) -> String {
         let dry = |would: &str, does: &str| if self.is_dry { would } else { does }.to_owned();
         match (self.used, self.requested) {
@@ -54,7 +53,7 @@ impl Outcome {
                 let applied = dry("would apply the config on trial", "applied the config on trial");
                 format!("{applied}; it reverts in {timeout} unless it is applied with another mode")
             }
-            // Only a node in maintenance mode up to Talos 1.12 leaves the mode out, and there is nothing to revert to.
+            // A node in maintenance mode up to Talos 1.12 does not report the mode, and has no earlier config.
             (None, ApplyMode::Try(_)) => dry(
                 "would accept the config; without an earlier one it would not revert",
                 "accepted the config; without an earlier one it does not revert",
@@ -66,7 +65,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ApplyOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requested = name(self.requested);
         write!(f, "{} (mode {requested}", self.effect())?;
@@ -79,8 +78,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What to do where the node rejected the mode, and not the config.
-pub(super) fn mode_hint(error: &TalosError, mode: ApplyMode, who: &Who) -> Option<String> {
+/// Hint if the node rejected the mode and not the config.
+pub(super) fn mode_hint(error: &TalosError, mode: ApplyMode, caller: &Caller) -> Option<String> {
     let TalosError::No { code, message, .. } = error else { return None };
     if message.contains("can't be applied in immediate mode") {
         let tried = match mode {
@@ -95,11 +94,11 @@ pub(super) fn mode_hint(error: &TalosError, mode: ApplyMode, who: &Who) -> Optio
     if *code != Code::Unimplemented {
         return None;
     }
-    match (who, mode) {
-        (Who::Anybody, ApplyMode::NoReboot | ApplyMode::Staged) => {
+    match (caller, mode) {
+        (Caller::Anonymous, ApplyMode::NoReboot | ApplyMode::Staged) => {
             Some("a node in maintenance mode up to Talos 1.12 does not support this mode: use `--mode auto`".to_owned())
         }
-        (Who::Known(..), ApplyMode::Reboot) => Some(
+        (Caller::Known(..), ApplyMode::Reboot) => Some(
             "Talos 1.14 has no mode reboot: use `--mode auto`, then reboot the node if the change \
              needs it"
                 .to_owned(),
@@ -118,7 +117,7 @@ pub(super) fn name(mode: ApplyMode) -> &'static str {
     }
 }
 
-/// `1m0s`, `1h0m5s`.
+/// Duration in the format of Go, for example `1m0s` or `1h0m5s`.
 fn go_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -135,42 +134,42 @@ mod tests {
 
     use super::*;
 
-    fn told(requested: ApplyMode, used: Option<ApplyMode>, is_dry: bool) -> String {
-        Outcome { requested, used, is_dry }.to_string()
+    fn outcome_text(requested: ApplyMode, used: Option<ApplyMode>, is_dry: bool) -> String {
+        ApplyOutcome { requested, used, is_dry }.to_string()
     }
 
     #[test]
-    fn every_mode_says_when_the_config_takes_effect() {
+    fn every_mode_reports_when_the_config_takes_effect() {
         use ApplyMode::{Auto, NoReboot, Reboot, Staged, Try};
         assert_eq!(
-            told(Auto, Some(NoReboot), false),
+            outcome_text(Auto, Some(NoReboot), false),
             "applied the config without a reboot (mode auto; the node uses no-reboot)"
         );
         assert_eq!(
-            told(Auto, Some(Reboot), true),
+            outcome_text(Auto, Some(Reboot), true),
             "would apply the config and reboot (mode auto; the node uses reboot); nothing was changed"
         );
         assert_eq!(
-            told(Staged, Some(Staged), false),
+            outcome_text(Staged, Some(Staged), false),
             "stored the config; it takes effect at the next boot (mode staged)"
         );
         let five = Try(Some(Duration::from_mins(5)));
         assert_eq!(
-            told(five, Some(Try(None)), false),
+            outcome_text(five, Some(Try(None)), false),
             "applied the config on trial; it reverts in 5m0s unless it is applied with another mode \
              (mode try)"
         );
-        assert!(told(Try(None), Some(Try(None)), false).contains("reverts in 1m0s unless"));
-        // A 1.12 node in maintenance mode answers nothing, and keeps what it was told to try.
+        assert!(outcome_text(Try(None), Some(Try(None)), false).contains("reverts in 1m0s unless"));
+        // A 1.12 node in maintenance mode does not report the mode and keeps the config.
         assert_eq!(
-            told(Auto, None, false),
+            outcome_text(Auto, None, false),
             "accepted the config (mode auto; the node did not report the mode it uses)"
         );
-        assert!(told(Try(None), None, false).contains("does not revert"));
+        assert!(outcome_text(Try(None), None, false).contains("does not revert"));
     }
 
     #[test]
-    fn durations_are_written_as_go_does() {
+    fn durations_have_the_format_of_go() {
         let written = |seconds| go_duration(Duration::from_secs(seconds));
         assert_eq!([5, 60, 90, 3605].map(written), ["5s", "1m0s", "1m30s", "1h0m5s"]);
     }
@@ -184,14 +183,14 @@ mod tests {
         };
         let immediate =
             no(Code::InvalidArgument, "this config change can't be applied in immediate mode");
-        let hint = mode_hint(&immediate, ApplyMode::NoReboot, &Who::Anybody).unwrap();
+        let hint = mode_hint(&immediate, ApplyMode::NoReboot, &Caller::Anonymous).unwrap();
         for mode in ["--mode auto", "--mode reboot", "--mode staged"] {
             assert!(hint.contains(mode), "{hint}");
         }
         let unknown = no(Code::Unimplemented, "not supported in maintenance mode");
-        let hint = mode_hint(&unknown, ApplyMode::Staged, &Who::Anybody).unwrap();
+        let hint = mode_hint(&unknown, ApplyMode::Staged, &Caller::Anonymous).unwrap();
         assert!(hint.contains("use `--mode auto`"), "{hint}");
         let invalid = no(Code::InvalidArgument, "configuration validation failed");
-        assert_eq!(mode_hint(&invalid, ApplyMode::Auto, &Who::Anybody), None);
+        assert_eq!(mode_hint(&invalid, ApplyMode::Auto, &Caller::Anonymous), None);
     }
 }

@@ -1,7 +1,6 @@
-//! The columns that Talos defines for the table of a kind of resources, as talosctl prints them.
+//! Table columns that Talos defines for a resource type, as in the output of talosctl.
 //!
-//! Each is a path into the spec, in Kubernetes' JSONPath. Only the forms that Talos uses are read; a column with
-//! another path stays empty rather than wrong.
+//! A column is a JSONPath of Kubernetes into the spec. Only the forms that Talos uses are supported; a column with another path is empty.
 
 use serde_json::Value as Json;
 use talmox_talos_api::client::Resource;
@@ -9,10 +8,10 @@ use talmox_yaml::Node;
 
 use super::spec;
 
-/// What the definition of a kind says about its table.
+/// Table definition of a resource type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableLayout {
-    /// The kind in the singular: `MachineStatus`.
+    /// Singular name of the type: `MachineStatus`.
     pub(super) display_type: String,
     pub(super) columns: Vec<Column>,
 }
@@ -27,14 +26,14 @@ pub(super) struct Column {
 enum PathPart {
     Key(String),
     Index(usize),
-    /// `[*]` and `[:]`.
+    /// All elements: `[*]` and `[:]`.
     All,
-    /// `[?(@.KEY=="VALUE")]`.
+    /// Elements with a value: `[?(@.KEY=="VALUE")]`.
     Where(String, String),
 }
 
 impl TableLayout {
-    /// Reads a resource definition.
+    /// Parses a resource definition.
     pub(super) fn of(definition: &Resource) -> Option<Self> {
         let spec = spec::json(&definition.tree()?);
         let columns = spec["printColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -50,7 +49,7 @@ impl TableLayout {
 }
 
 impl Column {
-    /// What the spec has there, on one line; nothing where it has nothing.
+    /// Text of the column on one line; empty if the spec has no value there.
     pub(super) fn text(&self, tree: &Node) -> String {
         let Some(path) = &self.path else { return String::new() };
         let root = spec::json(tree);
@@ -59,7 +58,7 @@ impl Column {
             found = found.into_iter().flat_map(|value| part.select(value)).collect();
         }
         let texts: Vec<String> = found.into_iter().map(printed).collect();
-        // Control characters would move the cursor.
+        // Control characters could move the cursor.
         texts.join(" ").replace(char::is_control, " ")
     }
 }
@@ -78,7 +77,7 @@ impl PathPart {
     }
 }
 
-/// A list or a mapping is written as JSON.
+/// Text of a value; lists and mappings as JSON.
 fn printed(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -87,7 +86,7 @@ fn printed(value: &Json) -> String {
     }
 }
 
-/// `{.status.ready}`, `{.endpoints[*].host}`, `{@}`.
+/// Parses a path such as `{.status.ready}`, `{.endpoints[*].host}` or `{@}`.
 fn parse(path: &str) -> Option<Vec<PathPart>> {
     let mut rest = path.strip_prefix('{')?.strip_suffix('}')?;
     rest = rest.strip_prefix('@').unwrap_or(rest);
@@ -107,7 +106,7 @@ fn parse(path: &str) -> Option<Vec<PathPart>> {
 }
 
 impl PathPart {
-    /// Keys have no sign of another construct in them.
+    /// Rejects keys with characters of unsupported syntax.
     fn checked(self) -> Option<Self> {
         match &self {
             Self::Key(key) => {

@@ -1,20 +1,20 @@
-//! Errors of a node as messages: what is wrong, and what to do about it.
+//! Error messages and hints for failed calls to a node.
 
 use std::io;
 
 use talmox_talos_api::probe::{HANGS, Whose};
 use talmox_talos_api::{Code, DialError, TalosError, Verdict, probe};
 
-use super::access::{Origin, Target, Who};
+use super::access::{Caller, Origin, Target};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// A connection that ends before any answer is what a person sees in these states.
+/// Causes of a connection that ends before an answer.
 const RESTARTS: &str = "the node is switching from maintenance mode to its configured API, or it is booting or \
                         shutting down; retry in a few seconds";
 
 impl Target {
-    /// The message for an error. Where there was no connection, the address is probed first.
+    /// Converts an error of a call. If there was no connection, the address is probed first.
     pub(super) async fn explain(&self, error: TalosError) -> CommandError {
         let TalosError::Unreachable { source, .. } = &error else {
             let hint = self.refusal_hint(&error);
@@ -25,14 +25,14 @@ impl Target {
                 None => failed,
             };
         };
-        let Who::Known(credentials, origin) = &self.who else {
+        let Caller::Known(credentials, origin) = &self.caller else {
             let hint = insecure_hint(source);
-            return self.no_connection().because(Said(dial_text(source))).hint(hint);
+            return self.no_connection().because(CauseText(dial_text(source))).hint(hint);
         };
         match probe(self.client.node(), credentials, None, &self.settings).await {
             Ok(verdict) => {
                 let hint = self.verdict_hint(&verdict, origin);
-                self.no_connection().because(Said(verdict_text(&verdict, origin))).hint(hint)
+                self.no_connection().because(CauseText(verdict_text(&verdict, origin))).hint(hint)
             }
             Err(setup) => {
                 CommandError::failed(CommandCode::SystemFailed, "cannot use TLS").because(setup)
@@ -104,7 +104,7 @@ impl Target {
         }
     }
 
-    /// What to do about an answer, or about one that did not come.
+    /// Hint for a rejected or missing answer.
     fn refusal_hint(&self, error: &TalosError) -> Option<String> {
         match error {
             TalosError::Lost { call, .. } => Some(self.lost_hint(call.is_read())),
@@ -124,15 +124,15 @@ impl Target {
                     configured API; retry in a few seconds"
                 .to_owned();
         }
-        match self.who {
-            // A node of 1.13 may close the connection on its way out of maintenance mode.
-            Who::Anybody => format!(
+        match self.caller {
+            // A node with Talos 1.13 may close the connection when it leaves maintenance mode.
+            Caller::Anonymous => format!(
                 "the node may have accepted the config and be switching from maintenance mode to \
                  its configured API: run `talmox node services {}` in a few seconds, without \
                  --insecure, before you send it again",
                 self.name
             ),
-            Who::Known(..) => {
+            Caller::Known(..) => {
                 "the node may be rebooting: check its state before you retry".to_owned()
             }
         }
@@ -140,25 +140,27 @@ impl Target {
 
     fn code_hint(&self, code: Code, message: &str) -> Option<String> {
         let hint = match code {
-            // A kind that the node does not have is rejected like one without permission.
+            // An unknown resource type is rejected with the same code as a missing permission.
             Code::PermissionDenied if message.contains("is not supported") => {
                 return Some(format!(
                     "its version of Talos does not have this kind; {} lists those it has",
                     self.command("get", "resourcedefinitions")
                 ));
             }
-            Code::PermissionDenied => match &self.who {
-                Who::Anybody => "a node in maintenance mode rejects this for every caller",
-                Who::Known(_, Origin::Bundle) => "add --admin to ask with the admin role",
-                Who::Known(_, Origin::Talosconfig { file, context }) => {
+            Code::PermissionDenied => match &self.caller {
+                Caller::Anonymous => "a node in maintenance mode rejects this for every caller",
+                Caller::Known(_, Origin::Bundle) => "add --admin to ask with the admin role",
+                Caller::Known(_, Origin::Talosconfig { file, context }) => {
                     return Some(format!(
                         "the role of the talosconfig is not enough: context `{context}` of {file}"
                     ));
                 }
             },
-            Code::Unimplemented => match self.who {
-                Who::Anybody => "a node in maintenance mode does not support this up to Talos 1.12",
-                Who::Known(..) => "this version of Talos does not support it",
+            Code::Unimplemented => match self.caller {
+                Caller::Anonymous => {
+                    "a node in maintenance mode does not support this up to Talos 1.12"
+                }
+                Caller::Known(..) => "this version of Talos does not support it",
             },
             _ => return None,
         };
@@ -174,7 +176,7 @@ fn late_hint(is_read: bool) -> &'static str {
     }
 }
 
-/// The verdict, with the cause that it keeps to itself.
+/// Text of a probe verdict, with its cause.
 fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
     match verdict {
         Verdict::Nothing(error) => format!("nothing answers: {}", dial_text(error)),
@@ -201,10 +203,10 @@ fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
     }
 }
 
-/// Why there is no connection, without the number of the system's error.
+/// Text of a connection error, without the error number of the system.
 fn dial_text(error: &DialError) -> String {
     let DialError::Connect { source, .. } = error else { return chain(error) };
-    // An error that talmox made itself, such as that of an address outside of a lab, says more than its kind.
+    // An error of talmox itself, such as for an address outside of a lab, is more specific than its kind.
     if source.get_ref().is_some() {
         return chain(error);
     }
@@ -240,7 +242,7 @@ fn dial_hint(error: &DialError) -> String {
     }
 }
 
-/// What to do where a call without credentials got no connection.
+/// Hint if a call without credentials got no connection.
 fn insecure_hint(error: &DialError) -> String {
     match error {
         DialError::Refused { .. } if error.is_restart() => RESTARTS.to_owned(),
@@ -256,10 +258,10 @@ fn insecure_hint(error: &DialError) -> String {
     }
 }
 
-/// A cause that is a text already.
+/// Cause of an error as text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Said(String);
+struct CauseText(String);
 
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_only_reads_are_repeated_blindly() {
+    fn the_hint_recommends_a_retry_only_for_reads() {
         assert!(late_hint(true).contains("retry, or look at its console"));
         assert!(late_hint(false).contains("check its state before you retry"));
     }

@@ -17,25 +17,25 @@ use crate::printer::Printer;
 
 /// Read resources of a node: members, disks, links, extensions…
 ///
-/// RESOURCE is a kind by any name that talosctl knows: members, ms, svc, Disks.block.talos.dev. Kinds
-/// that talmox does not know are looked up on the node. The output has the fields of `talosctl get`:
-/// the node, the metadata (namespace, type, id, version, owner, phase, created, updated, labels,
-/// annotations, finalizers) and the spec; the table has the columns that Talos defines for the kind.
+/// RESOURCE is a resource type by any name that talosctl accepts: members, ms, svc, Disks.block.talos.dev. Types that
+/// talmox does not know are looked up on the node. The output has the fields of `talosctl get`: node, metadata
+/// (namespace, type, id, version, owner, phase, created, updated, labels, annotations, finalizers) and spec. The table
+/// has the columns that Talos defines for the type.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// The node: a name of the inventory, or an address
+    /// Node: a name in the inventory, or an address
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// The kind of resources
+    /// Resource type
     #[arg(value_name = "RESOURCE")]
     resource: String,
 
-    /// One of them [default: all]
+    /// Id of a resource [default: all resources]
     #[arg(value_name = "ID")]
     id: Option<String>,
 
-    /// The namespace, if not the usual one of the kind
+    /// Namespace [default: that of the resource type]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
 
@@ -43,10 +43,10 @@ pub(super) struct GetArgs {
     #[arg(long)]
     yaml: bool,
 
-    /// Ask with the admin role: for kinds that hold keys, such as machineconfig
+    /// Use the admin role, for resource types that hold keys, such as machineconfig
     ///
-    /// The table then shows no content, and with a talosconfig it shows none of such kinds; --yaml and --format json
-    /// show everything.
+    /// The table then shows no content. With --talosconfig it shows no content of types that hold keys. --yaml and
+    /// --format json show everything.
     #[arg(long)]
     admin: bool,
 
@@ -76,7 +76,7 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
             all.join("---\n")
         }
         (Format::Text, false) => {
-            // A talosconfig may have the admin role, and then kinds come that hold keys.
+            // A talosconfig may have the admin role, so the output may contain resource types that hold keys.
             let may_be_admin = args.access.is_talosconfig();
             let is_hidden =
                 |one: &Resource| args.admin || may_be_admin && kind::may_hold_keys(&one.kind);
@@ -87,7 +87,7 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
     Ok(Exit::Fine)
 }
 
-/// The resources, and for a table the columns of their kind.
+/// Reads the resources, and for a table the column definitions.
 async fn read(
     args: &GetArgs,
     target: &Target,
@@ -107,7 +107,7 @@ async fn read(
             })?]
         }
     };
-    // The table is worth less without the columns, and still worth something.
+    // Without the column definitions the table shows the spec in short form.
     let definition = if is_table {
         client.get(ResourceKind::DEFINITION, &kind.name.to_lowercase()).await.ok()
     } else {
@@ -116,7 +116,7 @@ async fn read(
     Ok((found, definition.flatten().as_ref().and_then(TableLayout::of)))
 }
 
-/// The kind that RESOURCE names, in the namespace that was chosen.
+/// Resource type of the RESOURCE argument, with the namespace of `--namespace`.
 async fn kind_of(args: &GetArgs, target: &Target) -> Result<Kind, CommandError> {
     let in_namespace = |kind: Kind| match &args.namespace {
         Some(namespace) => Kind { namespace: namespace.clone(), ..kind },

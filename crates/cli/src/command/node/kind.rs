@@ -1,11 +1,10 @@
-//! Kinds of resources by the names that people know. Those that are asked for most are known here;
-//! for all others the node is asked, since it has a list of them.
+//! Resource types by their names and aliases. Common types are built in; other types are looked up on the node.
 
 use talmox_talos_api::client::{Resource, ResourceKind};
 use talmox_talos_api::{Client, TalosError};
 use talmox_yaml::Node;
 
-/// Namespace, full name, and short names beside those that follow from it.
+/// Namespace, full name, and additional aliases of common types.
 const KNOWN: &[(&str, &str, &[&str])] = &[
     ("cluster", "Affiliates.cluster.talos.dev", &[]),
     ("cluster", "Members.cluster.talos.dev", &[]),
@@ -41,7 +40,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ("runtime", "VolumeStatuses.block.talos.dev", &["vs"]),
 ];
 
-/// A kind, and where it lives.
+/// Resource type with its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) namespace: String,
@@ -54,8 +53,8 @@ impl Kind {
     }
 }
 
-/// Parts of the names of kinds whose resources may hold keys.
-const KEEPERS: [&str; 6] = [
+/// Name parts of resource types that may hold keys.
+const SECRET_NAME_PARTS: [&str; 6] = [
     "machineconfigs",
     "secret",
     "kubespanidentit",
@@ -64,13 +63,13 @@ const KEEPERS: [&str; 6] = [
     "linkspecs",
 ];
 
-/// Whether resources of this kind may hold keys.
+/// Whether resources of this type may hold keys.
 pub(super) fn may_hold_keys(kind: &str) -> bool {
     let kind = kind.to_lowercase();
-    KEEPERS.iter().any(|part| kind.contains(part))
+    SECRET_NAME_PARTS.iter().any(|part| kind.contains(part))
 }
 
-/// A kind that everybody has.
+/// Looks up a built-in type.
 pub(super) fn known(text: &str) -> Option<Kind> {
     let wanted = text.to_lowercase();
     let (namespace, name, _) = KNOWN.iter().find(|(_, name, short)| {
@@ -86,7 +85,7 @@ pub(super) fn known(text: &str) -> Option<Kind> {
     Some(Kind { namespace: (*namespace).to_owned(), name: (*name).to_owned() })
 }
 
-/// Looks the kind up on the node. Several may go by one name.
+/// Looks up a type on the node. Several types may have the same alias.
 pub(super) async fn look_up(client: &Client, text: &str) -> Result<Vec<Kind>, TalosError> {
     let definitions = client.list(ResourceKind::DEFINITION).await?;
     let wanted = text.to_lowercase();
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_that_hold_keys_are_known() {
+    fn types_that_hold_keys_are_recognised() {
         for kind in ["MachineConfigs.config.talos.dev", "OSRootSecrets.secrets.talos.dev"] {
             assert!(may_hold_keys(kind), "{kind}");
         }
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_go_by_many_names() {
+    fn types_have_several_names() {
         for (text, name) in [
             ("members", "Members.cluster.talos.dev"),
             ("Member", "Members.cluster.talos.dev"),
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_means_two_kinds() {
+    fn every_name_is_unique() {
         let mut names = std::collections::BTreeSet::new();
         for (_, name, short) in KNOWN {
             assert!(names.insert(name.to_lowercase()), "{name}");

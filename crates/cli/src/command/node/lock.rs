@@ -1,7 +1,6 @@
-//! The lock in Proxmox for a command that changes one node.
+//! Cluster lock of a command that changes one node.
 //!
-//! `up` locks the cluster with the credentials that it needs anyway. A single node can be changed without Proxmox, also while
-//! Proxmox is down: then a warning says that the cluster is not locked.
+//! A node can be changed without Proxmox, also while Proxmox is down. Then the cluster is not locked, and a warning is printed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,10 +19,10 @@ use crate::rehearsal;
 use crate::session::cluster_lock::{holder, refused, take as take_locks};
 use crate::session::{RunLocks, proxmox};
 
-/// Timeout for the first answer of Proxmox: a person waits who does not need Proxmox.
+/// Timeout for the first answer of Proxmox, short because the command works without Proxmox.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
-/// Locks the cluster that the node is of. It is an error if another run holds the lock.
+/// Locks the cluster of the node. It is an error if another run holds the lock.
 pub(super) async fn take(
     target: &Target,
     lab_at: Option<&Path>,
@@ -63,9 +62,9 @@ async fn try_take(
     printer: &Printer,
 ) -> Result<Result<RunLocks, TakeError>, CommandError> {
     let bundle = bundle_of(chosen)?;
-    let stage = lab_at.map(rehearsal::join).transpose()?;
-    let clock = stage.as_ref().map_or_else(Clock::real, |stage| stage.clock);
-    let (pve, _) = proxmox::client(chosen, stage.as_ref(), clock, printer)?;
+    let lab = lab_at.map(rehearsal::join).transpose()?;
+    let clock = lab.as_ref().map_or_else(Clock::real, |lab| lab.clock);
+    let (pve, _) = proxmox::client(chosen, lab.as_ref(), clock, printer)?;
     let key = LockKey::of_cluster(&ClusterMark::of(&bundle.cluster.id));
     let asked = Clock::real().timeout(FIRST_ANSWER, cluster_lock::held(&pve, &key)).await;
     match asked {

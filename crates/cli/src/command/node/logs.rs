@@ -16,23 +16,23 @@ use crate::printer::Printer;
 /// Print the log of a service: etcd, kubelet, apid…
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
-    /// The node: a name of the inventory, or an address
+    /// Node: a name in the inventory, or an address
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// The service; `talmox node services NODE` lists them
+    /// Name of the service; `talmox node services NODE` lists them
     #[arg(value_name = "SERVICE")]
     service: String,
 
-    /// Only the last lines
+    /// Number of lines from the end of the log
     #[arg(long, value_name = "LINES")]
     tail: Option<u16>,
 
-    /// Go on with what comes
+    /// Print new lines as they arrive
     #[arg(long, short)]
     follow: bool,
 
-    /// SERVICE is a container of Kubernetes, such as kube-system/coredns-abc:coredns
+    /// SERVICE is a Kubernetes container, such as kube-system/coredns-abc:coredns
     #[arg(long, short)]
     kubernetes: bool,
 
@@ -40,14 +40,14 @@ pub(super) struct LogsArgs {
     access: AccessArgs,
 }
 
-/// Print what the kernel of a node said
+/// Print the kernel log of a node
 #[derive(Debug, Args)]
 pub(super) struct DmesgArgs {
-    /// The node: a name of the inventory, or an address
+    /// Node: a name in the inventory, or an address
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// Go on with what comes
+    /// Print new lines as they arrive
     #[arg(long, short)]
     follow: bool,
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcom
         if args.kubernetes { LogSource::Container(service) } else { LogSource::Service(service) };
     block_on(async {
         let open = async || target.client.logs(&source, args.tail, args.follow).await;
-        let log = target.ask_again(open).await;
+        let log = target.call_with_retries(open).await;
         let hint = |error: &TalosError| missing_hint(error, args, &target);
         print(log, args.follow, &target, printer, hint).await
     })
@@ -71,12 +71,12 @@ pub(super) fn run(args: &LogsArgs, global: &Global, printer: &Printer) -> Outcom
 pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) -> Outcome {
     let target = Target::find(&args.node, &args.access, ClientRole::Reader, global, printer)?;
     block_on(async {
-        let log = target.ask_again(async || target.client.dmesg(args.follow).await).await;
+        let log = target.call_with_retries(async || target.client.dmesg(args.follow).await).await;
         print(log, args.follow, &target, printer, |_| None).await
     })
 }
 
-/// Prints bytes as they come, until there are no more or nobody reads them. `hint` knows more of some failures.
+/// Prints a log stream until it ends or stdout is closed. `hint` gives hints for specific errors.
 async fn print(
     log: Result<Bytes, TalosError>,
     is_followed: bool,
@@ -112,7 +112,7 @@ async fn print(
     }
 }
 
-/// What to do where there is no such log. A node answers that without a code.
+/// Hint for an unknown service or container, which the node reports without an error code.
 fn missing_hint(error: &TalosError, args: &LogsArgs, target: &Target) -> Option<String> {
     let TalosError::No { message, .. } = error else { return None };
     if args.kubernetes && message.contains("not found") {

@@ -1,4 +1,4 @@
-//! Resources as talosctl prints them: as a table, as YAML, and as JSON.
+//! Output of resources like talosctl: table, YAML and JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::column::TableLayout;
 use super::spec;
 use crate::words;
 
-/// Levels of YAML, as Talos indents them.
+/// Indentation of YAML, as in Talos.
 const INDENT: usize = 4;
 
-/// A resource and the node that it is on, as one YAML document. The spec is kept as it came.
+/// Resource and node name as a YAML document. The spec is copied unchanged.
 pub(super) fn yaml(node: &str, one: &Resource) -> String {
     let head = map([("node", Some(plain(node))), ("metadata", Some(metadata(one)))]);
-    // Go writes no blank in front of nothing.
+    // Go writes no space after the colon of an empty value.
     let head = talmox_yaml::emit(&head, INDENT).replace(": \n", ":\n");
     let spec = one.yaml().expose();
     if spec.trim().is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn json(node: &str, one: &Resource) -> Json {
     json!({ "node": node, "metadata": spec::json(&metadata(one)), "spec": spec })
 }
 
-/// Content is left out where `is_hidden`.
+/// Table of resources; with `is_hidden` without the content.
 pub(super) fn table(
     node: &str,
     found: &[Resource],
@@ -50,7 +50,7 @@ pub(super) fn table(
     let mut headings: Vec<String> =
         ["NODE", "NAMESPACE", "TYPE", "ID", "VERSION"].map(str::to_owned).into();
     if !is_empty {
-        // A kind without columns of its own would tell nothing but its ids.
+        // For a type without own columns, the short form of the spec is shown.
         match columns {
             [] => headings.push("SPEC".to_owned()),
             columns => headings.extend(columns.iter().map(|column| column.heading.clone())),
@@ -74,12 +74,12 @@ pub(super) fn table(
     words::aligned(&rows)
 }
 
-/// `Members` of `Members.cluster.talos.dev`.
+/// Short plural name of a type: `Members` of `Members.cluster.talos.dev`.
 fn plural(kind: &str) -> String {
     kind.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// The names, the order and the plain style of talosctl: it writes `version: 3`, and `owner:` where there is none.
+/// Metadata in the order and style of talosctl: `version: 3`, and `owner:` if it is empty.
 fn metadata(one: &Resource) -> Node {
     let field = |text: &str| Some(plain(text));
     let table = |pairs: &BTreeMap<String, String>| {
@@ -101,15 +101,15 @@ fn metadata(one: &Resource) -> Node {
     ])
 }
 
-/// A scalar without quotes, whatever it looks like, as talosctl writes metadata: `3`, `true`, a time, or nothing.
+/// Scalar without quotes, as talosctl writes metadata: `3`, `true`, a time, or empty.
 fn plain(text: &str) -> Node {
     let mut node = Node::plain(text);
     node.tag = Some(TIMESTAMP_TAG.to_owned());
     node
 }
 
-/// The spec as one text, where it is one: machine configs are. Older nodes send their documents as they are, and
-/// only the first one would be left of them.
+/// Spec as a text, for resources such as machine configs whose spec is one text. Older nodes send several YAML documents, of which only the
+/// first would be parsed.
 fn as_text(one: &Resource) -> Option<Node> {
     let is_config = one.kind == ResourceKind::MACHINE_CONFIG.name && one.annotations.is_empty();
     let documents = talmox_yaml::read(one.yaml().expose()).ok()?;

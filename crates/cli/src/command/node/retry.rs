@@ -1,7 +1,6 @@
-//! Calls that are repeated for a few seconds while the API of a node restarts.
+//! Retries of calls while the API of a node restarts.
 //!
-//! Between maintenance mode and its config a node closes connections, or refuses its port, for a second or two. A
-//! person who runs a command in that second sees the answer, and not what broke.
+//! A node that leaves maintenance mode closes its connections and its port for one or two seconds. A command in that time is retried.
 
 use std::time::Duration;
 
@@ -10,24 +9,24 @@ use talmox_talos_api::TalosError;
 use super::access::Target;
 use crate::error::CommandError;
 
-/// Longer than the restart of an API takes, and short enough where nothing answers at all.
+/// Total time of retries: longer than the restart of an API, short if nothing answers.
 const LIMIT: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(400);
 
 impl Target {
-    /// The answer to a call, or why there is none.
+    /// Makes a call with retries. Errors are explained.
     pub(super) async fn ask<T>(
         &self,
         call: impl AsyncFn() -> Result<T, TalosError>,
     ) -> Result<T, CommandError> {
-        match self.ask_again(call).await {
+        match self.call_with_retries(call).await {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.explain(error).await),
         }
     }
 
-    /// The same, for callers that have their own explanation of some errors.
-    pub(super) async fn ask_again<T>(
+    /// Makes a call with retries and returns the raw error.
+    pub(super) async fn call_with_retries<T>(
         &self,
         call: impl AsyncFn() -> Result<T, TalosError>,
     ) -> Result<T, TalosError> {
@@ -44,7 +43,7 @@ impl Target {
     }
 }
 
-/// Whether the API restarts or starts, and the call may be repeated without doing anything twice.
+/// Whether the error is caused by a restart of the API and the call had no effect.
 fn is_restart(error: &TalosError) -> bool {
     match error {
         TalosError::Unreachable { source, .. } => source.is_restart(),
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_did_nothing_is_repeated() {
+    fn only_calls_without_effect_are_retried() {
         let call = |operation| Call { operation, node: node_address("10.0.0.11") };
         let not_yet = |operation| TalosError::NotYet {
             call: call(operation),
@@ -70,6 +69,6 @@ mod tests {
         };
         assert!(is_restart(&not_yet("Get")) && is_restart(&not_yet("ApplyConfiguration")));
         let late = TalosError::Late { call: call("Get") };
-        assert!(!is_restart(&late), "another minute would pass");
+        assert!(!is_restart(&late), "a retry would take another minute");
     }
 }

@@ -13,10 +13,10 @@ use crate::error::Exit;
 use crate::printer::Printer;
 use crate::words;
 
-/// Show the services of a node, and how they are
+/// Show the services of a node and their state
 #[derive(Debug, Args)]
 pub(super) struct ServicesArgs {
-    /// The node: a name of the inventory, or an address
+    /// Node: a name in the inventory, or an address
     #[arg(value_name = "NODE")]
     node: String,
 
@@ -32,7 +32,7 @@ pub(super) fn run(args: &ServicesArgs, global: &Global, printer: &Printer) -> Ou
         Format::Text => {
             let row = |one: &Service| {
                 let health = health(one).to_owned();
-                // Whatever would move the cursor does not.
+                // Control characters could move the cursor.
                 let message = one.message.replace(char::is_control, " ");
                 [one.id.clone(), one.state.clone(), health, message]
             };

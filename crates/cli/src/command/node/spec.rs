@@ -1,12 +1,12 @@
-//! What a resource says, on one line and as JSON.
+//! Spec of a resource, in short form and as JSON.
 
 use serde_json::{Map as JsonMap, Value as Json};
 use talmox_yaml::{Node, Resolved, Value};
 
-/// The widest that a line of a table shows of it.
+/// Maximum width of the short form.
 const WIDEST: usize = 100;
 
-/// In short: `stage: running, status: {ready: true}`.
+/// Short form on one line, for example `stage: running, status: {ready: true}`.
 pub(super) fn short(node: &Node) -> String {
     let whole = flow(node);
     let inner = whole.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -19,7 +19,7 @@ pub(super) fn short(node: &Node) -> String {
 
 fn flow(node: &Node) -> String {
     match &node.value {
-        // Whatever would move the cursor does not.
+        // Control characters could move the cursor.
         Value::Scalar(scalar) => {
             scalar.text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
         }
@@ -35,7 +35,7 @@ fn flow(node: &Node) -> String {
     }
 }
 
-/// As go-yaml would read it.
+/// JSON value, with the scalar types of go-yaml.
 pub(super) fn json(node: &Node) -> Json {
     match &node.value {
         Value::Scalar(scalar) => match scalar.resolve() {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_it_in_short() {
+    fn the_short_form_is_one_line() {
         let status = "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n";
         assert_eq!(
             short(&node(status)),

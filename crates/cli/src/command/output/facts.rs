@@ -1,4 +1,4 @@
-//! What other tools want to know of a cluster: as it is, and where nobody tells, as the inventory has it.
+//! Facts about a cluster for other tools, read from the nodes, or else taken from the inventory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use talmox_pve::property::Net;
 use crate::printer::Printer;
 use crate::session::Session;
 
-/// For all nodes together: who does not answer by then is not heard.
+/// Timeout for the answers of all nodes.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Under which name values stand that nobody could be asked about.
+/// JSON key of the list of fields that are taken from the inventory.
 pub(super) const ASSUMED: &str = "from_inventory";
 pub(super) const ADDRESS: &str = "ip_address";
 pub(crate) const TALOS: &str = "talos_version";
 pub(crate) const KUBERNETES: &str = "kubernetes_version";
 
-/// The versions of something that nodes run, each once. What the inventory says counts only where no node tells.
+/// Distinct versions that the nodes report, or the version of the inventory if none answers.
 pub(crate) fn versions(nodes: &Map<String, Value>, field: &str) -> String {
     let is_assumed = |node: &Value| {
         node[ASSUMED].as_array().is_some_and(|fields| fields.iter().any(|one| one == field))
@@ -38,26 +38,26 @@ pub(crate) fn versions(nodes: &Map<String, Value>, field: &str) -> String {
     versions.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// The facts of a cluster.
+/// Facts about a cluster.
 pub(crate) struct Facts {
     pub(crate) nodes: Map<String, Value>,
     pub(super) cluster: Map<String, Value>,
-    doubts: Vec<Doubt>,
+    assumptions: Vec<Assumption>,
 }
 
-/// What is only known from the inventory, and why.
-struct Doubt {
-    /// Of a node, or of the cluster.
+/// Values taken from the inventory, and the reason.
+struct Assumption {
+    /// Name of the node, or of the cluster.
     of: String,
     fields: Vec<&'static str>,
     reason: String,
 }
 
-/// The nodes, each with its VM.
+/// Nodes with their VMs.
 type Places<'a> = [(&'a DesiredNode, Option<Vm>)];
 
 impl Facts {
-    /// Asks whoever runs. VMs are as Proxmox has just told, or as a run has just made them.
+    /// Reads the facts from the running nodes. `places` are the VMs that Proxmox reported, or that a run has just created.
     pub(crate) async fn look(session: &Session, places: &Places<'_>, pve: Option<&Pve>) -> Self {
         let subjects: Vec<Subject> =
             places.iter().map(|(node, vm)| subject(session, node, vm.as_ref(), pve)).collect();
@@ -67,14 +67,14 @@ impl Facts {
         Self::of(&session.desired, places, pve, Some(&running))
     }
 
-    /// With what nodes answer, if somebody asked them.
+    /// Combines the answers of the nodes, if they were queried, with the inventory.
     pub(super) fn of(
         desired: &Desired,
         places: &Places<'_>,
         pve: Option<&Pve>,
         running: Option<&Running>,
     ) -> Self {
-        let mut facts = Self { nodes: Map::new(), cluster: Map::new(), doubts: vec![] };
+        let mut facts = Self { nodes: Map::new(), cluster: Map::new(), assumptions: vec![] };
         for (at, (node, vm)) in places.iter().enumerate() {
             let running = running.and_then(|running| running.nodes.get(at));
             let seen = vm.as_ref().zip(pve).and_then(|(vm, pve)| pve.vms.get(&vm.vmid));
@@ -99,7 +99,7 @@ impl Facts {
         let option = |key: &str| seen?.config.as_ref().ok()?.get(key).map(str::to_owned);
         let mac = option("net0").and_then(|net| Net::parse(&net).mac).map(|mac| mac.to_string());
         let mac = mac.or_else(|| node.identity.macs.first().map(ToString::to_string));
-        let mut given = Given::default();
+        let mut given = FactFields::default();
         let address = given.value(ADDRESS, running.map(|one| &one.address), meant);
         let talos = running.and_then(|one| one.talos.as_ref());
         let kubernetes = running.and_then(|one| one.kubernetes.as_ref());
@@ -118,10 +118,10 @@ impl Facts {
             ASSUMED: given.assumed,
         });
         self.nodes.insert(node.name.clone(), fact);
-        self.doubts.extend(given.doubt(&node.name));
+        self.assumptions.extend(given.assumption(&node.name));
     }
 
-    /// The versions of the cluster are those of its API, and of its first control plane that answers.
+    /// Adds the facts about the cluster. Its versions are those of the Kubernetes API and of the first control plane that answers.
     fn add_cluster(&mut self, desired: &Desired, places: &Places<'_>, running: Option<&Running>) {
         let each = places.iter().zip(running.map_or(&[][..], |running| &running.nodes));
         let planes: Vec<&Known<String>> = each
@@ -129,7 +129,7 @@ impl Facts {
             .filter_map(|(_, one)| one.talos.as_ref())
             .collect();
         let heard = planes.iter().find(|seen| seen.get().is_some()).or(planes.first()).copied();
-        let mut given = Given::default();
+        let mut given = FactFields::default();
         let has_talos = desired.nodes.iter().any(|node| node.is_talos);
         let api = running.filter(|_| has_talos).map(|running| &running.kubernetes);
         self.cluster = Map::from_iter([
@@ -143,22 +143,22 @@ impl Facts {
             ),
         ]);
         self.cluster.insert(ASSUMED.to_owned(), json!(given.assumed));
-        self.doubts.extend(given.doubt(&desired.cluster));
+        self.assumptions.extend(given.assumption(&desired.cluster));
     }
 
-    /// Says what could not be asked: all of it, or what is about this field of this node or of the cluster.
+    /// Warns about values that could not be read: all values, or one field of a node or of the cluster.
     pub(crate) fn warn(&self, about: Option<(&str, Option<&str>)>, printer: &Printer) {
-        let mut said: Vec<(&str, String, Vec<&str>)> = vec![];
-        let is_of_a_node = |doubt: &Doubt| self.nodes.contains_key(&doubt.of);
-        let has_nodes = self.doubts.iter().any(is_of_a_node);
-        for doubt in &self.doubts {
-            let Doubt { of, fields, reason } = doubt;
+        let mut groups: Vec<(&str, String, Vec<&str>)> = vec![];
+        let is_of_a_node = |assumption: &Assumption| self.nodes.contains_key(&assumption.of);
+        let has_nodes = self.assumptions.iter().any(is_of_a_node);
+        for assumption in &self.assumptions {
+            let Assumption { of, fields, reason } = assumption;
             let is_meant = match about {
                 Some((name, field)) => {
                     name == of && field.is_none_or(|field| fields.contains(&field))
                 }
-                // What keeps nodes from answering keeps the cluster from it: it is said once.
-                None => is_of_a_node(doubt) || !has_nodes,
+                // The reason is usually the same for the nodes and the cluster, so it is reported once.
+                None => is_of_a_node(assumption) || !has_nodes,
             };
             if !is_meant {
                 continue;
@@ -167,25 +167,25 @@ impl Facts {
                 Some((_, Some(field))) => field.to_owned(),
                 _ => fields.join(", "),
             };
-            match said.iter_mut().find(|(why, what, _)| why == reason && *what == fields) {
+            match groups.iter_mut().find(|(why, what, _)| why == reason && *what == fields) {
                 Some((_, _, of_all)) => of_all.push(of),
-                None => said.push((reason, fields, vec![of])),
+                None => groups.push((reason, fields, vec![of])),
             }
         }
-        for (reason, fields, of) in said {
+        for (reason, fields, of) in groups {
             printer.warn(&format!("{}: {reason}; from the inventory: {fields}", of.join(", ")));
         }
     }
 }
 
-/// Values, and which of them nobody told.
+/// Values, and the names of those taken from the inventory.
 #[derive(Default)]
-struct Given {
+struct FactFields {
     assumed: Vec<&'static str>,
     reason: Option<String>,
 }
 
-impl Given {
+impl FactFields {
     fn value<T: ToString>(
         &mut self,
         field: &'static str,
@@ -203,12 +203,12 @@ impl Given {
         json!(meant.to_string())
     }
 
-    fn doubt(self, of: &str) -> Option<Doubt> {
-        Some(Doubt { of: of.to_owned(), fields: self.assumed, reason: self.reason? })
+    fn assumption(self, of: &str) -> Option<Assumption> {
+        Some(Assumption { of: of.to_owned(), fields: self.assumed, reason: self.reason? })
     }
 }
 
-/// Whom to ask about a node: nobody, if its VM does not run.
+/// Query target of a node; without an address if its VM does not run.
 fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&Pve>) -> Subject {
     let is_stopped = |vm: &&Vm| {
         let seen = pve.and_then(|pve| pve.vms.get(&vm.vmid));
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_that_nodes_tell() {
+    fn versions_are_those_that_nodes_report() {
         let nodes = |all: Value| all.as_object().cloned().unwrap_or_default();
         let mixed = nodes(json!({
             "cp-1": {TALOS: "v1.13.6", ASSUMED: [TALOS]},

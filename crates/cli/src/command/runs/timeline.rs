@@ -1,32 +1,32 @@
-//! A run in time: its steps in the order in which they began, and beneath each its API calls.
+//! Timeline of a run: its steps in the order of their start, each with its API calls.
 
 use serde_json::{Value as Json, json};
 use talmox_engine::event::{Event, Stamped, StepEnd};
 use talmox_engine::run_log::{ApiCall, Calls, RunSummary};
 
-/// How many calls of a step are shown, unless all are asked for.
+/// Maximum number of calls shown for a step without `--calls`.
 const SLOWEST: usize = 3;
-/// Faster ones are never among them.
+/// Minimum duration of a call shown without `--calls`, in seconds.
 const SLOW: f64 = 0.1;
 
-/// A run in time.
+/// Timeline of a run.
 pub(super) struct Timeline {
     run: RunSummary,
     steps: Vec<StepRow>,
-    /// Calls of the run as a whole, such as renewals of its lock.
+    /// Calls outside of steps, such as renewals of the cluster lock.
     other: Vec<ApiCall>,
     lost: u64,
-    /// When the run began, by the clock of its events.
+    /// Start time, by the clock of the events.
     started: f64,
 }
 
 struct StepRow {
     step: String,
     start: f64,
-    /// None for a step that had not ended when the run did.
+    /// Duration; `None` for a step that had not ended at the end of the run.
     seconds: Option<f64>,
     end: &'static str,
-    /// When it was retried, and why.
+    /// Time and reason of each retry.
     retries: Vec<(f64, String)>,
     calls: Vec<ApiCall>,
 }
@@ -61,16 +61,17 @@ impl Timeline {
         Self { run, steps, other, lost: calls.lost, started }
     }
 
-    /// For people. `all` shows every call.
+    /// Text output. `all`: with every call.
     pub(super) fn text(&self, all: bool) -> String {
         let RunSummary { id, header, end, seconds, .. } = &self.run;
         let end = end.map_or("not ended", super::end_word);
         let calls = self.steps.iter().flat_map(|step| &step.calls).chain(&self.other);
         let started = super::started(&self.run);
         let mut out = format!(
-            "{} of {}, started {started}: {end} after {seconds:.1}s, {}\n\n     START      TOOK\n",
+            "{} of {}, started {started}: {end} after {seconds:.1}s{}, {}\n\n     START      TOOK\n",
             header.command,
             header.cluster,
+            if header.is_lab { " of lab time" } else { "" },
             counted(calls)
         );
         for row in &self.steps {
@@ -120,7 +121,7 @@ impl Timeline {
         }
     }
 
-    /// For programs, with every call.
+    /// JSON output, with every call.
     pub(super) fn json(&self) -> Json {
         let call = |call: &ApiCall| {
             let ApiCall { time, api, object, seconds, outcome, retries, .. } = call;
@@ -175,7 +176,7 @@ fn word(end: &StepEnd) -> &'static str {
     }
 }
 
-/// `14 calls, 2 failed`.
+/// Number of calls, for example `14 calls, 2 failed`.
 fn counted<'a>(calls: impl Iterator<Item = &'a ApiCall>) -> String {
     let (mut all, mut failed) = (0_usize, 0_usize);
     for call in calls {
@@ -189,7 +190,7 @@ fn counted<'a>(calls: impl Iterator<Item = &'a ApiCall>) -> String {
     }
 }
 
-/// Whether a call did not go well: `ok`, and statuses below 400, did.
+/// Whether a call failed. Successful outcomes are `ok` and HTTP statuses below 400.
 fn is_failed(outcome: &str) -> bool {
     outcome != "ok" && outcome.parse::<u16>().map_or(true, |status| status >= 400)
 }
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_calls_stand_beneath_their_steps() {
+    fn the_slowest_calls_are_shown_below_their_steps() {
         insta::assert_snapshot!(timeline().text(false), @r"
         up of home, started 2023-11-14T22:13:20Z: failed after 12.5s, 7 calls, 2 failed
 
@@ -292,7 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn all_calls_are_shown_on_request_and_to_programs() {
+    fn lab_time_is_marked() {
+        let mut timeline = timeline();
+        timeline.run.header.is_lab = true;
+        let text = timeline.text(false);
+        assert!(text.contains(": failed after 12.5s of lab time, 7 calls"), "{text}");
+    }
+
+    #[test]
+    fn all_calls_are_shown_on_request_and_in_json() {
         let text = timeline().text(true);
         assert_eq!(text.matches("  pve   ").count(), 7, "{text}");
         assert!(!text.contains("--calls"), "{text}");

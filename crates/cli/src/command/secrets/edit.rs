@@ -26,8 +26,8 @@ use crate::words;
 
 /// Edit the secrets with $SOPS_EDITOR, $VISUAL or $EDITOR
 ///
-/// The Talos bundle can be looked at there, and not changed: it is the identity of the cluster. Other commands that
-/// change the secrets wait until the editor ends.
+/// The Talos bundle is shown but cannot be changed: it is the identity of the cluster. Other commands that change the
+/// secrets wait until the editor is closed.
 #[derive(Debug, Args)]
 pub(crate) struct EditArgs {
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
     loop {
         text = edited(&text, &signals, printer)?;
         if text == before {
-            printer.say("nothing changed");
+            printer.say("no changes");
             return report(&file, false, printer);
         }
         match take_over(&file, &text) {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
                 return report(&file, true, printer);
             }
             Err(error) => {
-                printer.complain(error.code, &error.chain());
+                printer.say_error(error.code, &error.chain());
                 if !ask_again(printer) {
                     return Err(CommandError::failed(
                         CommandCode::EditInvalid,
@@ -67,7 +67,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
     }
 }
 
-/// The edited text as a document, if it may be one.
+/// Parses and checks the edited text.
 fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, CommandError> {
     let mut document = file.document.clone();
     document.replace_plaintext(text.expose()).map_err(|error| refused(error, text))?;
@@ -81,7 +81,7 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, Comm
     Ok(edited.document)
 }
 
-/// Nothing of the text is shown, only where it is wrong.
+/// Error for an invalid text. It names the line but shows none of the text.
 fn refused(error: SopsError, text: &SecretText) -> CommandError {
     let SopsError::Yaml(error) = error else {
         return CommandError::failed(CommandCode::EditInvalid, "this cannot be kept")
@@ -93,7 +93,7 @@ fn refused(error: SopsError, text: &SecretText) -> CommandError {
         .because(error)
 }
 
-/// Without a person nobody can correct anything.
+/// Asks whether to edit again; false without a terminal.
 fn ask_again(printer: &Printer) -> bool {
     if !io::stdin().is_terminal() {
         return false;
@@ -105,7 +105,7 @@ fn ask_again(printer: &Printer) -> bool {
     read > 0 && !answer.trim().to_lowercase().starts_with('n')
 }
 
-/// What an editor makes of a text. The file is there only while the editor runs.
+/// Runs the editor on a temporary file and returns the edited text.
 fn edited(
     text: &SecretText,
     signals: &Signals,
@@ -121,7 +121,7 @@ fn edited(
     let status = run_editor(&path)?;
     let result = disk::read_secret(&path);
     drop(folder);
-    if signals.was_told_to_end() {
+    if signals.is_end_requested() {
         return Err(CommandError::failed(
             CommandCode::Interrupted,
             "interrupted; nothing was written",
@@ -140,7 +140,7 @@ fn edited(
     })
 }
 
-/// Memory is better than a disk: what is deleted there is gone.
+/// Private folder for the temporary file, in memory if possible, so that nothing remains on a disk.
 fn private_folder(printer: &Printer) -> io::Result<PrivateFolder> {
     let in_memory = [environment::path("XDG_RUNTIME_DIR"), Some(PathBuf::from("/dev/shm"))];
     for parent in in_memory.into_iter().flatten().filter(|path| path.is_dir()) {
@@ -149,7 +149,10 @@ fn private_folder(printer: &Printer) -> io::Result<PrivateFolder> {
         }
     }
     let parent = std::env::temp_dir();
-    printer.warn(&format!("the text is on a disk while you edit it, in {}", parent.display()));
+    printer.warn(&format!(
+        "the unencrypted text is on disk while you edit it, in {}",
+        parent.display()
+    ));
     PrivateFolder::new(&parent)
 }
 
@@ -183,8 +186,8 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
     Err(CommandError::failed(CommandCode::EditorFailed, "there is no editor").hint("set $EDITOR"))
 }
 
-/// Ctrl-C in an editor is meant for the editor. Dying of it would leave the text behind, so would
-/// any other signal; they have their usual effect again once it is gone.
+/// Signal handling while the editor runs. A signal must not end talmox before it has removed the temporary file; afterwards signals have
+/// their usual effect.
 struct Signals {
     is_usual: Arc<AtomicBool>,
     told_to_end: Arc<AtomicBool>,
@@ -204,7 +207,8 @@ impl Signals {
             Ok(())
         };
         register().map_err(|error| {
-            CommandError::failed(CommandCode::SystemFailed, "cannot watch signals").because(error)
+            CommandError::failed(CommandCode::SystemFailed, "cannot install signal handlers")
+                .because(error)
         })?;
         Ok(signals)
     }
@@ -217,7 +221,7 @@ impl Signals {
         self.is_usual.store(true, Ordering::SeqCst);
     }
 
-    fn was_told_to_end(&self) -> bool {
+    fn is_end_requested(&self) -> bool {
         self.told_to_end.load(Ordering::SeqCst)
     }
 }

@@ -17,14 +17,13 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::secrets::{self, SecretsFile, read_input};
 
-/// Take over the secrets of an existing cluster
+/// Import the secrets of an existing cluster
 ///
-/// Reads what `talosctl gen secrets` writes, in its YAML or JSON form, plain or encrypted with sops,
-/// another secrets.sops.yaml, or the machine config of a control plane. An existing bundle is never
-/// overwritten.
+/// Reads the output of `talosctl gen secrets` (YAML or JSON, unencrypted or encrypted with sops), another
+/// secrets.sops.yaml, or the machine config of a control plane. An existing bundle is never overwritten.
 #[derive(Debug, Args)]
-pub(crate) struct ImportArgs {
-    /// The file; `-` for stdin
+pub(crate) struct SecretsImportArgs {
+    /// File to import; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -33,13 +32,13 @@ pub(crate) struct ImportArgs {
     recipients: RecipientArgs,
 }
 
-pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
     let input = read_input(&args.file)?;
     let is_plain = !sops::is_encrypted(input.expose());
     let (bundle, others) = read(&input, is_plain, &args.file)?;
     let _lock = secrets::lock(&chosen, printer)?;
-    // A plain file beside the inventory is no obstacle here: it is likely the one to import.
+    // An unencrypted file beside the inventory is allowed here: it is likely the file to import.
     let is_there = chosen.secrets_path().exists();
     let mut file = match is_there.then(|| SecretsFile::open_existing(&chosen)).transpose()? {
         Some(file) => file,
@@ -47,7 +46,7 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     };
     match file.bundle()? {
         Some(known) if known == bundle => {
-            printer.say(&format!("{} holds this bundle already", file.path.display()));
+            printer.say(&format!("{} already has this bundle", file.path.display()));
             return report(&file, false, printer);
         }
         Some(_) => {
@@ -66,12 +65,12 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     printer.say(&format!("wrote {}", file.path.display()));
     if is_plain && args.file.is_file() {
         let path = args.file.display();
-        printer.warn(&format!("{path} holds the same secrets in clear text; delete it"));
+        printer.warn(&format!("{path} contains the same secrets unencrypted; delete it"));
     }
     report(&file, true, printer)
 }
 
-/// The bundle of any file that can be imported.
+/// Reads the bundle of a file in any supported format.
 pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     let input = read_input(path)?;
     let is_plain = !sops::is_encrypted(input.expose());
@@ -81,7 +80,7 @@ pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     Ok(bundle)
 }
 
-/// The bundle of a file, and the other sections of a file of ours.
+/// Reads the bundle of a file, and the other sections of a secrets.sops.yaml.
 fn read(
     input: &SecretText,
     is_plain: bool,
@@ -95,7 +94,7 @@ fn read(
             )
             .because(error)
         })?;
-        // A machine config may have further documents beside it.
+        // A file with a machine config may contain further documents.
         let own = documents.iter().position(|document| machine_section(document).is_some());
         let documents = documents.into_iter().map(SecretNode::new);
         let chosen = documents.collect::<Vec<_>>().into_iter().nth(own.unwrap_or_default());
@@ -123,8 +122,7 @@ fn machine_section(document: &Node) -> Option<&Node> {
     document.as_map()?.get("machine")
 }
 
-/// The bundle as it is spread over the config of a control plane. What a worker's lacks is missed by
-/// the check.
+/// Collects the bundle from the machine config of a control plane. The config of a worker lacks parts, which the bundle check reports.
 fn from_config(config: &Node) -> Node {
     const PLACES: [(&str, &str); 15] = [
         ("cluster.id", "cluster.id"),

@@ -9,27 +9,27 @@ use crate::command::Outcome;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets::{self, SecretsFile, witness};
+use crate::secrets::{self, SecretsFile, cluster_evidence};
 
-/// Make the secrets of a new cluster
+/// Generate the secrets of a new cluster
 ///
-/// Existing secrets are never made anew, and none are made while a VM, a client file, a run log or a rendered config shows that the
-/// cluster exists. They are encrypted for the recipients of .sops.yaml, else
-/// of SOPS_AGE_RECIPIENTS, else for your own age key; if there is none, one is made. Recipients of whom you are not
-/// one are refused: you could not open the file again.
+/// Existing secrets are never replaced, and none are generated if a VM, a client file, a run log or a rendered config
+/// shows that the cluster exists. They are encrypted for the recipients of .sops.yaml, or else of SOPS_AGE_RECIPIENTS,
+/// or else for your age key, which is created if it is missing. It is an error if the recipients do not include one of
+/// your keys: you could not decrypt the file.
 #[derive(Debug, Args)]
-pub(crate) struct InitArgs {
+pub(crate) struct SecretsInitArgs {
     #[command(flatten)]
     cluster: ClusterArg,
     #[command(flatten)]
     recipients: RecipientArgs,
 
-    /// The cluster has never been created: make its secrets although Proxmox cannot be asked
+    /// Generate secrets although Proxmox does not answer; only for a cluster that was never created
     #[arg(long)]
     new_cluster: bool,
 }
 
-pub(super) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &SecretsInitArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
     let _lock = secrets::lock(&chosen, printer)?;
     let file = SecretsFile::open(&chosen)?;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &InitArgs, global: &Global, printer: &Printer) -> Outcom
             return Err(CommandError::usage(message).hint("`talmox secrets rekey` changes them"));
         }
     }
-    witness::refuse_offline(&chosen, args.new_cluster, printer)?;
+    cluster_evidence::refuse_offline(&chosen, args.new_cluster, printer)?;
     let (file, _) = secrets::make(&chosen, file, &args.recipients.recipients, printer)?;
     report(&file, true, printer)
 }

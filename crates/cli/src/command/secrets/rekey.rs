@@ -10,12 +10,11 @@ use crate::command_code::CommandCode;
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::secrets::{self, Keyring, SecretsFile, audience};
+use crate::secrets::{self, Keyring, SecretsFile, recipients};
 
-/// Encrypt the secrets anew, for the recipients of now
+/// Encrypt the secrets again, for the current recipients
 ///
-/// Whoever is no longer named cannot read what is written from now on; what they could read before,
-/// they may have kept.
+/// Removed recipients cannot decrypt the new file, but can still decrypt older versions of it.
 #[derive(Debug, Args)]
 pub(crate) struct RekeyArgs {
     #[command(flatten)]
@@ -28,20 +27,20 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
     let _lock = secrets::lock(&chosen, printer)?;
     let mut file = SecretsFile::open_existing(&chosen)?;
-    let audience = audience::named(&file.path, &args.recipients.recipients, printer)?;
-    let audience = audience.ok_or_else(|| {
+    let recipient_set = recipients::named(&file.path, &args.recipients.recipients, printer)?;
+    let recipient_set = recipient_set.ok_or_else(|| {
         CommandError::usage_as(
             CommandCode::RecipientsInvalid,
-            "nobody says for whom: there is no .sops.yaml with creation rules",
+            "no recipients: there is no .sops.yaml with creation rules",
         )
-        .hint("name the recipients with --recipient, your own among them")
+        .hint("pass --recipient for every recipient, including your own")
     })?;
-    if !Keyring::find()?.opens_any(&audience.recipients) {
+    if !Keyring::find()?.opens_any(&recipient_set.recipients) {
         let message = "none of your age keys could open the file afterwards";
         return Err(CommandError::failed(CommandCode::SecretsUnencryptable, message)
             .hint("name your own recipient as well"));
     }
-    file.document.rekey(&audience.recipients, &mut environment::Kernel).map_err(|error| {
+    file.document.rekey(&recipient_set.recipients, &mut environment::Kernel).map_err(|error| {
         CommandError::failed(
             CommandCode::SecretsUnencryptable,
             format!("cannot rekey {}", file.path.display()),
@@ -49,8 +48,12 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
         .because(error)
     })?;
     file.save()?;
-    let names: Vec<String> = audience.recipients.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = recipient_set.recipients.iter().map(ToString::to_string).collect();
     let path = file.path.display();
-    printer.say(&format!("wrote {path}, encrypted for {} ({})", names.join(", "), audience.origin));
+    printer.say(&format!(
+        "wrote {path}, encrypted for {} ({})",
+        names.join(", "),
+        recipient_set.origin
+    ));
     report(&file, true, printer)
 }

@@ -17,12 +17,12 @@ use crate::printer::Printer;
 use crate::prompt;
 use crate::secrets::{self, SecretsFile, read_input};
 
-/// Set one secret, such as proxmox.token, to what stands on stdin
+/// Set one secret, such as proxmox.token, from stdin
 ///
-/// On a terminal it asks for the value, and does not show it.
+/// On a terminal it prompts for the value without echo.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// Its path in secrets.sops.yaml: proxmox.token, tailscale.auth_key, values.…
+    /// Path in secrets.sops.yaml: proxmox.token, tailscale.auth_key, values.…
     #[arg(value_name = "PATH")]
     path: String,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
     refuse_path(path)?;
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
     let value = if io::stdin().is_terminal() {
-        let value = prompt::secret(&format!("Value of {path} (not shown): "), printer)?;
+        let value = prompt::secret(&format!("Value of {path} (not echoed): "), printer)?;
         SecretText::new(value.expose().trim())
     } else {
         let input = read_input(Path::new("-"))?;
@@ -71,7 +71,7 @@ fn refuse_path(path: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Setting a text must not sweep away a whole section.
+/// Returns an error if the path is a section, which a text would replace.
 fn refuse_shape(document: &SopsDocument, path: &str) -> Result<(), CommandError> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     for end in ends {

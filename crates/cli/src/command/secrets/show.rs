@@ -17,26 +17,26 @@ use crate::printer::Printer;
 use crate::reference::{self, Reference, Resolver};
 use crate::secrets::SecretsFile;
 
-/// Show which secrets there are, and until when certificates are valid
+/// List the secrets, and the expiry of the certificates
 ///
-/// Never shows a key or any other value.
+/// Keys and other values are never shown.
 #[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
+pub(crate) struct SecretsShowArgs {
     #[command(flatten)]
     cluster: ClusterArg,
 
-    /// Also look up every secret that the inventory refers to, and say which are missing
+    /// Also resolve every secret reference of the inventory, and report missing secrets
     #[arg(long)]
     resolve: bool,
 }
 
-/// A reference, and what became of looking it up.
+/// Secret reference and the result of its resolution.
 type Resolved<'a> = (Reference<'a>, Result<(), CommandError>);
 
-pub(super) fn run(args: &ShowArgs, global: &Global, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &SecretsShowArgs, global: &Global, printer: &Printer) -> Outcome {
     let chosen = choose::one(global, args.cluster.cluster.as_deref(), printer)?;
     let file = match SecretsFile::open(&chosen)? {
-        // Whoever refers to other places only has no such file.
+        // An inventory without `{secret: …}` references needs no secrets file.
         None if args.resolve => None,
         None => Some(SecretsFile::open_existing(&chosen)?),
         file => file,
@@ -73,7 +73,7 @@ fn to_text(file: &SecretsFile, bundle: Option<&Bundle>, now: UnixTime) -> String
     let mut out = format!("{}\n", file.path.display());
     out.push_str(&format!("encrypted for {}\n\n", recipients.join(", ")));
     match bundle {
-        None => out.push_str("no Talos bundle; `talmox secrets init` makes one\n"),
+        None => out.push_str("no Talos bundle; run `talmox secrets init`\n"),
         Some(bundle) => {
             let line = |cells: [&str; 4]| {
                 let [name, subject, expires, remaining] = cells;
@@ -93,7 +93,7 @@ fn to_text(file: &SecretsFile, bundle: Option<&Bundle>, now: UnixTime) -> String
     }
     let others = file.other_paths();
     if !others.is_empty() {
-        out.push_str(&format!("\nfurther secrets: {}\n", others.join(", ")));
+        out.push_str(&format!("\nother secrets: {}\n", others.join(", ")));
     }
     out
 }
@@ -111,7 +111,7 @@ fn remaining(left: Option<Duration>) -> String {
 }
 
 fn references_text(references: &[Resolved<'_>]) -> String {
-    let mut out = "references of the inventory:\n".to_owned();
+    let mut out = "secret references of the inventory:\n".to_owned();
     for (found, outcome) in references {
         let place = reference::describe(&found.secret.value);
         match outcome {

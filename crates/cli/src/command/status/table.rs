@@ -1,4 +1,4 @@
-//! The status of a cluster for people: a line for each node, and below it what a cell cannot say.
+//! Text output of the status: a line for each node, and remarks below the table.
 
 use talmox_engine::status::{Known, NodeRole, NodeStatus, Part, Status, Unreachable, VmState};
 use talmox_plan::observed::{CheckSeen, CheckState};
@@ -22,17 +22,17 @@ const TITLES: [&str; 13] = [
     "DRIFT",
 ];
 const DAY: i64 = 86_400;
-/// Certificates with less than that are shown in hours.
+/// Remaining validity below which it is shown in hours, in seconds.
 const HOURS: i64 = 2 * DAY;
-/// Certificates with less than that are worth a word.
-const SOON: i64 = 30 * DAY;
+/// Remaining validity of an authority below which a remark is shown, in seconds.
+const WARN_BEFORE: i64 = 30 * DAY;
 
-/// Columns that a narrow terminal may do without, the most important first.
+/// Columns that may be removed on a narrow terminal, most important first.
 const DISPENSABLE: [&str; 6] = ["ROLE", "HOST", "VMID", "MEMORY", "CERT", "CPU"];
-/// Columns that say nothing where no Talos runs.
+/// Columns that are empty for a cluster without Talos.
 const OF_TALOS: [&str; 4] = ["TALOS", "KUBERNETES", "ETCD", "CERT"];
 
-/// The whole report, for so many columns if there is a limit.
+/// Complete report, wrapped to this number of columns if there is a limit.
 pub(super) fn text(
     status: &Status,
     now: i64,
@@ -58,25 +58,34 @@ pub(super) fn text(
     let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
     below.extend(trouble.map(|why| drift_unknown(why, &status.unreachable)));
     below.extend(status.errors.iter().map(|error| format!("error: {error}")));
-    below.extend(status.health.iter().find_map(unwell));
-    below.extend(status.unknown_nodes.iter().map(|name| {
-        format!("{name}: Kubernetes lists it as a node, and the inventory does not have it")
-    }));
+    below.extend(status.health.iter().find_map(failed_check));
+    below.extend(
+        status
+            .unknown_nodes
+            .iter()
+            .map(|name| format!("{name}: is a node in Kubernetes, but not in the inventory")),
+    );
     below.extend(unknowns(status));
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
     below.extend(status.drift.iter().map(|line| format!("drift: {line}")));
     below.extend(status.nodes.iter().any(|node| is_short(node, now)).then(|| RENEWED.to_owned()));
-    let ending =
-        status.authorities.iter().filter(|authority| has_talos && authority.not_after - now < SOON);
+    let ending = status
+        .authorities
+        .iter()
+        .filter(|authority| has_talos && authority.not_after - now < WARN_BEFORE);
     below.extend(ending.map(|authority| {
-        format!("the {} authority ends in {}", authority.authority, days(authority.not_after - now))
+        format!(
+            "the {} certificate authority expires in {}",
+            authority.authority,
+            days(authority.not_after - now)
+        )
     }));
     if !below.is_empty() {
         out.push('\n');
         for line in below {
-            // What goes on in a further line is indented, so that each remark is seen to begin.
+            // Continuation lines are indented, so that the start of each remark is visible.
             let lines = words::wrapped(
                 &line,
                 columns.map_or(usize::MAX, |columns| columns.saturating_sub(2)),
@@ -87,27 +96,27 @@ pub(super) fn text(
     out
 }
 
-/// What is said of certificates that have only hours left.
-const RENEWED: &str = "CERT: Talos renews the certificates of its API by itself before they end";
+/// Remark for certificates that expire within hours.
+const RENEWED: &str = "CERT: Talos renews its API certificates automatically before they expire";
 
-/// Whether the certificate of a node has only hours left, as those of Talos have half of the time.
+/// Whether the certificate of a node expires within hours, as Talos certificates regularly do before their renewal.
 fn is_short(node: &NodeStatus, now: i64) -> bool {
     let talos = node.talos.as_ref().and_then(Known::get);
     let left = talos.and_then(|talos| talos.certificate_end).map(|end| end - now);
     left.is_some_and(|left| (0..HOURS).contains(&left))
 }
 
-/// Why the drift is not known. The reason of a Proxmox that does not answer is said already.
+/// Remark for unknown drift. The reason is omitted if another remark already contains it.
 fn drift_unknown(why: &str, unreachable: &[Unreachable]) -> String {
     let is_said = unreachable.iter().any(|silent| silent.part == Part::Proxmox);
     let why = match why.split_once(": ") {
         Some((what, _)) if is_said => what,
         _ => why,
     };
-    format!("drift is not known: {why}")
+    format!("drift is unknown: {why}")
 }
 
-/// Which part did not answer, and why.
+/// Remark for an API that did not answer.
 fn unreachable(silent: &Unreachable) -> String {
     let part = match silent.part {
         Part::Proxmox => "Proxmox",
@@ -124,7 +133,7 @@ fn unreachable(silent: &Unreachable) -> String {
     }
 }
 
-/// Whether there is a Kubernetes of ours at all.
+/// Whether the cluster has Talos nodes.
 pub(super) fn has_talos(status: &Status) -> bool {
     status.nodes.iter().any(|node| node.talos.is_some())
 }
@@ -191,7 +200,7 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
     ]
 }
 
-/// `-` for what a node does not have, `?` for what is not known.
+/// Table cell: `-` for a value that the node does not have, `?` for an unknown value.
 fn cell<T>(seen: Option<&Known<T>>, show: impl Fn(&T) -> String) -> String {
     match seen {
         None => "-".to_owned(),
@@ -200,7 +209,7 @@ fn cell<T>(seen: Option<&Known<T>>, show: impl Fn(&T) -> String) -> String {
     }
 }
 
-/// Used and given, in tenths of a GiB.
+/// Used and assigned memory in GiB.
 fn memory(used: u64, given: u64) -> Option<String> {
     let tenths = |bytes: u64| {
         let tenths = (bytes >> 20) * 10 / 1024;
@@ -209,13 +218,12 @@ fn memory(used: u64, given: u64) -> Option<String> {
     (given > 0).then(|| format!("{}/{} GiB", tenths(used), tenths(given)))
 }
 
-/// What is unknown, and why: each reason once, with the nodes and what it keeps from being known. Reasons of a whole part that does
-/// not answer are said before.
+/// Remarks for unknown values: each reason once, with the nodes and values. Reasons of an API that does not answer are omitted here.
 fn unknowns(status: &Status) -> Vec<String> {
     let is_said = |reason: &str| status.unreachable.iter().any(|silent| silent.reason == reason);
-    let mut said: Vec<(&str, Vec<&str>, Vec<&str>)> = vec![];
+    let mut groups: Vec<(&str, Vec<&str>, Vec<&str>)> = vec![];
     for node in &status.nodes {
-        // One cause makes several things unknown.
+        // One cause often makes several values unknown.
         let mut reasons: Vec<(&str, Vec<&str>)> = vec![];
         for (what, reason) in unknown_parts(node) {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
@@ -225,19 +233,19 @@ fn unknowns(status: &Status) -> Vec<String> {
         }
         reasons.retain(|(reason, _)| !is_said(reason));
         for (reason, parts) in reasons {
-            match said.iter_mut().find(|(known, of, _)| *known == reason && *of == parts) {
+            match groups.iter_mut().find(|(known, of, _)| *known == reason && *of == parts) {
                 Some((_, _, nodes)) => nodes.push(&node.name),
-                None => said.push((reason, parts, vec![&node.name])),
+                None => groups.push((reason, parts, vec![&node.name])),
             }
         }
     }
     let line = |(reason, parts, nodes): (&str, Vec<&str>, Vec<&str>)| {
         format!("{}: {}: {reason}", nodes.join(", "), parts.join(", "))
     };
-    said.into_iter().map(line).collect()
+    groups.into_iter().map(line).collect()
 }
 
-/// What is not known of a node, with the reasons.
+/// Unknown values of a node, with the reasons.
 fn unknown_parts(node: &NodeStatus) -> impl Iterator<Item = (&'static str, &str)> {
     let vm = match &node.vm {
         VmState::Is(_) => None,
@@ -253,7 +261,7 @@ fn unknown_parts(node: &NodeStatus) -> impl Iterator<Item = (&'static str, &str)
     parts.into_iter().filter_map(|(what, reason)| Some((what, reason?)))
 }
 
-/// What is wrong with a node.
+/// Remarks for the problems of a node.
 fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     let mut lines = vec![];
     if let Some(Known::Is(talos)) = &node.talos {
@@ -261,7 +269,7 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
         if let Some(end) = talos.certificate_end
             && end - now < 0
         {
-            lines.push(format!("{}: its certificate has ended", node.name));
+            lines.push(format!("{}: its certificate has expired", node.name));
         }
     }
     if let Some(Known::Is(kubernetes)) = &node.kubernetes
@@ -276,10 +284,10 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     lines
 }
 
-/// A check that does not pass.
-fn unwell(check: &CheckSeen) -> Option<String> {
+/// Remark for a check that does not pass.
+fn failed_check(check: &CheckSeen) -> Option<String> {
     let reason = check.reason.as_ref().filter(|_| check.state == CheckState::Waiting)?;
-    Some(format!("not so yet: {}: {reason}", check.name))
+    Some(format!("check not passed: {}: {reason}", check.name))
 }
 
 fn unknown<T>(seen: Option<&Known<T>>) -> Option<&str> {
@@ -303,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_from_what_is_not_known() {
+    fn absent_values_differ_from_unknown_values() {
         let cells = |vm: VmState| {
             let node = node("wk-1", vm);
             assert_eq!(unknowns(&status(vec![node.clone()])), ["wk-1: VM, address: no such VM"]);
@@ -317,7 +325,7 @@ mod tests {
         "no such VM".to_owned()
     }
 
-    /// One that runs another system, at an address that is not known.
+    /// Node without Talos and without a known address.
     fn node(name: &str, vm: VmState) -> NodeStatus {
         NodeStatus {
             name: name.to_owned(),
@@ -347,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_said_once() {
+    fn a_reason_is_shown_once() {
         let absent = |name: &str| node(name, VmState::Absent(why()));
         let mut all = status(vec![absent("wk-1"), absent("wk-2")]);
         assert_eq!(unknowns(&all), ["wk-1, wk-2: VM, address: no such VM"]);
@@ -355,14 +363,14 @@ mod tests {
         all.unreachable.push(silent);
         let shown = text(&all, 0, Some("cannot look at Proxmox: no such VM"), None);
         assert_eq!(shown.matches("no such VM").count(), 1, "{shown}");
-        assert!(shown.contains("\ndrift is not known: cannot look at Proxmox\n"), "{shown}");
+        assert!(shown.contains("\ndrift is unknown: cannot look at Proxmox\n"), "{shown}");
         all.unreachable.clear();
         let shown = text(&all, 0, Some("cannot read: why"), None);
-        assert!(shown.contains("\ndrift is not known: cannot read: why\n"), "{shown}");
+        assert!(shown.contains("\ndrift is unknown: cannot read: why\n"), "{shown}");
     }
 
     #[test]
-    fn a_certificate_of_some_hours_is_said_to_be_renewed() {
+    fn a_certificate_that_expires_within_hours_has_a_remark() {
         let talos = |end: i64| {
             Some(Known::Is(TalosStatus {
                 stage: "running".to_owned(),
@@ -378,12 +386,12 @@ mod tests {
         let (short, long, over) = (shown(23 * 3600), shown(3 * DAY), shown(-1));
         assert!(short.contains("23h") && short.contains(RENEWED), "{short}");
         assert!(!long.contains(RENEWED), "{long}");
-        assert!(!over.contains(RENEWED) && over.contains("has ended"), "{over}");
+        assert!(!over.contains(RENEWED) && over.contains("has expired"), "{over}");
     }
 
-    /// What a node is for has nothing to do with the system that it runs.
+    /// The role of a node does not depend on its operating system.
     #[test]
-    fn roles_are_called_the_same_on_every_system() {
+    fn roles_have_the_same_names_on_every_system() {
         let ubuntu = node("cp-1", VmState::Absent(why()));
         let ubuntu = NodeStatus { role: NodeRole::ControlPlane, ..ubuntu };
         assert_eq!(row(&ubuntu, 0, false)[1], "controlplane");
@@ -391,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_named_in_lines_that_fit() {
+    fn apis_that_do_not_answer_are_named_in_wrapped_lines() {
         let reason = "cannot connect to 10.0.0.11:50000: connection refused".to_owned();
         let silent = |part, nodes: &[&str]| Unreachable {
             part,
@@ -423,13 +431,13 @@ mod tests {
                  Talos does not answer on cp-1 and 2 more: cannot connect\n  \
                  to 10.0.0.11:50000: connection refused\n\
                  error: there are two etcd clusters\n\
-                 not so yet: all nodes are ready: wk-1 is NotReady\n\
-                 wk-9: Kubernetes lists it as a node, and the inventory\n  does not have it\n\
+                 check not passed: all nodes are ready: wk-1 is NotReady\n\
+                 wk-9: is a node in Kubernetes, but not in the inventory\n\
                  drift: create add-on shop\n"
             ),
             "{shown}"
         );
-        // Into a file goes a line for each.
+        // Output to a file is not wrapped.
         let piped = text(&status, 0, None, None);
         assert!(piped.contains(&format!("\nProxmox does not answer: {reason}\n")), "{piped}");
     }

@@ -1,4 +1,4 @@
-//! What is said at the end of `up`.
+//! Summary at the end of `up`.
 
 use serde_json::{Map, Value, json};
 use talmox_engine::kube::NodeFacts;
@@ -8,58 +8,57 @@ use talmox_plan::planning::{future_locations, locations, may_lead_around};
 
 use crate::args::Format;
 use crate::choose::ClientPaths;
-use crate::command::check::plural;
 use crate::command::output::{self, Facts};
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::report::Tally;
 use crate::session::Session;
-use crate::words;
+use crate::words::{self, plural};
 
 pub(super) async fn nothing_to_do(
     session: &Session,
-    world: &Observed,
+    observed: &Observed,
     printer: &Printer,
 ) -> Result<(), CommandError> {
     match printer.format {
         Format::Json => {
-            let places = locations(&session.desired, &world.pve);
-            let facts = Facts::look(session, &places, Some(&world.pve)).await;
+            let places = locations(&session.desired, &observed.pve);
+            let facts = Facts::look(session, &places, Some(&observed.pve)).await;
             facts.warn(None, printer);
             let result = json!({"cluster": session.desired.cluster, "changed": false,
                 "nodes": facts.nodes});
             printer.result(&format!("{result}\n"))?;
         }
         Format::Text => {
-            printer.result("Nothing to do: everything is as the inventory says.\n")?;
+            printer.result("Nothing to do: the cluster matches the inventory.\n")?;
         }
     }
     Ok(())
 }
 
-/// A run that went well.
-pub(super) struct End {
-    /// Whether more was done than to write files.
+/// Result of a successful run.
+pub(super) struct RunSuccess {
+    /// Whether the run changed more than local files.
     pub(super) is_change: bool,
     pub(super) tally: Tally,
-    /// What became of the client files.
-    pub(super) told: Vec<String>,
-    /// Where kubeconfig and talosconfig are; nothing in a lab that ends here.
+    /// Messages about the client files.
+    pub(super) messages: Vec<String>,
+    /// Paths of kubeconfig and talosconfig; `None` for a lab that ends with this process.
     pub(super) files: Option<ClientPaths>,
-    /// The arguments that name the cluster again.
+    /// Arguments that select the same cluster in another command.
     pub(super) again: String,
 }
 
-/// What was made, where the files are, and what comes next.
+/// Prints the nodes, the state of the cluster, the client files and the next steps.
 pub(super) async fn done(
     session: &Session,
-    world: &Observed,
-    end: &End,
+    observed: &Observed,
+    end: &RunSuccess,
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let desired = &session.desired;
     let facts = if end.is_change || printer.format == Format::Json {
-        let facts = Facts::look(session, &future_locations(desired, &world.pve), None).await;
+        let facts = Facts::look(session, &future_locations(desired, &observed.pve), None).await;
         facts.warn(None, printer);
         Some(facts.nodes)
     } else {
@@ -82,19 +81,19 @@ pub(super) async fn done(
     let mut text = String::new();
     if let Some(facts) = facts {
         text.push_str(&format!("{}\n", output::table(&facts, printer.result_columns())));
-        for line in well(session, &facts, &end.again).await {
+        for line in cluster_state(session, &facts, &end.again).await {
             text.push_str(&format!("{line}\n"));
         }
     }
-    for line in &end.told {
+    for line in &end.messages {
         text.push_str(&format!("{line}\n"));
     }
     text.push_str(&next(session, end));
     printer.result(&text)
 }
 
-/// How the cluster is: the last step of the run has just seen it.
-async fn well(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec<String> {
+/// State of the cluster, as the last step of the run observed it.
+async fn cluster_state(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec<String> {
     let desired = &session.desired;
     let talos: Vec<&str> =
         desired.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.as_str()).collect();
@@ -103,11 +102,11 @@ async fn well(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec
     if !talos.is_empty() {
         lines.push(format!(
             "{}: Kubernetes {} on Talos {}.",
-            standing(session, &talos).await,
+            readiness(session, &talos).await,
             output::versions(facts, output::KUBERNETES),
             output::versions(facts, output::TALOS),
         ));
-        lines.extend(way_in(session, again).await);
+        lines.extend(api_address(session, again).await);
     }
     if ubuntu > 0 {
         let verb = if ubuntu == 1 { "runs" } else { "run" };
@@ -116,27 +115,27 @@ async fn well(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec
     lines
 }
 
-/// Where the Kubernetes API is found, by what has just been seen.
-async fn way_in(session: &Session, again: &str) -> Option<String> {
+/// Address of the Kubernetes API.
+async fn api_address(session: &Session, again: &str) -> Option<String> {
     let desired = &session.desired;
     let endpoint = desired.endpoint.as_ref()?;
     let first = desired.control_planes().next();
-    // A lab that ends here cannot be looked at again.
-    let next = if session.is_alone() {
+    // A lab that ends with this process cannot be checked again.
+    let next = if session.is_own_lab() {
         String::new()
     } else {
-        format!(" `talmox up{again}` looks again.")
+        format!(" Run `talmox up{again}` to check again.")
     };
     Some(match (endpoint_answers(session).await, first) {
         (Some(false), Some(first)) => format!(
-            "The Kubernetes API is at the control planes alone, such as {}: {endpoint} does not answer yet.{next}",
+            "The Kubernetes API answers only on the control planes, such as {}: {endpoint} does not answer yet.{next}",
             first.name
         ),
         _ => format!("The Kubernetes API is at {endpoint}."),
     })
 }
 
-/// Whether it is where the inventory says. Nothing where the run has seen to it, or nobody but people can tell.
+/// Whether the shared address answers. `None` if the run has already checked it, or if talmox does not manage the endpoint.
 async fn endpoint_answers(session: &Session) -> Option<bool> {
     if !may_lead_around(&session.desired) {
         return None;
@@ -144,8 +143,8 @@ async fn endpoint_answers(session: &Session) -> Option<bool> {
     session.shared_address_answers().await
 }
 
-/// Whether the nodes are ready. Where Talos brings a network for pods, that was waited for.
-async fn standing(session: &Session, nodes: &[&str]) -> String {
+/// Readiness of the nodes. With a CNI of Talos, the run has waited until they are ready.
+async fn readiness(session: &Session, nodes: &[&str]) -> String {
     let unready = if session.desired.has_cni { 0 } else { unready(session, nodes).await };
     let are = |count: usize| if count == 1 { "is" } else { "are" };
     let all = plural(nodes.len(), "node");
@@ -157,29 +156,29 @@ async fn standing(session: &Session, nodes: &[&str]) -> String {
     }
 }
 
-/// How many nodes are not. One that cannot be asked now was well a moment ago.
+/// Number of nodes that are not ready; 0 if Kubernetes does not answer.
 async fn unready(session: &Session, nodes: &[&str]) -> usize {
     let Ok(kube) = session.kube() else { return 0 };
     let known = kube.nodes().await.unwrap_or_default();
-    let is_ours = |node: &&NodeFacts| nodes.contains(&node.name.as_str());
-    known.iter().filter(is_ours).filter(|node| !node.is_ready).count()
+    let is_own = |node: &&NodeFacts| nodes.contains(&node.name.as_str());
+    known.iter().filter(is_own).filter(|node| !node.is_ready).count()
 }
 
-fn next(session: &Session, end: &End) -> String {
+fn next(session: &Session, end: &RunSuccess) -> String {
     let again = &end.again;
-    if session.is_alone() && end.files.is_none() {
+    if session.is_own_lab() && end.files.is_none() {
         let mut rows = vec![[
             format!("talmox up --lab --keep{again}"),
-            "keeps it, for others to look at".to_owned(),
+            "keeps the lab running, for other tools".to_owned(),
         ]];
         rows.push(if session.is_quickstart() {
-            ["talmox init".to_owned(), "writes an inventory of your own".to_owned()]
+            ["talmox init".to_owned(), "writes your own inventory".to_owned()]
         } else {
-            let looks = "looks at the real Proxmox".to_owned();
-            [format!("talmox check --live{again}"), looks]
+            let checks = "runs the preflight checks on the real Proxmox".to_owned();
+            [format!("talmox check --live{again}"), checks]
         });
-        rows.push([format!("talmox up{again}"), "makes it real".to_owned()]);
-        let head = "That was a rehearsal: the lab ends here, and the cluster with it.";
+        rows.push([format!("talmox up{again}"), "creates the real cluster".to_owned()]);
+        let head = "This was a lab run: the lab and its cluster end with this command.";
         return format!("{head} Next:\n\n{}", indented(&words::aligned(&rows)));
     }
     let mut lines = vec![];
@@ -189,12 +188,12 @@ fn next(session: &Session, end: &End) -> String {
         lines.push(format!("export KUBECONFIG={}", words::quoted(&path.display().to_string())));
         lines.push("kubectl get nodes".to_owned());
     }
-    // Nobody listens for SSH in a lab.
-    if session.stage.is_none() {
+    // A lab has no SSH servers.
+    if session.lab.is_none() {
         lines.extend(ssh(session));
     }
-    // A lab of our own ends with us: nobody else can join it.
-    lines.push(match (session.is_alone(), has_talos) {
+    // A lab inside this process cannot be used by other talmox commands.
+    lines.push(match (session.is_own_lab(), has_talos) {
         (true, true) => "kubectl get pods --all-namespaces".to_owned(),
         (true, false) => format!("talmox up{again}"),
         (false, _) => format!("talmox status{again}"),
@@ -203,7 +202,7 @@ fn next(session: &Session, end: &End) -> String {
     format!("\nNext:\n\n{}", indented(&lines))
 }
 
-/// How to get into a node that Talos does not run on: the first one stands for the others.
+/// SSH command for the first node without Talos.
 fn ssh(session: &Session) -> Option<String> {
     let mut nodes = session.chosen.cluster().nodes.iter().filter(|node| !node.is_talos());
     let node: &Node = nodes.next()?;

@@ -10,7 +10,7 @@ const WORKER: Derived =
     Derived { uuid: "641bfa53-4579-5dc4-9d87-92340cd2cc73", mac: "02:9C:C3:EE:E1:38" };
 
 #[test]
-fn em_dev_is_as_its_inventory_says() {
+fn em_dev_matches_its_inventory() {
     let example = Example::up("em-dev", &[]);
     machines(&example);
     nodes(&example);
@@ -18,14 +18,14 @@ fn em_dev_is_as_its_inventory_says() {
 }
 
 fn machines(example: &Example) {
-    let vms = example.truth.vms();
+    let vms = example.lab_state.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 101]);
     for (vmid, name, disk, Derived { uuid, mac }) in
         [(100, "dev-cp-1", "40G", CONTROL_PLANE), (101, "dev-wk-1", "60G", WORKER)]
     {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve1", &None));
-        // The volume with the config was read, and is gone.
+        // The volume with the config was removed after it was read.
         let lines = format!(
             "balloon: 0
              bios: ovmf
@@ -49,22 +49,22 @@ fn machines(example: &Example) {
         );
         assert_vm(vm, &talos_notes("dev", name), &lines);
     }
-    let disks = example.truth.volumes("pve1", "local-lvm");
+    let disks = example.lab_state.volumes("pve1", "local-lvm");
     let disks: Vec<&str> = disks.keys().map(String::as_str).collect();
     let own = |vmid: u32| (0..2).map(move |disk| format!("local-lvm:vm-{vmid}-disk-{disk}"));
     assert_eq!(disks, [100, 101].into_iter().flat_map(own).collect::<Vec<_>>());
-    // The image alone: whoever may delete an upload does.
-    let files = example.truth.volumes("pve1", "local");
+    // Only the image remains, because uploads are deleted if the token permits it.
+    let files = example.lab_state.volumes("pve1", "local");
     assert_eq!(files.len(), 1, "{files:?}");
-    // No extensions: the plain schematic.
+    // Without extensions: the default schematic.
     let image = "local:import/talos-v1.8.2-nocloud-amd64-376567988ad37013.qcow2";
     assert!(files.contains_key(image), "{files:?}");
 }
 
 fn nodes(example: &Example) {
-    let truth = &example.truth;
-    let control_plane = truth.node("10.0.10.11", true);
-    let worker = truth.node("10.0.10.21", false);
+    let lab_state = &example.lab_state;
+    let control_plane = lab_state.node("10.0.10.11", true);
+    let worker = lab_state.node("10.0.10.21", false);
     for (node, name, address, kind) in [
         (&control_plane, "dev-cp-1", "10.0.10.11/24", "controlplane"),
         (&worker, "dev-wk-1", "10.0.10.21/24", "worker"),
@@ -87,7 +87,7 @@ fn nodes(example: &Example) {
     }
     let members: Vec<&str> = control_plane.etcd.values().map(String::as_str).collect();
     assert_eq!(members, ["dev-cp-1"]);
-    let known = truth.kubernetes("10.0.10.11");
+    let known = lab_state.kubernetes("10.0.10.11");
     let known: Vec<_> = known
         .iter()
         .map(|node| (node.name.as_str(), node.is_ready, node.kubelet_version.as_str()))

@@ -1,13 +1,13 @@
-//! `examples/home`: three control planes with a VIP and two workers, without a network for pods yet.
+//! `examples/home`: three control planes with a VIP and two workers, without a CNI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
 use super::{Derived, Example, assert_vm, setting, talos_notes};
-use crate::truth::NodeTruth;
+use crate::lab_state::NodeState;
 
-/// Number, name, the end of the address, and what is derived.
+/// Vmid, name, last part of the address, and derived values.
 const NODES: [(u32, &str, &str, Derived); 5] = [
     (
         300,
@@ -42,7 +42,7 @@ const NODES: [(u32, &str, &str, Derived); 5] = [
 ];
 
 #[test]
-fn home_is_as_its_inventory_says() {
+fn home_matches_its_inventory() {
     let example = Example::up("home", &[]);
     machines(&example);
     nodes(&example);
@@ -50,7 +50,7 @@ fn home_is_as_its_inventory_says() {
 }
 
 fn machines(example: &Example) {
-    let vms = example.truth.vms();
+    let vms = example.lab_state.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [300, 301, 302, 303, 304]);
     for (vmid, name, _, Derived { uuid, mac }) in NODES {
         let vm = &vms[&vmid];
@@ -79,13 +79,13 @@ fn machines(example: &Example) {
         );
         assert_vm(vm, &talos_notes("home", name), &lines);
     }
-    assert_eq!(example.truth.volumes("atlas", "local").len(), 1, "one image for all");
+    assert_eq!(example.lab_state.volumes("atlas", "local").len(), 1, "one image for all");
 }
 
 fn nodes(example: &Example) {
-    let nodes: BTreeMap<&str, NodeTruth> = NODES
+    let nodes: BTreeMap<&str, NodeState> = NODES
         .iter()
-        .map(|(vmid, name, address, _)| (*name, example.truth.node(address, *vmid < 303)))
+        .map(|(vmid, name, address, _)| (*name, example.lab_state.node(address, *vmid < 303)))
         .collect();
     let mut holders = vec![];
     let members: BTreeSet<&str> = ["talos-cp-01", "talos-cp-02", "talos-cp-03"].into();
@@ -109,7 +109,7 @@ fn nodes(example: &Example) {
         assert_eq!(has("machine/features/hostDNS/forwardKubeDNSToHost"), "false");
         let vip = setting(node, "machine/network/interfaces/0/vip/ip");
         assert_eq!(vip.as_deref(), is_control_plane.then_some("10.0.0.20"));
-        // The key of a rehearsal: the real one is not looked up.
+        // The placeholder of a lab: the real key is not resolved.
         assert!(node.config.contains("TS_AUTHKEY=rehearsal"), "{name}");
         if is_control_plane {
             assert_eq!(has("cluster/proxy/disabled"), "true");
@@ -119,8 +119,8 @@ fn nodes(example: &Example) {
     }
     assert_eq!(holders.len(), 1, "one node holds the VIP: {holders:?}");
     assert!(members.contains(holders[0]), "{holders:?}");
-    // By the VIP. Nobody brought a network for pods, so that no node is ready, and that is the end.
-    let known = example.truth.kubernetes("10.0.0.20");
+    // Through the VIP. Without a CNI no node becomes ready, and `up` does not wait for it.
+    let known = example.lab_state.kubernetes("10.0.0.20");
     assert_eq!(known.len(), 5);
     for (node, (_, name, address, _)) in known.iter().zip(NODES) {
         assert_eq!((node.name.as_str(), node.kubelet_version.as_str()), (name, "v1.32.1"));

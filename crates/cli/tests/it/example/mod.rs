@@ -1,6 +1,5 @@
-//! The examples come up in labs of their own, and what the lab then has is what the inventories say. Every
-//! expected value is written out by hand: from the inventory, and for what is derived from the cluster's id
-//! (marks, UUIDs, MACs) from the rule in words.
+//! Creates each example in a lab and compares the state of the lab with the inventory. Every expected value is written by hand: from the
+//! inventory, or for values derived from the cluster id (marks, UUIDs, MACs) from the documented rule.
 
 mod em_dev;
 mod home;
@@ -16,37 +15,37 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 
 use crate::lab::{IN_FILE, Served};
+use crate::lab_state::{LabState, NodeState, VmState};
 use crate::support::{Cluster, KEYS};
-use crate::truth::{NodeTruth, Truth, VmTruth};
 
-/// The id of all these clusters.
+/// Id of all these clusters.
 const CLUSTER_ID: &str = "ZXhhbXBsZXMtb2YtdGFsbW94LWluLWEtbGFiLTAwMSE=";
 /// The first eight bytes of the SHA-256 of `talmox mark ` and that id.
 const MARK: &str = "0a03b68950e660f4";
 
-/// An example that came up.
+/// Example that `up` created.
 struct Example {
     name: &'static str,
     cluster: Cluster,
     _lab: Served,
-    truth: Truth,
+    lab_state: LabState,
 }
 
-/// What is derived from the id and the name of a node: a UUID of version 5 in the namespace that is one of
-/// version 5 for the id, and the last five bytes of the one for `NAME/net0` behind 02.
+/// Values derived from the cluster id and a node name: a UUID of version 5 in the namespace of the version 5 UUID of the id, and as MAC the
+/// last five bytes of the UUID of `NAME/net0` after 02.
 struct Derived {
     uuid: &'static str,
     mac: &'static str,
 }
 
 impl Example {
-    /// `prepare` is run before `up`.
+    /// Runs the commands of `prepare`, then `up`.
     fn up(name: &'static str, prepare: &[&str]) -> Self {
         let cluster = Cluster::example(name);
         let bundle = take_identity(&cluster, name);
         let lab = Served::in_file(&cluster, "--inventory inventory --speed 50");
         let ready = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
-        let truth = Truth::new(&ready, bundle);
+        let lab_state = LabState::new(&ready, bundle);
         let run = |command: &str, code: i32| {
             let run = cluster.run(&format!("{command} {IN_FILE}"));
             assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
@@ -57,7 +56,7 @@ impl Example {
         run("plan --detailed-exitcode", 2);
         run("up --yes", 0);
         run("plan --detailed-exitcode", 0);
-        Self { name, cluster, _lab: lab, truth }
+        Self { name, cluster, _lab: lab, lab_state }
     }
 
     fn output(&self, name: &str) -> String {
@@ -70,13 +69,13 @@ impl Example {
         serde_json::from_str(&self.output("--format json")).unwrap()
     }
 
-    /// A file that `up` wrote beside the inventory.
+    /// Content of a file that `up` wrote beside the inventory.
     fn written(&self, file: &str) -> String {
         self.cluster.folder.read(&format!("inventory/{}/{file}", self.name))
     }
 }
 
-/// Gives a cluster its secrets, all by chance but for the id.
+/// Writes random secrets with a fixed id for a cluster.
 fn take_identity(cluster: &Cluster, name: &str) -> Bundle {
     let secrets = format!("inventory/{name}/secrets.sops.yaml");
     let keys = parse_identities(&cluster.folder.read(KEYS)).unwrap();
@@ -90,7 +89,7 @@ fn take_identity(cluster: &Cluster, name: &str) -> Bundle {
     bundle
 }
 
-/// The notes of a finished VM.
+/// Notes of a complete VM.
 fn notes(cluster: &str, node: &str) -> String {
     format!(
         "Node {node} of the cluster {cluster}. talmox knows the VM by the next line: keep it.\n\n\
@@ -98,16 +97,16 @@ fn notes(cluster: &str, node: &str) -> String {
     )
 }
 
-/// The same of a VM with Talos, which note the role too.
+/// Notes of a complete VM with Talos, which include the role.
 fn talos_notes(cluster: &str, node: &str) -> String {
     let is_control_plane = node.contains("cp-") || node.contains("control");
     let role = if is_control_plane { "controlplane" } else { "worker" };
     format!("{} role={role}", notes(cluster, node))
 }
 
-/// Compares a VM with the lines of its config, each `key: value`, notes apart.
+/// Compares a VM with the lines of its config, each `key: value`, and its notes.
 #[track_caller]
-fn assert_vm(vm: &VmTruth, notes: &str, lines: &str) {
+fn assert_vm(vm: &VmState, notes: &str, lines: &str) {
     let mut found = vm.config.clone();
     assert_eq!(found.remove("description").as_deref(), Some(notes));
     let expected: BTreeMap<String, String> = lines
@@ -119,8 +118,8 @@ fn assert_vm(vm: &VmTruth, notes: &str, lines: &str) {
     assert!(vm.is_running);
 }
 
-/// The value at a path of keys in a node's first config document.
-fn setting(node: &NodeTruth, path: &str) -> Option<String> {
+/// Value at a path of keys in the first config document of a node.
+fn setting(node: &NodeState, path: &str) -> Option<String> {
     let root = talmox_yaml::read_first(&node.config).unwrap().unwrap();
     let found = path.split('/').try_fold(&root, |node, key| match key.parse::<usize>() {
         Ok(index) => node.as_seq()?.items.get(index),

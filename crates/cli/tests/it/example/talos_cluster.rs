@@ -6,12 +6,12 @@ use serde_json::json;
 use talmox_pve::api::mapping;
 
 use super::{Derived, Example, assert_vm, setting, talos_notes};
-use crate::truth::NodeTruth;
+use crate::lab_state::NodeState;
 
 const BASE: &str = "88d1f7a5c4f1d3aba7df787c448c1d3d008ed29cfb34af53fa0df4336a56040b";
 const GPU: &str = "901b9afcf2f7eda57991690fc5ca00414740cc4ee4ad516109bcc58beff1b829";
 
-/// Number, name, address, and what is derived.
+/// Vmid, name, address, and derived values.
 const NODES: [(u32, &str, &str, Derived); 7] = [
     (
         200,
@@ -58,7 +58,7 @@ const NODES: [(u32, &str, &str, Derived); 7] = [
 ];
 
 #[test]
-fn talos_cluster_is_as_its_inventory_says() {
+fn talos_cluster_matches_its_inventory() {
     let example = Example::up("talos-cluster", &[]);
     machines(&example);
     device(&example);
@@ -67,7 +67,7 @@ fn talos_cluster_is_as_its_inventory_says() {
 }
 
 fn machines(example: &Example) {
-    let vms = example.truth.vms();
+    let vms = example.lab_state.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), (200..=206).collect::<Vec<_>>());
     for (vmid, name, _, Derived { uuid, mac }) in NODES {
         let vm = &vms[&vmid];
@@ -100,7 +100,7 @@ fn machines(example: &Example) {
         }
         assert_vm(vm, &talos_notes("talos-cluster", name), &lines);
     }
-    let files = example.truth.volumes("pve", "local");
+    let files = example.lab_state.volumes("pve", "local");
     let files: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(
         files,
@@ -111,11 +111,12 @@ fn machines(example: &Example) {
     );
 }
 
-/// A token may pass on a device by a mapping only, and so one was made of the address.
+/// A token can assign a PCI device only through a mapping, so `up` creates a mapping for the address.
 fn device(example: &Example) {
-    let truth = &example.truth;
+    let lab_state = &example.lab_state;
     let host = "pve".parse().unwrap();
-    let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
+    let known =
+        lab_state.runtime.block_on(lab_state.pve.send(&mapping::list(Some(&host)))).unwrap();
     assert_eq!(known.len(), 1, "{known:?}");
     assert_eq!(known[0].id.to_string(), "pci-pve-0000-28-00-0");
     assert_eq!(
@@ -125,9 +126,9 @@ fn device(example: &Example) {
 }
 
 fn nodes(example: &Example) {
-    let nodes: BTreeMap<&str, NodeTruth> = NODES
+    let nodes: BTreeMap<&str, NodeState> = NODES
         .iter()
-        .map(|(vmid, name, address, _)| (*name, example.truth.node(address, *vmid < 203)))
+        .map(|(vmid, name, address, _)| (*name, example.lab_state.node(address, *vmid < 203)))
         .collect();
     let members: BTreeSet<&str> = ["k8s-controller1", "k8s-controller2", "k8s-controller3"].into();
     let ids: Vec<u64> = nodes["k8s-controller1"].etcd.keys().copied().collect();
@@ -150,7 +151,7 @@ fn nodes(example: &Example) {
     }
     assert_eq!(holders.len(), 1, "one node holds the VIP: {holders:?}");
     assert!(members.contains(holders[0]), "{holders:?}");
-    let known = example.truth.kubernetes("192.168.1.210");
+    let known = example.lab_state.kubernetes("192.168.1.210");
     let names: Vec<&str> = known.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, NODES.map(|(_, name, ..)| name));
     for node in known {
@@ -158,7 +159,7 @@ fn nodes(example: &Example) {
     }
 }
 
-fn image(node: &NodeTruth, has_gpu: bool) {
+fn image(node: &NodeState, has_gpu: bool) {
     let schematic = if has_gpu { GPU } else { BASE };
     assert_eq!(node.extensions["schematic"], schematic);
     let mut names = vec!["iscsi-tools"];
@@ -174,7 +175,7 @@ fn image(node: &NodeTruth, has_gpu: bool) {
     );
 }
 
-fn settings(node: &NodeTruth, vmid: u32) {
+fn settings(node: &NodeState, vmid: u32) {
     let has = |path: &str| setting(node, path).unwrap();
     assert_eq!(has("machine/type"), if vmid < 203 { "controlplane" } else { "worker" });
     assert_eq!(has("cluster/clusterName"), "talos-cluster");
@@ -204,7 +205,7 @@ fn outputs(example: &Example) {
     assert_eq!(all["endpoint"], "https://192.168.1.210:6443");
     assert_eq!(all["vip"], "192.168.1.210");
     assert_eq!(all["talos_version"], "v1.12.4");
-    // The newest that this Talos is made for.
+    // The newest Kubernetes version that this Talos version supports.
     assert_eq!(all["kubernetes_version"], "v1.35.4");
     assert_eq!(
         all["nodes"]["k8s-worker4"],

@@ -8,7 +8,7 @@ use talmox_pve::id::VmId;
 
 use super::{Derived, Example, assert_vm, notes};
 
-/// Number, name, address, and what is derived.
+/// Vmid, name, address, and derived values.
 const NODES: [(u32, &str, &str, Derived); 7] = [
     (
         220,
@@ -54,7 +54,7 @@ const NODES: [(u32, &str, &str, Derived); 7] = [
     ),
 ];
 
-/// What cloud-init gets. NAME is that of the node.
+/// User data of cloud-init. NAME is the node name.
 const USER_DATA: &str = "\
 #cloud-config
 hostname: NAME
@@ -81,7 +81,7 @@ runcmd:
   - systemctl enable --now qemu-guest-agent
 ";
 
-/// And for its network. MAC and ADDRESS are those of the node.
+/// Network config of cloud-init. MAC and ADDRESS are those of the node.
 const NETWORK: &str = "\
 version: 1
 config:
@@ -99,7 +99,7 @@ config:
 ";
 
 #[test]
-fn ubuntu_cluster_is_as_its_inventory_says() {
+fn ubuntu_cluster_matches_its_inventory() {
     let example = Example::up("ubuntu-cluster", &[]);
     machines(&example);
     files(&example);
@@ -108,13 +108,13 @@ fn ubuntu_cluster_is_as_its_inventory_says() {
 }
 
 fn machines(example: &Example) {
-    let vms = example.truth.vms();
+    let vms = example.lab_state.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), (220..=226).collect::<Vec<_>>());
     for (vmid, name, address, Derived { uuid, mac }) in NODES {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve2", &None));
         let (cores, memory, disk) = if vmid < 223 { (2, 4096, 30) } else { (4, 8192, 125) };
-        // The volume of cloud-init stays: it is looked for at every boot.
+        // The cloud-init volume is kept, because it is read at every boot.
         let mut lines = format!(
             "agent: enabled=1
              balloon: 0
@@ -141,7 +141,7 @@ fn machines(example: &Example) {
         if vmid == 226 {
             lines.push_str("\nhostpci0: mapping=pci-pve2-0000-28-00-0,pcie=1,x-vga=1");
         }
-        // What the guest was given is noted down by its hash.
+        // The notes contain the hash of the cloud-init data.
         let network = NETWORK.replace("MAC", &mac.to_lowercase()).replace("ADDRESS", address);
         let given = USER_DATA.replace("NAME", name) + &network;
         let hash = digest(&SHA256, given.as_bytes());
@@ -152,9 +152,9 @@ fn machines(example: &Example) {
 }
 
 fn files(example: &Example) {
-    let truth = &example.truth;
-    // Saved as what it is, whatever it is called; and the uploads are gone.
-    let files = truth.volumes("pve2", "local");
+    let lab_state = &example.lab_state;
+    // The image is stored with the extension of its format, and the uploads are deleted.
+    let files = lab_state.volumes("pve2", "local");
     let files: Vec<&String> = files.keys().collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let start = "local:import/image-ubuntu-24.04-server-cloudimg-amd64-";
@@ -164,7 +164,8 @@ fn files(example: &Example) {
         "{files:?}"
     );
     let host = "pve2".parse().unwrap();
-    let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
+    let known =
+        lab_state.runtime.block_on(lab_state.pve.send(&mapping::list(Some(&host)))).unwrap();
     assert_eq!(known.len(), 1, "{known:?}");
     assert_eq!(
         known[0].mapped.devices[0].to_string(),
@@ -172,27 +173,28 @@ fn files(example: &Example) {
     );
 }
 
-/// What the guests say by their agents.
+/// Answers of the guest agents.
 fn guests(example: &Example) {
-    let truth = &example.truth;
+    let lab_state = &example.lab_state;
     for (vmid, name, address, Derived { mac, .. }) in NODES {
         let vm = Vm::new(&"pve2".parse().unwrap(), VmId::new(vmid).unwrap());
-        let told = truth.runtime.block_on(truth.pve.send(&qemu::agent_interfaces(&vm))).unwrap();
-        let own: Vec<String> = told
+        let reported =
+            lab_state.runtime.block_on(lab_state.pve.send(&qemu::agent_interfaces(&vm))).unwrap();
+        let own: Vec<String> = reported
             .0
             .iter()
             .filter(|one| one.mac.is_some_and(|known| known.to_string() == mac))
             .flat_map(|one| &one.addresses)
             .map(|one| format!("{}/{}", one.ip, one.prefix.unwrap()))
             .collect();
-        assert_eq!(own, [format!("{address}/24")], "{name}: {told:?}");
+        assert_eq!(own, [format!("{address}/24")], "{name}: {reported:?}");
     }
 }
 
 fn outputs(example: &Example) {
     let all = example.output_json();
     assert_eq!(all["cluster"], "ubuntu-cluster");
-    // Kubernetes on these machines is somebody else's.
+    // talmox does not manage Kubernetes on these machines.
     for key in ["endpoint", "vip", "talos_version", "kubernetes_version"] {
         assert_eq!(all[key], json!(null), "{key}");
     }
@@ -226,7 +228,7 @@ k8s-worker4      worker        226   pve2  192.168.1.244  02:01:B7:00:40:46
     let node = example.output("k8s-worker1");
     assert!(node.contains("ip_address          192.168.1.241\n"), "{node}");
     assert!(node.contains("talos_version       -\n"), "{node}");
-    // No files lead to it.
+    // No client files are written.
     let folder = example.cluster.folder.path().join("inventory/ubuntu-cluster");
     assert!(!folder.join("kubeconfig").exists() && !folder.join("talosconfig").exists());
 }

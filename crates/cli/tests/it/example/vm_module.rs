@@ -1,4 +1,4 @@
-//! `examples/vm-module`: clones of a template, one of them with a GPU, by the names of a Terraform module.
+//! `examples/vm-module`: clones of a template, one with a GPU, with the names of a Terraform module.
 
 use serde_json::json;
 use talmox_pve::api::mapping;
@@ -11,7 +11,7 @@ const GPU: Derived =
     Derived { uuid: "3e0eb996-49fa-52eb-bf16-7d7b4c1c725f", mac: "02:C5:16:08:27:F1" };
 
 #[test]
-fn vm_module_is_as_its_inventory_says() {
+fn vm_module_matches_its_inventory() {
     let example = Example::up("vm-module", &["template create --yes"]);
     machines(&example);
     template(&example);
@@ -21,7 +21,7 @@ fn vm_module_is_as_its_inventory_says() {
 }
 
 fn machines(example: &Example) {
-    let vms = example.truth.vms();
+    let vms = example.lab_state.vms();
     assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 101, 9000]);
     let control = (100, "k3s-dev-control-1", "10.0.20.11", (4, 8192, 40), CONTROL);
     let gpu = (101, "k3s-dev-gpu-1", "10.0.20.21", (8, 16384, 80), GPU);
@@ -57,9 +57,9 @@ fn machines(example: &Example) {
     }
 }
 
-/// It has nothing by which machines are told apart, and is nobody's.
+/// The template has no identity of a machine and belongs to no cluster.
 fn template(example: &Example) {
-    let template = &example.truth.vms()[&9000];
+    let template = &example.lab_state.vms()[&9000];
     assert!(!template.is_running);
     assert_eq!(template.config["name"], "talos-v1.12.4-base");
     assert_eq!(template.config["template"], "1");
@@ -71,9 +71,10 @@ fn template(example: &Example) {
 }
 
 fn device(example: &Example) {
-    let truth = &example.truth;
+    let lab_state = &example.lab_state;
     let host = "pve".parse().unwrap();
-    let known = truth.runtime.block_on(truth.pve.send(&mapping::list(Some(&host)))).unwrap();
+    let known =
+        lab_state.runtime.block_on(lab_state.pve.send(&mapping::list(Some(&host)))).unwrap();
     let known: Vec<(String, String)> =
         known.iter().map(|one| (one.id.to_string(), one.mapped.devices[0].to_string())).collect();
     let expected = (
@@ -84,9 +85,9 @@ fn device(example: &Example) {
 }
 
 fn nodes(example: &Example) {
-    let truth = &example.truth;
-    let control = truth.node("10.0.20.11", true);
-    let gpu = truth.node("10.0.20.21", false);
+    let lab_state = &example.lab_state;
+    let control = lab_state.node("10.0.20.11", true);
+    let gpu = lab_state.node("10.0.20.21", false);
     for (node, name, address, kind) in [
         (&control, "k3s-dev-control-1", "10.0.20.11/24", "controlplane"),
         (&gpu, "k3s-dev-gpu-1", "10.0.20.21/24", "worker"),
@@ -102,7 +103,7 @@ fn nodes(example: &Example) {
     }
     let members: Vec<&str> = control.etcd.values().map(String::as_str).collect();
     assert_eq!(members, ["k3s-dev-control-1"]);
-    let known = truth.kubernetes("10.0.20.11");
+    let known = lab_state.kubernetes("10.0.20.11");
     let known: Vec<_> = known.iter().map(|node| (node.name.as_str(), node.is_ready)).collect();
     assert_eq!(known, [("k3s-dev-control-1", true), ("k3s-dev-gpu-1", true)]);
 }

@@ -1,4 +1,4 @@
-//! The URL of the Kubernetes API, with the checks of talosctl.
+//! Check of the Kubernetes API URL, with the rules of talosctl.
 
 use std::net::Ipv6Addr;
 
@@ -9,7 +9,7 @@ use crate::error::CommandError;
 
 const PORT: u16 = 6443;
 
-/// Rejects a text that is not an https URL, and proposes the URL that was probably meant.
+/// Returns an error with a suggestion if the endpoint is not an https URL.
 pub(super) fn check(endpoint: &str) -> Result<(), CommandError> {
     let rejected = |what: &str, rest: &str| {
         let error = CommandError::usage(format!("the endpoint {what}"));

@@ -1,4 +1,4 @@
-//! Questions to a person.
+//! Confirmation questions on the terminal.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
+use crate::escape;
 use crate::interrupt;
-use crate::visible;
 
-/// Between two looks whether somebody wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which a pending question checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Goes on only if somebody says yes.
-pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
+/// Asks a question and returns an error unless the answer is yes.
+pub(crate) fn require_yes(question: &str) -> Result<(), CommandError> {
     let answer = answer(&format!("{question} [y/N] "), "add --yes to go on without being asked")?;
     if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
@@ -22,14 +22,14 @@ pub(crate) fn yes(question: &str) -> Result<(), CommandError> {
     Err(CommandError::failed(CommandCode::Declined, "nothing was changed"))
 }
 
-/// Whether the user answers yes.
-pub(crate) fn agrees(question: &str) -> Result<bool, CommandError> {
+/// Asks a question and returns whether the answer is yes.
+pub(crate) fn is_yes(question: &str) -> Result<bool, CommandError> {
     let answer = answer(&format!("{question} [y/N] "), "run it on a terminal")?;
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Goes on only if somebody writes this word.
-pub(crate) fn word(question: &str, word: &str) -> Result<(), CommandError> {
+/// Asks a question and returns an error unless the answer is `word`.
+pub(crate) fn require_word(question: &str, word: &str) -> Result<(), CommandError> {
     let answer = answer(&format!("{question} "), "add --yes to go on without being asked")?;
     if answer == word {
         return Ok(());
@@ -49,8 +49,8 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
         .hint(hint));
     }
     let mut stderr = io::stderr().lock();
-    // A question that cannot be shown is answered by nobody.
-    let question = visible::plain(question);
+    // If stderr is closed, the question is not shown; the answer is still read from the terminal.
+    let question = escape::plain(question);
     stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok();
     let line = line().map_err(|error| {
         CommandError::failed(CommandCode::InputNeeded, "cannot read the answer").because(error)
@@ -61,19 +61,19 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     }
 }
 
-/// A line from the terminal; nothing if somebody wants to stop. Reading cannot be broken off, so it is left to a thread.
+/// Reads a line from the terminal; `None` after an interrupt. A blocking read cannot be cancelled, so a thread does it.
 fn line() -> io::Result<Option<String>> {
     let (answer, answers) = mpsc::channel();
     thread::spawn(move || {
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).map(|_| line);
-        // Nobody may be there any more.
+        // The receiver is dropped after an interrupt.
         answer.send(read).ok();
     });
     loop {
-        match answers.recv_timeout(LOOK) {
+        match answers.recv_timeout(POLL_INTERVAL) {
             Ok(read) => return read.map(Some),
-            Err(RecvTimeoutError::Timeout) if !interrupt::is_wanted() => {}
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_requested() => {}
             Err(_) => return Ok(None),
         }
     }

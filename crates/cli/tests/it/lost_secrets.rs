@@ -1,4 +1,4 @@
-//! Secrets are never made while something shows, or may show, that the cluster exists.
+//! Secrets are not generated if evidence shows, or may show, that the cluster exists.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{Cluster, SECRETS};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
 const UUID: &str = "11111111-2222-4333-8444-555555555555";
-/// Every command that makes secrets.
+/// All commands that generate secrets.
 const COMMANDS: [&str; 6] = [
     "plan",
     "up --yes",
@@ -17,7 +17,7 @@ const COMMANDS: [&str; 6] = [
     "secrets init --new-cluster",
 ];
 
-/// A lab with one VM of this config, and an inventory without secrets whose Proxmox it is.
+/// Lab with one VM, and an inventory without secrets for its Proxmox.
 fn with_vm(config: &str, faults: &str) -> (Served, Cluster) {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let scenario = format!(
@@ -38,7 +38,7 @@ fn has_secrets(cluster: &Cluster) -> bool {
     cluster.folder.path().join(SECRETS).exists()
 }
 
-/// All of these commands refuse in these words, and make nothing.
+/// Checks that all commands fail with these words and write no secrets.
 #[track_caller]
 fn refuse(cluster: &Cluster, commands: &[&str], words: &str) {
     for command in commands {
@@ -52,7 +52,7 @@ fn refuse(cluster: &Cluster, commands: &[&str], words: &str) {
 }
 
 #[test]
-fn a_vm_with_a_sign_of_the_cluster_keeps_secrets_from_being_made() {
+fn a_vm_of_the_cluster_prevents_new_secrets() {
     let marker = "talmox/1 cluster=0123456789abcdef node=old-1 stage=made";
     let noted = |name: &str| {
         format!(
@@ -76,7 +76,7 @@ fn a_vm_with_a_sign_of_the_cluster_keeps_secrets_from_being_made() {
         let (_lab, cluster) = with_vm(&config, "faults: []\n");
         refuse(&cluster, &COMMANDS, words);
     }
-    // Foreign VMs are no obstacle.
+    // Foreign VMs do not prevent new secrets.
     for config in [
         format!("name: x, smbios1: uuid={UUID}"),
         format!("name: x, tags: talmox;ops, description: \"{}\"", noted("ops")),
@@ -88,9 +88,9 @@ fn a_vm_with_a_sign_of_the_cluster_keeps_secrets_from_being_made() {
     }
 }
 
-/// The secrets file was lost, and `render` made another one where Proxmox could not be asked.
+/// The secrets file was lost, and `render` generated another one without access to Proxmox.
 #[test]
-fn secrets_that_were_made_beside_a_cluster_are_not_used() {
+fn second_secrets_of_an_existing_cluster_are_not_used() {
     let marker = "talmox/1 cluster=0123456789abcdef node=cp-1 stage=made";
     let config = format!("name: cp-1, tags: talmox;dev, description: \"{marker}\"");
     let (_lab, cluster) = with_vm(&config, "faults: []\n");
@@ -107,7 +107,7 @@ fn secrets_that_were_made_beside_a_cluster_are_not_used() {
 }
 
 #[test]
-fn a_vm_that_cannot_be_read_keeps_secrets_from_being_made() {
+fn a_vm_that_cannot_be_read_prevents_new_secrets() {
     let faults = "faults:\n  - {method: GET, path: '/nodes/*/qemu/777/config', times: always, \
                   refuse: {status: 500, message: no such file}}\n";
     let (_lab, cluster) = with_vm(&format!("name: x, smbios1: uuid={UUID}"), faults);
@@ -117,20 +117,28 @@ fn a_vm_that_cannot_be_read_keeps_secrets_from_being_made() {
     refuse(&cluster, &offline, "run the same command with --new-cluster");
     let run = cluster.run("secrets init --new-cluster");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("Proxmox was not asked whether dev exists"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Proxmox was not checked for an existing cluster dev"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
-fn a_proxmox_that_does_not_answer_keeps_secrets_from_being_made() {
+fn a_proxmox_that_does_not_answer_prevents_new_secrets() {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let text = cluster.folder.read(PATH).replace("https://pve:8006", "https://127.0.0.1:1");
     cluster.folder.write(PATH, &text);
-    // An unused inventory without credentials: as in `render` of an example.
+    // An unused inventory without credentials, as for `render` of an example.
     let run = cluster.run("render --output new");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("Proxmox was not asked whether dev exists"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Proxmox was not checked for an existing cluster dev"),
+        "{}",
+        run.stderr
+    );
     fs::remove_file(cluster.folder.path().join(SECRETS)).unwrap();
-    // A run took its lock here.
+    // A run created its lock file here.
     let lock = "inventory/dev/.talmox/lock";
     cluster.folder.write(lock, "");
     refuse(&cluster, &["render", "secrets init"], "with --new-cluster");
@@ -142,7 +150,7 @@ fn a_proxmox_that_does_not_answer_keeps_secrets_from_being_made() {
 }
 
 #[test]
-fn files_beside_the_inventory_keep_secrets_from_being_made() {
+fn files_beside_the_inventory_prevent_new_secrets() {
     let cluster = Cluster::new();
     let offline = ["render", "render --new-cluster", "secrets init", "secrets init --new-cluster"];
     let remove = |path: &str| fs::remove_file(cluster.folder.path().join(path)).unwrap();
@@ -176,7 +184,7 @@ fn files_beside_the_inventory_keep_secrets_from_being_made() {
     let run = cluster.run("render --new-cluster");
     assert_eq!(run.code, 0, "{}", run.stderr);
 
-    // Now there are configs, and no secrets that they were made of.
+    // Now rendered configs exist without their secrets.
     remove(SECRETS);
     let init = ["secrets init", "secrets init --new-cluster", "render --output other"];
     refuse(&cluster, &init, "generated holds configs of its nodes");

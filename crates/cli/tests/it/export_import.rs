@@ -19,14 +19,13 @@ fn examples(name: &str) -> String {
 
 fn exported(folder: &Folder, args: &str) -> Json {
     let run = folder.talmox(&format!("export {args} --output -"));
-    let no_secrets =
-        "warning: MACs follow from the cluster's secrets, which cannot be read: `mac` is null\n";
+    let no_secrets = "warning: MACs are derived from the secrets of the cluster, which cannot be read: `mac` is null\n";
     assert!(run.code == 0 && ["", no_secrets].contains(&run.stderr.as_str()), "{}", run.stderr);
     serde_json::from_str(&run.stdout).unwrap()
 }
 
 #[test]
-fn terraform_gets_the_inputs_of_each_vm() {
+fn tfvars_has_the_inputs_of_each_vm() {
     let json = exported(&Folder::new(), &format!("tfvars -i {}", examples("vm-module")));
     assert_snapshot!(format!("{json:#}"), @r#"
     {
@@ -97,7 +96,7 @@ fn only_talos_nodes_are_exported() {
 fn files_are_written_once_and_replaced_on_request() {
     let folder = Folder::new();
     let args = format!("export nodes-json -i {}", examples("em-dev"));
-    // What is redirected is printed, as with `--output -`; on a terminal it becomes a file.
+    // Redirected output is printed, as with `--output -`; on a terminal a file is written.
     let piped = folder.talmox(&args);
     assert_eq!((piped.code, piped.stderr.as_str()), (0, ""));
     assert_eq!(piped.stdout, folder.talmox(&format!("{args} --output -")).stdout);
@@ -146,15 +145,15 @@ fn one_cluster_without_errors_is_exported() {
 }
 
 #[test]
-fn an_inventory_is_made_from_a_nodes_json() {
+fn a_nodes_json_is_imported() {
     let folder = Folder::new();
     folder.write("nodes.json", NODES);
     let run = folder.talmox("import nodes-json nodes.json");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr.starts_with(
-            "warning: nodes.json: `control_plane_vip` is left out: \
-             `tailscale-vip-placeholder` is no address\n"
+            "warning: nodes.json: `control_plane_vip` is ignored: \
+             `tailscale-vip-placeholder` is not an address\n"
         ),
         "{}",
         run.stderr
@@ -171,23 +170,23 @@ fn an_inventory_is_made_from_a_nodes_json() {
     assert_snapshot!(folder.read("inventory/home/cluster.yaml"), @r#"
     # yaml-language-server: $schema=../talmox.schema.json
     cluster_name: home
-    talos_version: v1.13.9               # which one do the nodes run?
-    # kubernetes_version: v1.36.3        # default: the one that this Talos brings
-    # endpoint: https://HOST:6443        # where clients find the Kubernetes API
-    boot: dhcp                           # without this line no DHCP is needed: give every node an `ip`
+    talos_version: v1.13.9               # set the version that the nodes run
+    # kubernetes_version: v1.36.3        # default: that of the Talos version
+    # endpoint: https://HOST:6443        # URL of the Kubernetes API
+    boot: dhcp                           # remove this line to use static addresses: set `ip` for every node
 
     network:
-      # subnet: 10.0.0.0/24              # the network of the nodes
-      # gateway: 10.0.0.1                # static addresses need it
+      # subnet: 10.0.0.0/24              # network of the nodes
+      # gateway: 10.0.0.1                # needed for static addresses
       # nameservers: [10.0.0.1]
-      # vip: 10.0.0.20                   # a free address: the control plane as a whole
+      # vip: 10.0.0.20                   # free address that the control planes share
       cni: flannel
 
     proxmox:
       # endpoint: https://HOST:8006
-      # fingerprint: "AB:CD:…"           # else the CAs that this system trusts
+      # fingerprint: "AB:CD:…"           # default: the CAs that this system trusts
       token: {env: PROXMOX_TOKEN}        # user@realm!id=uuid; or {secret: proxmox.token}
-      # node: pve                        # the Proxmox host of the nodes
+      # node: pve                        # Proxmox host of the nodes
 
     image:
       extensions:
@@ -198,7 +197,7 @@ fn an_inventory_is_made_from_a_nodes_json() {
       login_server: "https://hs.example.com:8080"
       auth_key: {env: HEADSCALE_AUTH_KEY} # or {secret: tailscale.auth_key}
 
-    # What every node has; nodes, classes and roles can say otherwise.
+    # Defaults of all nodes; nodes, classes and roles can override them.
     machine:
       cores: 2
       memory: 4096                       # MiB, or 4G
@@ -212,7 +211,7 @@ fn an_inventory_is_made_from_a_nodes_json() {
 }
 
 #[test]
-fn what_is_exported_can_be_imported() {
+fn an_exported_file_can_be_imported() {
     for (name, written) in [
         (
             "static",
@@ -261,7 +260,7 @@ fn a_vip_that_is_a_node_becomes_the_endpoint() {
 }
 
 #[test]
-fn what_would_be_lost_is_refused() {
+fn unknown_and_invalid_keys_are_rejected() {
     for (text, said) in [
         ("[]", "the file is not an object"),
         ("{", "this is no JSON"),

@@ -1,4 +1,4 @@
-//! Files and links that another author or another user put where talmox looks for its own.
+//! Files and links that another author or user put at paths that talmox uses.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -14,9 +14,9 @@ fn at(cluster: &Cluster, name: &str) -> PathBuf {
     cluster.folder.path().join(name)
 }
 
-/// The lock and the logs of a run are written by `up`, `destroy` and others.
+/// `up`, `destroy` and other commands write the lock and the run logs.
 #[test]
-fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
+fn links_at_the_paths_of_the_lock_are_not_followed() {
     let cluster = Cluster::of_one_node();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 40");
     cluster.folder.write("victim", "precious\n");
@@ -26,8 +26,8 @@ fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
         for command in &commands {
             let run = cluster.run(command);
             assert_eq!(run.code, 1, "{link}: {command}: {}", run.stderr);
-            let told = format!("{link} is a link, which talmox did not make");
-            assert!(run.stderr.contains(&told), "{command}: {}", run.stderr);
+            let reported = format!("{link} is a link, which talmox did not make");
+            assert!(run.stderr.contains(&reported), "{command}: {}", run.stderr);
         }
         assert_eq!(cluster.folder.read("victim"), "precious\n");
         assert_eq!(fs::read_dir(at(&cluster, "elsewhere")).unwrap().count(), 0, "{link}");
@@ -35,7 +35,7 @@ fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "victim"), at(&cluster, RUNS).join("lock")).unwrap();
     refused(&format!("{RUNS}/lock"));
-    // One that leads nowhere would have a file created there.
+    // A write through a dangling link would create its target.
     fs::remove_file(at(&cluster, RUNS).join("lock")).unwrap();
     symlink(at(&cluster, "elsewhere/new"), at(&cluster, RUNS).join("lock")).unwrap();
     refused(&format!("{RUNS}/lock"));
@@ -43,19 +43,19 @@ fn a_link_in_place_of_the_lock_or_its_folder_is_not_followed() {
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS)).unwrap();
     refused(RUNS);
 
-    // The folder of the logs: the run continues without one.
+    // With a link as log folder the run continues without a log.
     fs::remove_file(at(&cluster, RUNS)).unwrap();
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS).join("runs")).unwrap();
     let run = cluster.run(&commands[0]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("there is no log of this run: "), "{}", run.stderr);
+    assert!(run.stderr.contains("this run is not logged: "), "{}", run.stderr);
     assert_eq!(fs::read_dir(at(&cluster, "elsewhere")).unwrap().count(), 0);
 }
 
-/// The file says which Proxmox is trusted with the token.
+/// The CA file decides which Proxmox gets the token.
 #[test]
-fn the_ca_file_of_an_inventory_stays_in_its_repository() {
+fn the_ca_file_of_an_inventory_must_be_in_its_repository() {
     let cluster = Cluster::of_one_node().with_token("{env: HOME}");
     let text = cluster.folder.read(PATH);
     fs::create_dir(at(&cluster, "inventory/.git")).unwrap();
@@ -73,12 +73,12 @@ fn the_ca_file_of_an_inventory_stays_in_its_repository() {
         for command in ["check", "plan", "up --yes", "destroy --yes"] {
             let run = cluster.run(command);
             assert_eq!(run.code, 1, "{file}: {command}: {}", run.stderr);
-            let told = format!("{}{}", run.stdout, run.stderr);
-            assert!(told.contains("it is outside"), "{file}: {command}: {told}");
-            assert!(!told.contains("of-mine"), "{file}: {command}: {told}");
+            let reported = format!("{}{}", run.stdout, run.stderr);
+            assert!(reported.contains("it is outside"), "{file}: {command}: {reported}");
+            assert!(!reported.contains("of-mine"), "{file}: {command}: {reported}");
         }
     }
-    // One that is inside, or allowed, is read: it is not a certificate.
+    // A file inside, or an allowed file, is read; it is not a certificate.
     for (file, more) in [("../ca.pem", ""), ("link.pem", " --allow-file private.pem")] {
         name(file);
         let run = cluster.run(&format!("plan{more}"));
@@ -88,9 +88,9 @@ fn the_ca_file_of_an_inventory_stays_in_its_repository() {
     }
 }
 
-/// Its author would read all secrets that are encrypted later.
+/// The other user could decrypt all secrets that are encrypted later.
 #[test]
-fn recipients_that_another_user_planted_above_the_repository_are_not_used() {
+fn recipients_of_another_user_above_the_repository_are_not_used() {
     let cluster = Cluster::new();
     let own = cluster.run("secrets init");
     assert_eq!(own.code, 0, "{}", own.stderr);
@@ -123,7 +123,7 @@ fn recipients_that_another_user_planted_above_the_repository_are_not_used() {
     }
     let made = make();
     assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
-    // A link of that user to a file of root's is that user's choice too.
+    // A link of that user to a file of root counts as a file of that user.
     fs::rename(&planted, at(&cluster, "rules.yaml")).unwrap();
     chown(at(&cluster, "rules.yaml"), Some(0), None).unwrap();
     symlink("rules.yaml", &planted).unwrap();

@@ -1,7 +1,7 @@
 //! Evidence that a cluster exists although its secrets bundle is missing.
 //!
-//! A second bundle would lock everybody out of the cluster and let `up` create a second one beside it. So a bundle is generated only
-//! when every source of evidence was read and none shows the cluster; an answer that is missing counts against it.
+//! A second bundle has no access to the existing cluster, and `up` would create a second cluster with it. So a bundle is generated only if
+//! every source of evidence was read and none shows the cluster. A source that does not answer prevents it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -22,24 +22,24 @@ use talmox_talos_config::secrets::Bundle;
 use tokio::task::JoinSet;
 
 use crate::choose::Chosen;
-use crate::command::render::{DEFAULT_FOLDER, Output};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
+use crate::rendered_folder::{DEFAULT_FOLDER, RenderedFolder};
 use crate::secrets::lock::FILE as LOCK_FILE;
 use crate::session::{client_files, proxmox};
 use crate::{disk, runtime};
 
-/// Why no bundle is generated.
+/// Reason why no bundle is generated.
 #[derive(Debug)]
-enum RejectedObject {
-    /// Something of the cluster exists.
+enum Evidence {
+    /// A VM or file of the cluster exists.
     Exists(CommandError),
-    /// It is unknown whether something of it exists.
+    /// It is unknown whether a VM of the cluster exists.
     Unknown(CommandError),
 }
 
-impl RejectedObject {
+impl Evidence {
     fn into_error(self) -> CommandError {
         match self {
             Self::Exists(error) | Self::Unknown(error) => error,
@@ -47,14 +47,14 @@ impl RejectedObject {
     }
 }
 
-/// Refuses a new bundle for a command that works with Proxmox.
+/// Returns an error if the cluster exists, for a command that needs Proxmox.
 pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
     refuse_files(chosen)?;
-    look_at_vms(chosen, client).await.map_err(RejectedObject::into_error)
+    look_at_vms(chosen, client).await.map_err(Evidence::into_error)
 }
 
-/// Refuses a new bundle for a command that needs no Proxmox. It is asked all the same where credentials for it are at hand; where it
-/// does not answer, only `--new-cluster` (`is_new`) helps. An unused inventory needs neither.
+/// Returns an error if the cluster exists, for a command that does not need Proxmox. Proxmox is queried if credentials are available. If it
+/// does not answer, `--new-cluster` (`is_new`) is required, except for an unused inventory.
 pub(crate) fn refuse_offline(
     chosen: &Chosen,
     is_new: bool,
@@ -69,20 +69,23 @@ pub(crate) fn refuse_offline(
             let looked = runtime::run(async { Ok(look_at_vms(chosen, &client).await) })?;
             match looked {
                 Ok(()) => return Ok(()),
-                Err(RejectedObject::Exists(error)) => return Err(error),
-                Err(RejectedObject::Unknown(error)) if is_new => error.chain(),
-                Err(RejectedObject::Unknown(error)) => return Err(not_asked(chosen, &error)),
+                Err(Evidence::Exists(error)) => return Err(error),
+                Err(Evidence::Unknown(error)) if is_new => error.chain(),
+                Err(Evidence::Unknown(error)) => return Err(not_asked(chosen, &error)),
             }
         }
         Err(error) if is_new || !was_used(chosen) => error.chain(),
         Err(error) => return Err(not_asked(chosen, &error)),
     };
-    printer.warn(&format!("Proxmox was not asked whether {} exists: {why}", chosen.cluster().name));
+    printer.warn(&format!(
+        "Proxmox was not checked for an existing cluster {}: {why}",
+        chosen.cluster().name
+    ));
     Ok(())
 }
 
-/// Refuses a bundle that no run has used yet beside VMs of a cluster of the same name with another bundle. `render` may have
-/// generated it in a clone of the inventory whose secrets file was lost, where Proxmox could not be asked.
+/// Returns an error if Proxmox has VMs of a cluster with the same name and another bundle, and no run has used this bundle yet. `render` may
+/// have generated it, without access to Proxmox, in a clone of the inventory that lacks the secrets file.
 pub(crate) async fn refuse_second(
     chosen: &Chosen,
     client: &Client,
@@ -92,7 +95,7 @@ pub(crate) async fn refuse_second(
         return Ok(());
     }
     let wanted = Wanted { chosen, cluster: chosen.cluster() };
-    // A Proxmox that does not answer is reported by the observation that follows, and so are VMs that cannot be read.
+    // The following observation reports a Proxmox that does not answer, and VMs that cannot be read.
     let Ok(all) = client.send(&cluster::resources()).await else { return Ok(()) };
     let own = ClusterMark::of(&bundle.cluster.id);
     let mut guests = all.guests;
@@ -136,9 +139,9 @@ fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
     ))
 }
 
-/// Whether talmox worked with this inventory before: a run took the lock, or a secrets file holds something else than a bundle.
+/// Whether talmox was used with this inventory before: the run folder has files of a run, or the secrets file has other values.
 fn was_used(chosen: &Chosen) -> bool {
-    // The lock on the secrets is taken before this is asked.
+    // The lock file of the secrets does not count, because this process has just created it.
     let is_of_run = |entry: io::Result<fs::DirEntry>| {
         entry.map_or(true, |entry| entry.file_name() != LOCK_FILE)
     };
@@ -162,12 +165,12 @@ fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
     ))
 }
 
-/// Refuses where files beside the inventory show that the cluster was created.
+/// Returns an error if client files or rendered configs show that the cluster exists.
 fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
     let paths = chosen.client_paths();
     for path in [&paths.kubeconfig, &paths.talosconfig] {
         let Some(text) = disk::read_secret(path)? else { continue };
-        if client_files::leads_to_real_cluster(&text) {
+        if client_files::is_for_real_cluster(&text) {
             let what = format!("{} leads to a cluster", path.display());
             let else_do = "if it leads to another cluster, or to one that is gone, move it away";
             return Err(exists(chosen, &what, else_do));
@@ -185,7 +188,7 @@ fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Refuses where the newest run that changed something was not a `destroy` that reached its end.
+/// Returns an error if the newest run that made changes is not a completed `destroy`.
 fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
     let folder = chosen.run_folder().join("runs");
     let failed = |error| {
@@ -197,7 +200,7 @@ fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
         .hint("make the folder readable; its logs show whether the cluster was created")
     };
     let runs = run_log::list(&folder).map_err(failed)?;
-    // `list` leaves out what it cannot read.
+    // `list` omits logs that it cannot read.
     if count_logs(&folder).map_err(failed)? > runs.len() {
         let what = format!("{} holds a log of a run that cannot be read", folder.display());
         return Err(exists(chosen, &what, "if the cluster is gone, move the logs away"));
@@ -235,10 +238,10 @@ fn count_logs(folder: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Whether `render` wrote configs of this cluster to a folder. Several clusters may be rendered from one current folder, so the
-/// names of nodes and of the context decide.
+/// Whether `render` wrote configs of this cluster to a folder. Several clusters may share the folder, so node names and the context name
+/// are compared.
 fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError> {
-    let output = Output::open(folder)?;
+    let output = RenderedFolder::open(folder)?;
     if !output.is_rendered() {
         return Ok(false);
     }
@@ -255,9 +258,9 @@ fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError>
     Ok(contexts.is_empty() || contexts.contains(&cluster.name))
 }
 
-/// Looks for the cluster in everything that Proxmox lists.
-async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObject> {
-    let unreachable = |error| RejectedObject::Unknown(proxmox::unreachable(error));
+/// Searches all VMs of Proxmox for the cluster.
+async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
+    let unreachable = |error| Evidence::Unknown(proxmox::unreachable(error));
     let permissions = client.send(&access::permissions()).await.map_err(unreachable)?;
     let all = client.send(&cluster::resources()).await.map_err(unreachable)?;
     let wanted = Wanted { chosen, cluster: chosen.cluster() };
@@ -267,14 +270,14 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObj
         let what = format!("VM {} on {} carries its tags", guest.vmid, guest.node);
         return Err(wanted.exists(&what, guest));
     }
-    // A token that may not see VMs gets an empty list, which proves nothing.
+    // A token without VM.Audit gets an empty list, which is not evidence.
     if let Some(path) = wanted
         .audit_paths()
         .find(|paths| !paths.iter().any(|path| permissions.allows(path, "VM.Audit")))
     {
         let message = format!("the token lacks VM.Audit on {}", path[0]);
         let hint = "`talmox init --role` prints the commands that grant it";
-        return Err(RejectedObject::Unknown(
+        return Err(Evidence::Unknown(
             CommandError::failed(CommandCode::SecretsUnmade, message).hint(hint),
         ));
     }
@@ -287,7 +290,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObj
             Err(error) if error.is_already_exists() => {
                 let message = format!("vmid {vmid} is used by something that the token cannot see");
                 let hint = "grant VM.Audit on it, or give the node another `vmid:`";
-                return Err(RejectedObject::Unknown(
+                return Err(Evidence::Unknown(
                     CommandError::failed(CommandCode::SecretsUnmade, message).hint(hint),
                 ));
             }
@@ -297,12 +300,12 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), RejectedObj
     look_at_configs(&wanted, client, guests).await
 }
 
-/// Looks at the notes and the UUID of every VM. A VM that shows the cluster is reported before one that cannot be read.
+/// Checks the notes and the UUID of every VM. A VM of the cluster is reported before a VM that cannot be read.
 async fn look_at_configs(
     wanted: &Wanted<'_>,
     client: &Client,
     guests: Vec<Guest>,
-) -> Result<(), RejectedObject> {
+) -> Result<(), Evidence> {
     let mut unread = None;
     for (guest, config) in read_configs(client, guests).await {
         match config {
@@ -320,13 +323,13 @@ async fn look_at_configs(
     let Some((guest, error)) = unread else { return Ok(()) };
     let message = format!("VM {} on {} cannot be read", guest.vmid, guest.node);
     let failed = CommandError::failed(CommandCode::SecretsUnmade, message).because(error);
-    Err(RejectedObject::Unknown(failed.hint(format!(
+    Err(Evidence::Unknown(failed.hint(format!(
         "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
         guest.node
     ))))
 }
 
-/// The configs of these VMs, or why they cannot be read, by vmid; but for those that are gone since they were listed.
+/// Configs of the VMs by vmid, or the errors. VMs that were deleted since they were listed are omitted.
 async fn read_configs(
     client: &Client,
     guests: Vec<Guest>,
@@ -347,19 +350,19 @@ async fn read_configs(
     looked
 }
 
-/// What a VM of the cluster would be known by, without its secrets.
+/// Features that identify a VM of the cluster without its secrets.
 struct Wanted<'a> {
     chosen: &'a Chosen,
     cluster: &'a Cluster,
 }
 
 impl Wanted<'_> {
-    fn exists(&self, what: &str, guest: &Guest) -> RejectedObject {
+    fn exists(&self, what: &str, guest: &Guest) -> Evidence {
         let else_do = format!(
             "if VM {} belongs to another cluster, give this one another `cluster_name:`, and its nodes other names and vmids",
             guest.vmid
         );
-        RejectedObject::Exists(exists(self.chosen, what, &else_do))
+        Evidence::Exists(exists(self.chosen, what, &else_do))
     }
 
     fn has_tags(&self, guest: &Guest) -> bool {
@@ -372,7 +375,7 @@ impl Wanted<'_> {
         numbers.filter_map(|vmid| VmId::new(vmid.get()).ok())
     }
 
-    /// For each node, the paths on one of which the token must be able to see VMs; the usual one first.
+    /// For each node, the ACL paths of which one must grant VM.Audit; the usual path first.
     fn audit_paths(&self) -> impl Iterator<Item = Vec<String>> {
         self.cluster.nodes.iter().map(|node| {
             let pool = node.settings().placement.pool.get().map(|pool| format!("/pool/{pool}"));
@@ -381,11 +384,11 @@ impl Wanted<'_> {
         })
     }
 
-    /// What shows that a VM may be of this cluster.
+    /// Feature that shows that a VM may belong to this cluster.
     fn sign(&self, guest: &Guest, config: &VmConfig) -> Option<String> {
         let nodes = &self.cluster.nodes;
         let is_node = |name: &str| nodes.iter().any(|node| node.name.value.as_str() == name);
-        // The list is some seconds old, and shows a new VM without its name and tags.
+        // The VM list may be some seconds old and lack the name and tags of a new VM.
         let is_placed = guest.name.as_deref().is_some_and(is_node)
             || config.name().is_some_and(is_node)
             || self.vmids().any(|vmid| vmid == guest.vmid);
@@ -396,7 +399,7 @@ impl Wanted<'_> {
         let description = config.description();
         let marker = description.lines().find_map(|line| line.parse::<Marker>().ok());
         let Some(marker) = marker else {
-            // Proxmox draws random UUIDs (version 4), talmox derives them (version 5).
+            // Proxmox generates random UUIDs (version 4), talmox derives them (version 5).
             let uuid = config.smbios().uuid.unwrap_or_default();
             let is_derived = uuid.as_bytes().get(14) == Some(&b'5');
             let is_near = is_placed || self.is_in_pool(guest);
@@ -412,7 +415,7 @@ impl Wanted<'_> {
         if is_placed || is_node(&marker.node) {
             return Some(format!("is of a talmox cluster, for the node {}", marker.node));
         }
-        // Neither tags nor notes name a cluster, so it may be this one.
+        // Neither tags nor notes name a cluster, so it may be this cluster.
         (noted.is_none() && !is_tagged_otherwise).then(|| {
             format!(
                 "carries talmox's marker of a cluster without a name, for the node {}",

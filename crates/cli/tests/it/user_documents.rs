@@ -1,11 +1,11 @@
-//! Inventories as users wrote them before talmox: they load unchanged. `TALMOX_SEEDS` names a
-//! folder of documents; the two files stand in one of them as code blocks.
+//! Inventories that users wrote before talmox existed must load unchanged. `TALMOX_SEEDS` names a folder of documents; one of them contains
+//! the two files as code blocks.
 
 use std::fs;
 
 use crate::support::{Folder, skipped};
 
-/// The code block that follows a heading.
+/// Code block after a heading.
 fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
     let (_, rest) = document.split_once(heading)?;
     let (_, rest) = rest.split_once("```\n")?;
@@ -13,7 +13,7 @@ fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn the_two_files_of_a_users_document_load_as_they_are() {
+fn the_files_of_a_user_document_load_unchanged() {
     let Some(folder) = std::env::var_os("TALMOX_SEEDS") else {
         skipped("SKIPPED: TALMOX_SEEDS is not set, no user's document was loaded");
         assert!(std::env::var_os("CI").is_none(), "this must run in CI");

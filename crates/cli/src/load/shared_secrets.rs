@@ -1,5 +1,5 @@
-//! Clusters with one set of secrets: whoever copies an inventory copies its identity along, and nodes of both would be one
-//! cluster's. Nothing is deciphered for it: what is the same sealed is the same.
+//! Check for clusters that share a secrets bundle, as after a copy of an inventory folder: their nodes would belong to one cluster.
+//! Nothing is decrypted: equal encrypted ids are equal ids.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::choose::secrets_beside;
 use crate::disk;
 use crate::secrets::TALOS;
 
-/// What there is to say about secrets that two clusters share, one of which was asked for.
+/// Findings about selected clusters that share their secrets with another cluster.
 pub(super) fn shared_secrets(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
     let mut first: BTreeMap<String, &ClusterFiles> = BTreeMap::new();
     let mut found = vec![];
     for files in clusters {
-        let Some(id) = sealed_id(files) else { continue };
+        let Some(id) = encrypted_id(files) else { continue };
         let Some(other) = first.get(&id) else {
             first.insert(id, files);
             continue;
@@ -30,7 +30,7 @@ pub(super) fn shared_secrets(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
             "`{one}` and `{two}` have the same secrets, so they are one cluster to their nodes and to Proxmox"
         );
         let hint = String::from(
-            "if one is a copy of the other, give it its own: take its secrets file away, then `talmox secrets init` for it",
+            "if one is a copy of the other, delete its secrets file and run `talmox secrets init` for it",
         );
         found.push(Diagnostic {
             severity: Severity::Warning,
@@ -44,8 +44,8 @@ pub(super) fn shared_secrets(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
     found
 }
 
-/// The id of a cluster, as it stands in its secrets file.
-fn sealed_id(files: &ClusterFiles) -> Option<String> {
+/// Encrypted id of a cluster in its secrets file.
+fn encrypted_id(files: &ClusterFiles) -> Option<String> {
     let path = secrets_beside(&files.cluster.as_ref()?.path);
     let text = disk::read_secret(&path).ok()??;
     let documents = talmox_yaml::read(text.expose()).ok()?;

@@ -1,20 +1,20 @@
-//! Whom a machine config is for, by what it says itself.
+//! Node that a machine config is for, according to its content.
 
 use talmox_model::Node as KnownNode;
 use talmox_model::value::Role;
 use talmox_talos_config::secret::SecretText;
 use talmox_yaml::{Map, Node};
 
-/// What a config says of the node that it is for, where it says so.
+/// Host name and machine type of a machine config, if it sets them.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Intended {
+struct ConfigTarget {
     host_name: Option<String>,
     machine_type: Option<String>,
 }
 
-/// Why a config is not for this node, if it is not. What is no config, the node itself refuses.
+/// Reason why a config is not for this node; `None` if it is. A text that is not a config is left to the node, which rejects it.
 pub(super) fn mismatch(config: &SecretText, node: &KnownNode) -> Option<String> {
-    let Intended { host_name, machine_type } = Intended::of(config.expose());
+    let ConfigTarget { host_name, machine_type } = ConfigTarget::of(config.expose());
     let name = node.name.value.as_str();
     let is_called =
         |full: &String| full.split('.').next().is_some_and(|host| host.eq_ignore_ascii_case(name));
@@ -37,7 +37,7 @@ pub(super) fn mismatch(config: &SecretText, node: &KnownNode) -> Option<String> 
     }
 }
 
-impl Intended {
+impl ConfigTarget {
     fn of(text: &str) -> Self {
         let mut found = Self::default();
         for document in talmox_yaml::read(text).unwrap_or_default() {
@@ -58,7 +58,7 @@ impl Intended {
     }
 }
 
-/// The text at a path of keys, if it is set.
+/// Text at a path of keys; `None` if it is not set.
 fn at(root: &Map, path: &[&str]) -> Option<String> {
     let (last, parents) = path.split_last()?;
     let map = parents.iter().try_fold(root, |map, key| map.get(key)?.as_map())?;

@@ -1,4 +1,4 @@
-//! A little Talos node on loopback, for the program to speak to.
+//! Minimal Talos API server on loopback, for tests of `talmox node`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,31 +35,31 @@ use tonic::codegen::{BoxStream, tokio_stream};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A node that answers in a thread of its own. It goes when this value does.
+/// Node that answers in a thread, stopped on drop.
 pub(crate) struct TalosNode {
     pub(crate) at: SocketAddr,
-    /// The configs that it was given.
+    /// Received configs.
     pub(crate) applied: Arc<Mutex<Vec<String>>>,
-    /// Its SMBIOS UUID and the hardware address of its network card.
+    /// SMBIOS UUID, and MAC of the network card.
     pub(crate) machine: Arc<Mutex<(String, String)>>,
     _runtime: Runtime,
 }
 
-/// The certificate of a node, and who is let in.
-pub(crate) struct Face {
+/// Certificate of a node, and the authority of its clients.
+pub(crate) struct NodeIdentity {
     authority: Authority,
-    /// Whose clients are let in, if not those of `authority`.
+    /// Authority of accepted clients, if it is not `authority`.
     clients: Option<Authority>,
     from: UnixTime,
     is_open: bool,
-    /// How many connections are closed before one is answered.
+    /// Number of connections that are closed before one is answered.
     hang_ups: u32,
-    /// Whether the service behind the API is not up yet.
+    /// Whether the service behind the API has not started.
     is_starting: bool,
 }
 
-impl Face {
-    /// A node of a cluster that nobody else is in.
+impl NodeIdentity {
+    /// Node of a new cluster.
     pub(crate) fn configured() -> Self {
         Self {
             authority: authority(),
@@ -71,7 +71,7 @@ impl Face {
         }
     }
 
-    /// A node of the cluster that has these secrets.
+    /// Node of the cluster with these secrets.
     pub(crate) fn of(bundle: &Bundle) -> Self {
         Self { authority: bundle.certs.os.authority().unwrap(), ..Self::configured() }
     }
@@ -80,27 +80,27 @@ impl Face {
         Self { is_open: true, ..Self::configured() }
     }
 
-    /// The next connections are closed before they are answered, as while the API restarts.
+    /// Closes the next connections without an answer, as during a restart of the API.
     pub(crate) fn hanging_up(self, hang_ups: u32) -> Self {
         Self { hang_ups, ..self }
     }
 
-    /// The API is up, and what is behind it is not.
+    /// The API is up, but the service behind it is not.
     pub(crate) fn starting(self) -> Self {
         Self { is_starting: true, ..self }
     }
 
-    /// It lets in the clients of another authority than its own.
+    /// Accepts only clients of another authority.
     pub(crate) fn for_others(self) -> Self {
         Self { clients: Some(authority()), ..self }
     }
 
-    /// Its certificate is valid from then, for a day.
+    /// Sets the start of the certificate's validity of one day.
     pub(crate) fn from(self, from: UnixTime) -> Self {
         Self { from, ..self }
     }
 
-    /// A talosconfig that the node accepts, valid from then, for a day.
+    /// talosconfig that the node accepts, valid for one day from `from` on.
     pub(crate) fn talosconfig(&self, from: UnixTime) -> String {
         let request = LeafRequest {
             subject: Name { organizations: vec!["os:admin".to_owned()], common_name: None },
@@ -182,13 +182,13 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 }
 
 impl TalosNode {
-    pub(crate) fn start(face: &Face) -> Self {
+    pub(crate) fn start(identity: &NodeIdentity) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let node = Arc::new(Node { is_starting: face.is_starting, ..Node::default() });
+        let node = Arc::new(Node { is_starting: identity.is_starting, ..Node::default() });
         let applied = Arc::clone(&node.applied);
         let machine = Arc::clone(&node.machine);
         let cut = Arc::clone(&node.cut);
@@ -196,10 +196,10 @@ impl TalosNode {
             .with(MachineServiceServer::from_arc(Arc::clone(&node)))
             .with(StateServer::from_arc(node))
             .build();
-        let acceptor = TlsAcceptor::from(Arc::new(face.server()));
+        let acceptor = TlsAcceptor::from(Arc::new(identity.server()));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let at = listener.local_addr().unwrap();
-        let mut hang_ups = face.hang_ups;
+        let mut hang_ups = identity.hang_ups;
         runtime.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 if hang_ups > 0 {
@@ -226,7 +226,7 @@ impl TalosNode {
 struct Node {
     applied: Arc<Mutex<Vec<String>>>,
     machine: Arc<Mutex<(String, String)>>,
-    /// Breaks a connection off.
+    /// Signal that closes the connection.
     cut: Arc<Notify>,
     is_starting: bool,
 }
@@ -286,7 +286,7 @@ impl MachineService for Node {
         ]))
     }
 
-    /// Whoever follows it sees the node go down.
+    /// With `follow`, the stream ends as at a shutdown of the node.
     async fn dmesg(&self, asked: Asked<DmesgRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         if asked.into_inner().follow {
             self.cut.notify_one();
@@ -312,7 +312,7 @@ impl MachineService for Node {
             request.dry_run
         ));
         let applied = match request.mode() {
-            // Up to 1.12, a node in maintenance mode answers nothing.
+            // Up to Talos 1.12, a node in maintenance mode does not report the mode.
             _ if config.contains("old") => ApplyConfiguration::default(),
             Mode::NoReboot | Mode::Try if config.contains("reboot") => {
                 return Err(Status::invalid_argument(format!(
@@ -335,7 +335,7 @@ impl MachineService for Node {
     }
 }
 
-/// As the definition says how a table of them looks.
+/// Resource definition with the table columns of members.
 const MEMBERS: &str = "\
 type: Members.cluster.talos.dev
 displayType: Member

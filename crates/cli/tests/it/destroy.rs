@@ -1,4 +1,4 @@
-//! `destroy`: what stands in its way, and how it is stopped.
+//! `destroy`: its findings, and interrupts.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +10,7 @@ use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, SECRETS};
 
 #[test]
-fn findings_are_told_to_programs_too() {
+fn findings_are_in_the_json_output() {
     let cluster = Cluster::with_secrets();
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path);
@@ -20,24 +20,24 @@ fn findings_are_told_to_programs_too() {
     assert_eq!(up.code, 0, "{}", up.stderr);
     let run = cluster.run(&format!("destroy --secrets --yes --format json {IN_FILE}"));
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let told: Json = serde_json::from_str(&run.stdout).unwrap();
-    let finding = &told["error"]["plan"]["findings"][0];
+    let reported: Json = serde_json::from_str(&run.stdout).unwrap();
+    let finding = &reported["error"]["plan"]["findings"][0];
     assert_eq!((&finding["severity"], &finding["subject"]), (&"error".into(), &"wk-1".into()));
     assert_eq!(finding["code"], "vm-protected");
-    assert_eq!(told["error"]["code"], "plan-blocked");
+    assert_eq!(reported["error"]["code"], "plan-blocked");
     assert!(finding["hint"].as_str().unwrap().contains("--protection 0"), "{finding}");
     assert!(run.stderr.contains("error[vm-protected]: wk-1: its VM "), "{}", run.stderr);
     assert!(cluster.folder.path().join(SECRETS).exists());
 }
 
-/// A command in a process of its own, which tells programs what it does.
-struct Going {
+/// Command in a separate process with JSON output.
+struct RunningCommand {
     process: Child,
     lines: BufReader<ChildStdout>,
-    told: Vec<Json>,
+    reported: Vec<Json>,
 }
 
-impl Going {
+impl RunningCommand {
     fn start(cluster: &Cluster, args: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
         command
@@ -48,34 +48,34 @@ impl Going {
             .stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap());
-        Self { process, lines, told: vec![] }
+        Self { process, lines, reported: vec![] }
     }
 
-    /// Waits for it to say this so often, and sends a signal.
+    /// Waits until the output contains the words this many times, and sends a signal.
     fn signal_at(&mut self, (words, times): (&str, usize), signal: &str) {
-        let mut heard = 0;
-        while heard < times {
+        let mut count = 0;
+        while count < times {
             let mut line = String::new();
             assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it ended before {words}");
-            self.told.push(serde_json::from_str(&line).unwrap());
-            heard += usize::from(line.contains(words));
+            self.reported.push(serde_json::from_str(&line).unwrap());
+            count += usize::from(line.contains(words));
         }
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
     }
 
-    /// How it ended, and all that it told.
+    /// Exit code and all JSON lines.
     fn end(mut self) -> (Option<i32>, Vec<Json>) {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
-        self.told.extend(rest.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()));
-        (self.process.wait().unwrap().code(), self.told)
+        self.reported.extend(rest.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()));
+        (self.process.wait().unwrap().code(), self.reported)
     }
 }
 
-/// Whether a step is told to be done.
-fn is_done(told: &[Json], step: &str) -> bool {
-    let mut ends = told.iter().filter_map(|line| {
+/// Whether the output reports a step as done.
+fn is_done(reported: &[Json], step: &str) -> bool {
+    let mut ends = reported.iter().filter_map(|line| {
         let what = &line["what"];
         let is_it = what["event"] == "step_ended" && what["step"] == step;
         is_it.then(|| what["end"]["end"].as_str().unwrap())
@@ -83,7 +83,7 @@ fn is_done(told: &[Json], step: &str) -> bool {
     ends.any(|end| ["done", "already"].contains(&end))
 }
 
-/// The VMs there are, by name, and whether they run. No task may go on.
+/// VMs by name, and whether they run. No task may be running.
 fn vms(lab: &Served) -> Option<BTreeMap<String, bool>> {
     let tasks = lab.get("/nodes/pve/tasks?source=active")?;
     assert_eq!(tasks["data"], Json::Array(vec![]), "they go on");
@@ -93,7 +93,7 @@ fn vms(lab: &Served) -> Option<BTreeMap<String, bool>> {
 }
 
 #[test]
-fn who_stops_it_is_told_what_was_done_and_how_to_go_on() {
+fn an_interrupted_run_reports_the_done_steps_and_how_to_resume() {
     let cluster = Cluster::with_secrets();
     let slow = "faults:\n  - {task: qmstop, times: 2, delay: 60s}\n  - {task: qmdestroy, times: 2, delay: 2m}\n";
     cluster.folder.write("faults.yaml", slow);
@@ -102,22 +102,28 @@ fn who_stops_it_is_told_what_was_done_and_how_to_go_on() {
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     for (signal, task, times) in [("INT", "qmstop", 1), ("TERM", "qmdestroy", 2)] {
-        let mut destroy = Going::start(&cluster, "destroy --secrets");
+        let mut destroy = RunningCommand::start(&cluster, "destroy --secrets");
         destroy.signal_at((&format!("the task {task}"), times), signal);
-        let (code, told) = destroy.end();
-        assert_eq!(code, Some(1), "{signal}: {told:#?}");
-        let error = &told.last().unwrap()["error"];
-        assert!(error["message"].as_str().unwrap().starts_with("stopped: "), "{signal}: {error}");
-        assert!(error["hint"].as_str().unwrap().starts_with("the same command goes on"), "{error}");
-        // The secrets go last, and only if nobody wants to stop.
+        let (code, reported) = destroy.end();
+        assert_eq!(code, Some(1), "{signal}: {reported:#?}");
+        let error = &reported.last().unwrap()["error"];
+        assert!(
+            error["message"].as_str().unwrap().starts_with("interrupted: "),
+            "{signal}: {error}"
+        );
+        assert!(
+            error["hint"].as_str().unwrap().starts_with("run the same command to resume"),
+            "{error}"
+        );
+        // The secrets are deleted last, and not after an interrupt.
         assert!(cluster.folder.path().join(SECRETS).exists());
         let Some(vms) = vms(&lab) else { continue };
         for node in ["cp-1", "wk-1"] {
             let [is_off, is_gone] =
-                ["stop", "destroy"].map(|act| is_done(&told, &format!("vm/{node}/{act}")));
+                ["stop", "destroy"].map(|act| is_done(&reported, &format!("vm/{node}/{act}")));
             let found = vms.get(node);
-            assert_eq!(found.is_none(), is_gone, "{node}: {vms:?} {told:#?}");
-            assert_eq!(found != Some(&true), is_off, "{node}: {vms:?} {told:#?}");
+            assert_eq!(found.is_none(), is_gone, "{node}: {vms:?} {reported:#?}");
+            assert_eq!(found != Some(&true), is_off, "{node}: {vms:?} {reported:#?}");
         }
         let gone = vms.values().filter(|runs| !**runs).count() + 2 - vms.len();
         assert!(gone >= times, "{signal}: {vms:?}");
@@ -128,23 +134,23 @@ fn who_stops_it_is_told_what_was_done_and_how_to_go_on() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_process_at_once() {
     let cluster = Cluster::of_one_node();
     cluster.folder.write("faults.yaml", "faults:\n  - {task: qmcreate, delay: 2m}\n");
     let lab =
         Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
-    let mut up = Going::start(&cluster, "up");
+    let mut up = RunningCommand::start(&cluster, "up");
     up.signal_at(("the task qmcreate", 1), "INT");
     up.signal_at(("run_stopping", 1), "INT");
     let (code, _) = up.end();
     assert_eq!(code, Some(130));
     if let Some(tasks) = lab.get("/nodes/pve/tasks?source=active") {
-        assert_eq!(tasks["data"][0]["type"], "qmcreate", "it goes on in Proxmox");
+        assert_eq!(tasks["data"][0]["type"], "qmcreate", "the task continues in Proxmox");
     }
 }
 
 #[test]
-fn clusters_that_come_after_a_stop_are_not_begun() {
+fn clusters_after_an_interrupt_are_not_processed() {
     let cluster = Cluster::of_one_node();
     let path = "inventory/dev/cluster.yaml";
     let other = cluster.folder.read(path).replace("10.0.", "10.9.").replace("cp-1", "cp-9");
@@ -154,22 +160,22 @@ fn clusters_that_come_after_a_stop_are_not_begun() {
         Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     let up = cluster.run(&format!("up dev --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
-    let mut destroy = Going::start(&cluster, "destroy dev ops");
+    let mut destroy = RunningCommand::start(&cluster, "destroy dev ops");
     destroy.signal_at(("the task qmdestroy", 1), "INT");
-    let (code, told) = destroy.end();
-    assert_eq!(code, Some(1), "{told:#?}");
-    let message = &told.last().unwrap()["error"]["message"];
-    assert_eq!(message, "stopped: nothing was begun that is not done");
-    let ends: Vec<&Json> = told.iter().filter(|line| line.get("changed").is_some()).collect();
-    assert_eq!((ends.len(), &ends[0]["cluster"]), (1, &"dev".into()), "{told:#?}");
-    assert!(is_done(&told, "vm/cp-1/destroy"), "{told:#?}");
+    let (code, reported) = destroy.end();
+    assert_eq!(code, Some(1), "{reported:#?}");
+    let message = &reported.last().unwrap()["error"]["message"];
+    assert_eq!(message, "interrupted: no step was left unfinished");
+    let ends: Vec<&Json> = reported.iter().filter(|line| line.get("changed").is_some()).collect();
+    assert_eq!((ends.len(), &ends[0]["cluster"]), (1, &"dev".into()), "{reported:#?}");
+    assert!(is_done(&reported, "vm/cp-1/destroy"), "{reported:#?}");
     if let Some(vms) = vms(&lab) {
         assert!(vms.is_empty(), "{vms:?}");
     }
 }
 
 #[test]
-fn all_is_lost_only_to_who_writes_the_clusters_name() {
+fn destroy_requires_the_cluster_name_as_confirmation() {
     let cluster = Cluster::of_one_node();
     let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
@@ -180,10 +186,10 @@ fn all_is_lost_only_to_who_writes_the_clusters_name() {
             return;
         };
         assert_eq!(code, Some(1), "{wrong}: {shown}");
-        assert!(shown.contains("To go on, write the cluster's name, `dev`:"), "{shown}");
+        assert!(shown.contains("To confirm, enter the name of the cluster, `dev`:"), "{shown}");
         assert!(shown.contains("nothing was changed: the answer was not `dev`"), "{shown}");
     }
-    // All is as it was.
+    // Nothing was deleted.
     let plan = cluster.run(&format!("plan --detailed-exitcode {IN_FILE}"));
     assert_eq!(plan.code, 0, "{}{}", plan.stdout, plan.stderr);
     assert!(cluster.folder.path().join(SECRETS).exists());

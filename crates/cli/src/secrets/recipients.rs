@@ -1,4 +1,4 @@
-//! For whom a file is encrypted.
+//! Choice of the age recipients of a secrets file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,25 @@ use crate::printer::Printer;
 const RECIPIENTS: &str = "SOPS_AGE_RECIPIENTS";
 const CONFIG: &str = "SOPS_CONFIG";
 
-/// Recipients, and how to encrypt for them.
+/// Recipients of a secrets file, with the encryption settings of sops.
 #[derive(Debug)]
-pub(crate) struct Audience {
+pub(crate) struct RecipientSet {
     pub(crate) recipients: Vec<Recipient>,
     pub(crate) settings: Settings,
-    /// Who says so.
+    /// Source of the recipients, for messages.
     pub(crate) origin: String,
 }
 
-/// The recipients of a new file: those given, else those of `.sops.yaml`, of the environment, the
-/// user's own; else a key is made.
+/// Recipients of a new file: the given ones, or else those of `.sops.yaml`, of `SOPS_AGE_RECIPIENTS`, or of the age keys of the user.
+/// Without any of these, an age key is created.
 pub(crate) fn for_new_file(
     path: &Path,
     given: &[Recipient],
     keyring: &Keyring,
     printer: &Printer,
-) -> Result<Audience, CommandError> {
-    if let Some(audience) = named(path, given, printer)? {
-        return Ok(audience);
+) -> Result<RecipientSet, CommandError> {
+    if let Some(recipient_set) = named(path, given, printer)? {
+        return Ok(recipient_set);
     }
     let settings = Settings::default();
     if let Some(text) = environment::variable(RECIPIENTS) {
@@ -47,30 +47,34 @@ pub(crate) fn for_new_file(
                 .because(error)
         })?;
         if !recipients.is_empty() {
-            return Ok(Audience { recipients, settings, origin: RECIPIENTS.to_owned() });
+            return Ok(RecipientSet { recipients, settings, origin: RECIPIENTS.to_owned() });
         }
     }
     let own = keyring.recipients();
     if !own.is_empty() {
-        return Ok(Audience { recipients: own, settings, origin: "your age key".to_owned() });
+        return Ok(RecipientSet { recipients: own, settings, origin: "your age key".to_owned() });
     }
     let (recipient, key_file) = keys::make()?;
-    printer.say(&format!("made an age key: {}", key_file.display()));
-    printer.warn("keep a copy of it in a safe place: without it the secrets cannot be read again");
-    Ok(Audience { recipients: vec![recipient], settings, origin: "your new age key".to_owned() })
+    printer.say(&format!("created an age key: {}", key_file.display()));
+    printer.warn("back up this age key: without it the secrets cannot be decrypted");
+    Ok(RecipientSet {
+        recipients: vec![recipient],
+        settings,
+        origin: "your new age key".to_owned(),
+    })
 }
 
-/// The recipients that somebody named: on the command line, or in `.sops.yaml`.
+/// Recipients of the command line or of `.sops.yaml`.
 pub(crate) fn named(
     path: &Path,
     given: &[Recipient],
     printer: &Printer,
-) -> Result<Option<Audience>, CommandError> {
+) -> Result<Option<RecipientSet>, CommandError> {
     if !given.is_empty() {
         let mut recipients = given.to_vec();
         recipients.dedup();
         let (settings, origin) = (Settings::default(), "--recipient".to_owned());
-        return Ok(Some(Audience { recipients, settings, origin }));
+        return Ok(Some(RecipientSet { recipients, settings, origin }));
     }
     let Some(config) = find_config(path) else {
         return Ok(None);
@@ -96,7 +100,7 @@ fn from_rule(
     rule: CreationRule,
     file: String,
     printer: &Printer,
-) -> Result<Audience, CommandError> {
+) -> Result<RecipientSet, CommandError> {
     let foreign = rule.foreign.join(", ");
     if rule.recipients.is_empty() {
         let message = format!("the creation rule of {file} names no age recipient");
@@ -105,24 +109,24 @@ fn from_rule(
     }
     if !foreign.is_empty() {
         printer.warn(&format!(
-            "{file} also names {foreign}; only the age recipients are used, `sops updatekeys` adds the others"
+            "{file} also names {foreign}; only the age recipients are used. Run `sops updatekeys` to add the others"
         ));
     }
-    Ok(Audience { recipients: rule.recipients, settings: rule.settings, origin: file })
+    Ok(RecipientSet { recipients: rule.recipients, settings: rule.settings, origin: file })
 }
 
-/// `.sops.yaml` in the folder of the file or one above it.
+/// Path of `.sops.yaml` in the folder of the file or in a parent folder.
 fn find_config(path: &Path) -> Option<PathBuf> {
     if let Some(config) = environment::path(CONFIG) {
         return Some(config);
     }
     let start = absolute(path);
     let found = start.ancestors().skip(1).map(|folder| folder.join(".sops.yaml"));
-    // One that another user put into `/tmp` would have the secrets encrypted for that user too.
+    // A `.sops.yaml` of another user, for example in `/tmp`, could add that user to the recipients.
     found.into_iter().find(|config| config.is_file() && !boundary::is_planted(config))
 }
 
-/// The path as the rules see it: from the folder of their file.
+/// Path relative to the folder of `.sops.yaml`, which the creation rules match.
 fn relative(path: &Path, config: &Path) -> String {
     let path = absolute(path);
     let config = fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());
@@ -130,7 +134,7 @@ fn relative(path: &Path, config: &Path) -> String {
     below.unwrap_or(&path).to_string_lossy().into_owned()
 }
 
-/// The path of a file that may not be there yet, without links.
+/// Absolute path of a file that may not exist, without symbolic links.
 fn absolute(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")));

@@ -1,4 +1,4 @@
-//! What the lab of an inventory has, so that faults that name something else are not taken.
+//! Names of the objects in the lab of an inventory, used to reject faults for unknown objects.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,8 +7,8 @@ use talmox_lab::{Known, Scenario};
 use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 
-/// What faults can be about. Ids and addresses that are found on the way cannot be known yet.
-pub(crate) fn known(cluster: &Cluster, scenario: &Scenario) -> Known {
+/// Objects that faults may name. Unknown parts, such as vmids that Proxmox assigns, are `None`.
+pub(crate) fn fault_targets(cluster: &Cluster, scenario: &Scenario) -> Known {
     let nodes = || cluster.nodes.iter();
     let is_fixed = |node: &Node| *node.settings().system.boot.required() != Boot::Template;
     let vmids: Option<BTreeSet<u32>> =
@@ -20,7 +20,7 @@ pub(crate) fn known(cluster: &Cluster, scenario: &Scenario) -> Known {
     });
     Known {
         hosts: Some(scenario.hosts()),
-        // A template gets an id of its own.
+        // The vmid of a template is not known before its creation.
         vmids: vmids.filter(|_| nodes().all(is_fixed)),
         nodes: Some(nodes().map(|node| node.name.value.as_str().to_owned()).collect()),
         addresses,

@@ -1,4 +1,4 @@
-//! A plan is carried out: shown as it goes on, written down, and stopped by Ctrl-C.
+//! Execution of a plan, with progress output, run log and interrupt handling.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,15 @@ use talmox_plan::plan::Plan;
 
 use crate::args::Format;
 use crate::error::CommandError;
-use crate::interrupt::{self, Stops};
+use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
-use crate::report::{self, Rest, Tally};
+use crate::report::{self, ResumeInfo, Tally};
 use crate::session::Session;
 use crate::trace;
 
-/// Carries the plan out and says how much was done, or why it did not get done. Runs of a lab that dies with us are not
-/// written down.
-pub(super) async fn carry_out(
+/// Executes a plan. Returns the number of steps done, or the error of a failed run. A run in a lab inside this process is not
+/// logged.
+pub(super) async fn execute_plan(
     session: &Session,
     plan: &Plan,
     command: &str,
@@ -27,15 +27,15 @@ pub(super) async fn carry_out(
     locks: Vec<Fence>,
     printer: &Printer,
 ) -> Result<Tally, CommandError> {
-    let _heed = interrupt::heed();
-    let log: Option<RunLog> = if session.is_alone() {
+    let _guard = interrupt::guard();
+    let log: Option<RunLog> = if session.is_own_lab() {
         None
     } else {
         report::log(
             &session.chosen.run_folder(),
             command,
             &plan.cluster,
-            session.stage.is_some(),
+            session.lab.is_some(),
             printer,
         )
     };
@@ -43,15 +43,16 @@ pub(super) async fn carry_out(
     let path: Option<PathBuf> = log.as_ref().map(|log| log.path().to_owned());
     let (events, listener) = Events::channel(session.clock);
     let cancel = Cancel::default();
-    let is_rehearsal = session.is_alone();
-    let watching = tokio::spawn(stop_cleanly(Stops::new()?, cancel.clone()));
+    let is_rehearsal = session.is_own_lab();
+    let watching = tokio::spawn(stop_cleanly(StopSignals::new()?, cancel.clone()));
     let running = async {
         let outcome = session.execute(plan, write_files, locks, &cancel, &events).await;
         drop(events);
         outcome
     };
-    let (outcome, tally) =
-        tokio::join!(running, report::follow(listener, log, session.clock, printer));
+    let is_lab = session.lab.is_some();
+    let following = report::follow(listener, log, session.clock, is_lab, printer);
+    let (outcome, tally) = tokio::join!(running, following);
     watching.abort();
     drop(recording);
     if outcome.is_done() {
@@ -60,12 +61,12 @@ pub(super) async fn carry_out(
         }
         return Ok(tally);
     }
-    let rest = Rest { log: path.as_deref(), is_rehearsal };
+    let rest = ResumeInfo { log: path.as_deref(), is_rehearsal };
     Err(report::not_done(&outcome, rest, printer))
 }
 
-/// The first signal stops the run, which the events tell; a second one ends the program.
-async fn stop_cleanly(mut stops: Stops, cancel: Cancel) {
-    stops.wanted().await;
+/// Cancels the run at the first signal. A second signal ends the process.
+async fn stop_cleanly(mut signals: StopSignals, cancel: Cancel) {
+    signals.requested().await;
     cancel.cancel();
 }

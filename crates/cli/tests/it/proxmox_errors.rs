@@ -1,4 +1,4 @@
-//! What stands between us and a Proxmox is named, with what to do about it.
+//! Errors of an unreachable or untrusted Proxmox, with hints.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::support::{Cluster, cannot_try};
 const PATH: &str = "inventory/dev/cluster.yaml";
 const TOKEN: &str = "talmox@pve!ci=00000000-0000-4000-8000-000000000000";
 
-/// A cluster whose inventory says this of Proxmox.
+/// Cluster with these `proxmox:` settings.
 fn cluster(proxmox: &str) -> Cluster {
     let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
     cluster.set("TOKEN", TOKEN);
@@ -18,8 +18,8 @@ fn cluster(proxmox: &str) -> Cluster {
     cluster
 }
 
-/// Both commands say it in these words.
-fn says(cluster: &Cluster, words: &[&str]) {
+/// Checks that both commands report these words.
+fn reports(cluster: &Cluster, words: &[&str]) {
     for command in ["check --live", "plan"] {
         let run = cluster.run(command);
         assert_eq!(run.code, 1, "{}", run.stderr);
@@ -32,32 +32,32 @@ fn says(cluster: &Cluster, words: &[&str]) {
 }
 
 #[test]
-fn an_endpoint_where_nobody_is_is_named() {
+fn an_endpoint_that_does_not_answer_is_named() {
     let closed = cluster("endpoint: https://127.0.0.1:1");
-    says(&closed, &["cannot connect to 127.0.0.1:1", "is there a way to its port 1 from here"]);
+    reports(&closed, &["cannot connect to 127.0.0.1:1", "is there a way to its port 1 from here"]);
     let unknown = cluster("endpoint: https://pve.invalid:8006");
-    says(&unknown, &["pve.invalid", "`proxmox.endpoint`"]);
+    reports(&unknown, &["pve.invalid", "`proxmox.endpoint`"]);
 }
 
 #[test]
 fn a_certificate_that_is_not_trusted_is_named() {
     let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
     let endpoint = format!("endpoint: {}", lab.pve("url"));
-    says(&cluster(&endpoint), &["UnknownIssuer", "pin it with `proxmox: {fingerprint: …}`"]);
+    reports(&cluster(&endpoint), &["UnknownIssuer", "pin it with `proxmox: {fingerprint: …}`"]);
     let pinned = format!("{endpoint}, fingerprint: '{}'", vec!["AB"; 32].join(":"));
     let shown = format!("fingerprint {}, which is not the pinned one", lab.pve("fingerprint"));
-    says(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` pins another one"]);
+    reports(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` pins another one"]);
 }
 
 #[test]
-fn a_token_that_nobody_knows_is_named() {
+fn an_unknown_token_is_named() {
     let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
     let cluster = cluster(&format!("endpoint: {}, ca_file: ca.pem", lab.pve("url")));
     fs::copy(lab.pve("ca"), cluster.folder.path().join("inventory/dev/ca.pem")).unwrap();
-    says(&cluster, &["status 401", "Proxmox does not know the token"]);
+    reports(&cluster, &["status 401", "Proxmox does not know the token"]);
 }
 
-/// The system calls by which the program connects and looks up names. None, loudly, where they cannot be traced.
+/// System calls that connect or resolve names. `None` with a note if they cannot be traced.
 fn connections(cluster: &Cluster, args: &str) -> Option<(String, Vec<String>)> {
     let folder = cluster.folder.path();
     let output = Command::new("strace")
@@ -76,13 +76,13 @@ fn connections(cluster: &Cluster, args: &str) -> Option<(String, Vec<String>)> {
     };
     let calls = cluster.folder.read("calls.txt");
     let calls = calls.lines().filter(|line| line.contains("sa_family="));
-    let said = [output.stdout, output.stderr].concat();
-    Some((String::from_utf8(said).unwrap(), calls.map(str::to_owned).collect()))
+    let printed = [output.stdout, output.stderr].concat();
+    Some((String::from_utf8(printed).unwrap(), calls.map(str::to_owned).collect()))
 }
 
-/// In a lab, an address of the inventory may be that of a real machine, and a name one that a resolver knows.
+/// An address of the inventory may belong to a real machine, and a name may be resolvable. A lab must use neither.
 #[test]
-fn what_a_lab_does_not_serve_is_neither_connected_to_nor_looked_up() {
+fn addresses_outside_a_lab_are_neither_connected_to_nor_resolved() {
     let cluster = Cluster::with_secrets();
     let text = cluster
         .folder
@@ -91,18 +91,18 @@ fn what_a_lab_does_not_serve_is_neither_connected_to_nor_looked_up() {
         .replace("10.0.0.0/16", "10.80.0.0/16");
     let text = format!("{text}image: {{factory: 'https://factory.example'}}\n");
     cluster.folder.write(PATH, &text);
-    // Not the lab of this inventory: it knows neither its network nor its factory.
+    // A lab of another inventory, without the network and the factory of this one.
     let lab = Served::in_file(&cluster, "");
     for command in ["status", "plan", "node get cp-1 hostname", "node get talos.example hostname"] {
-        let Some((said, calls)) = connections(&cluster, &format!("{command} {IN_FILE}")) else {
+        let Some((printed, calls)) = connections(&cluster, &format!("{command} {IN_FILE}")) else {
             return;
         };
         let outside = |call: &&String| !call.contains("inet_addr(\"127.");
         let outside: Vec<&String> = calls.iter().filter(outside).collect();
-        assert!(outside.is_empty(), "{command}: {outside:#?}\n{said}");
+        assert!(outside.is_empty(), "{command}: {outside:#?}\n{printed}");
         match command {
-            "status" | "plan" => assert!(!calls.is_empty(), "{command} asks the lab\n{said}"),
-            _ => assert!(said.contains("the reach map has no entry for it"), "{said}"),
+            "status" | "plan" => assert!(!calls.is_empty(), "{command} asks the lab\n{printed}"),
+            _ => assert!(printed.contains("the reach map has no entry for it"), "{printed}"),
         }
     }
     assert_eq!(lab.signal("TERM"), Some(0));

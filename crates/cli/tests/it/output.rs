@@ -1,4 +1,4 @@
-//! What is told of a cluster is what is true of it: where nodes are, what they run, and who does not answer.
+//! `status` and `output` report the real state: addresses, versions, and nodes that do not answer.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::support::{Cluster, Run};
 const INVENTORY: &str = "inventory/dev/cluster.yaml";
 const IN_HUNG: &str = "--lab-at hung.json";
 
-/// Nobody but the guest agents can tell where the nodes are.
+/// Cluster whose node addresses are known only to the guest agents.
 fn found_by_agents() -> Cluster {
     let cluster = Cluster::with_secrets();
     let agents = "boot: dhcp\nimage: {extensions: [siderolabs/qemu-guest-agent]}\n";
@@ -31,7 +31,7 @@ fn parsed(run: &Run) -> Json {
 }
 
 #[test]
-fn nodes_are_where_their_agents_say_and_run_what_they_say() {
+fn addresses_and_versions_are_read_from_agents_and_nodes() {
     let cluster = found_by_agents();
     let rehearsed = fine(cluster.run("up --lab --lab-speed 20")).stdout;
     assert!(
@@ -47,14 +47,14 @@ fn nodes_are_where_their_agents_say_and_run_what_they_say() {
     let status = fine(cluster.run(&format!("status {IN_FILE}"))).stdout;
     assert!(status.contains("  10.0.0.101  "), "{status}");
 
-    // What the inventory wants is another matter.
+    // The versions of the inventory differ.
     let text = cluster.folder.read(INVENTORY).replace("v1.11.2", "v1.11.3");
     cluster.folder.write(INVENTORY, &text);
-    let told = output("wk-1.talos_version");
-    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("v1.11.2\n", ""));
+    let reported = output("wk-1.talos_version");
+    assert_eq!((reported.stdout.as_str(), reported.stderr.as_str()), ("v1.11.2\n", ""));
     assert_eq!(output("talos_version").stdout, "v1.11.2\n");
 
-    // Of a node that says nothing, it is all that is left.
+    // For a node that does not answer, the values of the inventory are shown.
     let _silent = hang(&cluster, "10.0.0.101");
     let output = |what: &str| fine(cluster.run(&format!("output {what} {IN_HUNG}")));
     let nodes = parsed(&output("--format json"))["nodes"].take();
@@ -64,21 +64,25 @@ fn nodes_are_where_their_agents_say_and_run_what_they_say() {
     assert_eq!(worker["talos_version"], "v1.11.3");
     assert_eq!(worker["ip_address"], "10.0.0.101");
     assert_eq!(worker["kubernetes_version"], nodes["cp-1"]["kubernetes_version"]);
-    let told = output("wk-1.talos_version");
-    assert_eq!(told.stdout, "v1.11.3\n");
-    assert!(told.stderr.starts_with("warning: wk-1: "), "{}", told.stderr);
-    assert!(told.stderr.ends_with("; from the inventory: talos_version\n"), "{}", told.stderr);
+    let reported = output("wk-1.talos_version");
+    assert_eq!(reported.stdout, "v1.11.3\n");
+    assert!(reported.stderr.starts_with("warning: wk-1: "), "{}", reported.stderr);
+    assert!(
+        reported.stderr.ends_with("; from the inventory: talos_version\n"),
+        "{}",
+        reported.stderr
+    );
     let table = output("").stdout;
     assert!(table.contains("  v1.11.2    ") && table.contains("  (v1.11.3)  "), "{table}");
     let status = fine(cluster.run(&format!("status {IN_HUNG}"))).stdout;
     assert!(status.contains("\nTalos does not answer on wk-1: "), "{status}");
     let services = cluster.run(&format!("node services 10.0.0.101 {IN_HUNG}"));
-    let told = "error[node-unreachable]: no connection to 10.0.0.101:50000: it accepts connections and does not answer: ";
-    assert!(services.stderr.starts_with(told), "{}", services.stderr);
+    let reported = "error[node-unreachable]: no connection to 10.0.0.101:50000: it accepts connections and does not answer: ";
+    assert!(services.stderr.starts_with(reported), "{}", services.stderr);
     assert!(services.stderr.contains("\nhint: the node may be booting"), "{}", services.stderr);
 }
 
-/// A lab in which the node at this address takes connections and never says a word.
+/// Makes the node at this address accept connections without answering.
 fn hang(cluster: &Cluster, address: &str) -> TcpListener {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut ready: Json = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
@@ -88,10 +92,10 @@ fn hang(cluster: &Cluster, address: &str) -> TcpListener {
 }
 
 #[test]
-fn who_hangs_is_marked_and_everybody_else_is_shown() {
+fn a_node_that_does_not_answer_is_marked_and_the_others_are_shown() {
     let cluster = Cluster::with_secrets();
-    // `up` asks for it before and after it has locked the cluster, and every look asks after that. Uploads ask for it,
-    // too, so there are none.
+    // `up` makes this request before and after it has locked the cluster, and later every observation makes it. Uploads make it too, so there
+    // are none.
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     cluster.folder.write("inventory/dev/cluster.yaml", &format!("boot: cloudinit\n{text}"));
     let hung = "faults: [{path: /version, nth: 3, times: always, hang: true}]\n";
@@ -101,12 +105,12 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
 
     let run = cluster.run(&format!("status --timeout 10s --format json {IN_FILE}"));
-    let told = parsed(&run);
-    assert_eq!(told["drift_unknown"], "the cluster was not observed in time", "{told:#}");
-    for node in told["nodes"].as_array().unwrap() {
-        assert_eq!(node["talos"]["is"]["stage"], "running", "{told:#}");
-        assert_eq!(node["kubernetes"]["is"]["ready"], true, "{told:#}");
-        assert_eq!(node["vm"]["unknown"], "the cluster was not observed in time", "{told:#}");
+    let reported = parsed(&run);
+    assert_eq!(reported["drift_unknown"], "the cluster was not observed in time", "{reported:#}");
+    for node in reported["nodes"].as_array().unwrap() {
+        assert_eq!(node["talos"]["is"]["stage"], "running", "{reported:#}");
+        assert_eq!(node["kubernetes"]["is"]["ready"], true, "{reported:#}");
+        assert_eq!(node["vm"]["unknown"], "the cluster was not observed in time", "{reported:#}");
     }
 
     assert_eq!(lab.signal("TERM"), Some(0));
@@ -116,18 +120,18 @@ fn who_hangs_is_marked_and_everybody_else_is_shown() {
 }
 
 #[test]
-fn agents_alone_do_not_lead_to_kubernetes() {
+fn kubernetes_is_not_reachable_by_agents_alone() {
     let cluster = found_by_agents();
     let text = cluster.folder.read(INVENTORY).replace(", vip: 10.0.0.20", "");
     cluster.folder.write(INVENTORY, &format!("{text}endpoint: https://k8s.lan:6443\n"));
     let run = cluster.run("check");
-    let said = format!("{}{}", run.stdout, run.stderr);
+    let printed = format!("{}{}", run.stdout, run.stderr);
     assert!(
-        said.contains("the address of the Kubernetes API is not known: all control planes"),
-        "{said}"
+        printed.contains("the address of the Kubernetes API is not known: all control planes"),
+        "{printed}"
     );
     let run = cluster.run("plan --lab --lab-speed 20");
     assert_eq!(run.code, 1, "{}", run.stdout);
-    let told = "error[endpoint-unknown]: dev: its Kubernetes API has no known address\n  hint: add `network: {vip: …}`";
-    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let reported = "error[endpoint-unknown]: dev: its Kubernetes API has no known address\n  hint: add `network: {vip: …}`";
+    assert!(run.stdout.contains(reported), "{}", run.stdout);
 }

@@ -1,4 +1,4 @@
-//! A cluster's folder, and a lab that outlives whoever works in it.
+//! Folder of a cluster, and a lab that outlives killed runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 use tempfile::TempDir;
 
-use crate::truth::{NodeTruth, Truth, VmTruth};
+use crate::lab_state::{LabState, NodeState, VmState};
 
 const INVENTORY: &str = "\
 talos_version: v1.11.2
@@ -38,38 +38,38 @@ const NODES: [(&str, &str); 5] = [
     ("wk-1", "10.0.0.21"),
     ("wk-2", "10.0.0.22"),
 ];
-/// How much faster than ours the lab's time passes.
+/// Speed of lab time relative to real time.
 const SPEED: &str = "100";
 pub(crate) const SECRETS: &str = "inventory/kept/secrets.sops.yaml";
 pub(crate) const KEYS: &str = "home/.config/sops/age/keys.txt";
 
-/// Where a run is killed.
+/// Point at which a run is killed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    /// When it has told of so many steps that they began or ended.
-    Told(usize),
-    /// When so many of its calls that change something were answered.
-    Changed(usize),
-    /// When this file is there.
-    Made(&'static str),
+pub(crate) enum KillPoint {
+    /// After this number of lines that report the start or end of a step.
+    StepLines(usize),
+    /// After this number of answered API calls that make a change.
+    Changes(usize),
+    /// When this file exists.
+    FileExists(&'static str),
 }
 
-/// What there is in the end.
+/// State of the cluster after a run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Picture {
-    vms: BTreeMap<u32, VmTruth>,
-    nodes: BTreeMap<&'static str, NodeTruth>,
+pub(crate) struct ClusterSnapshot {
+    vms: BTreeMap<u32, VmState>,
+    nodes: BTreeMap<&'static str, NodeState>,
     kubernetes: Vec<NodeFacts>,
     volumes: BTreeMap<String, u64>,
 }
 
-pub(crate) struct World {
+pub(crate) struct TestEnvironment {
     folder: TempDir,
     lab: Child,
 }
 
-impl World {
-    /// With secrets that are the same in all of them.
+impl TestEnvironment {
+    /// Environment with the same secrets for all tests.
     pub(crate) fn start() -> Self {
         static SECRET: OnceLock<(String, String)> = OnceLock::new();
         let (secrets, keys) = SECRET.get_or_init(|| {
@@ -79,13 +79,13 @@ impl World {
             let read = |path: &str| fs::read_to_string(first.path().join(path)).unwrap();
             (read(SECRETS), read(KEYS))
         });
-        let world = Self::without_secrets();
-        world.write(SECRETS, secrets);
-        world.write(KEYS, keys);
-        world
+        let environment = Self::without_secrets();
+        environment.write(SECRETS, secrets);
+        environment.write(KEYS, keys);
+        environment
     }
 
-    /// Whoever comes first makes some.
+    /// Environment without secrets, which the first run generates.
     pub(crate) fn without_secrets() -> Self {
         let folder = folder();
         let mut serve = talmox(folder.path());
@@ -94,9 +94,9 @@ impl World {
         let mut lab = serve.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(lab.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let world = Self { folder, lab };
-        world.write("lab.json", &line);
-        world
+        let environment = Self { folder, lab };
+        environment.write("lab.json", &line);
+        environment
     }
 
     pub(crate) fn read(&self, path: &str) -> String {
@@ -123,7 +123,7 @@ impl World {
         self.command("up --yes --format json")
     }
 
-    /// Runs `up` to its end; the lines that it printed.
+    /// Runs `up` to its end and returns its lines.
     #[track_caller]
     pub(crate) fn up_to_the_end(&self) -> Vec<String> {
         let output = self.up().output().unwrap();
@@ -132,67 +132,68 @@ impl World {
         out.lines().map(str::to_owned).collect()
     }
 
-    /// Runs `up` until it comes to this place, and kills it there.
-    pub(crate) fn up_killed(&self, place: Place) {
+    /// Runs `up` and kills it at this point.
+    pub(crate) fn up_killed(&self, place: KillPoint) {
         let mut up = self.up();
-        let is_heard = matches!(place, Place::Told(_));
-        up.stdout(if is_heard { Stdio::piped() } else { Stdio::null() }).stderr(Stdio::null());
+        let reads_lines = matches!(place, KillPoint::StepLines(_));
+        up.stdout(if reads_lines { Stdio::piped() } else { Stdio::null() }).stderr(Stdio::null());
         let mut process = up.spawn().unwrap();
         match place {
-            Place::Told(count) => {
+            KillPoint::StepLines(count) => {
                 let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-                let told = lines.map(Result::unwrap).filter(|line| is_of_step(line));
-                assert_eq!(told.take(count).count(), count, "{place:?}: it ended before");
+                let reported = lines.map(Result::unwrap).filter(|line| is_of_step(line));
+                assert_eq!(reported.take(count).count(), count, "{place:?}: it ended before");
             }
-            Place::Changed(count) => until(&mut process, || self.changes() >= count),
-            Place::Made(file) => until(&mut process, || self.path(file).exists()),
+            KillPoint::Changes(count) => until(&mut process, || self.changes() >= count),
+            KillPoint::FileExists(file) => until(&mut process, || self.path(file).exists()),
         }
         process.kill().unwrap();
         let status = process.wait().unwrap();
         assert_eq!(status.signal(), Some(9), "{place:?}: it ended before");
     }
 
-    /// How many calls that change something were answered.
+    /// Number of answered API calls that make a change.
     pub(crate) fn changes(&self) -> usize {
         let record = fs::read_to_string(self.path("record.jsonl")).unwrap_or_default();
         record.lines().filter(|line| !line.contains(r#""method":"GET""#)).count()
     }
 
-    /// Whether there is anything left to do.
+    /// Asserts that `plan` has no changes.
     #[track_caller]
     pub(crate) fn assert_settled(&self) {
         let plan = self.command("plan --detailed-exitcode").output().unwrap();
         assert_eq!(plan.status.code(), Some(0), "{}{}", text(&plan.stdout), text(&plan.stderr));
     }
 
-    /// What there is, and that it is one whole cluster.
+    /// Reads the state of the cluster and asserts that etcd was bootstrapped once.
     #[track_caller]
-    pub(crate) fn picture(&self) -> Picture {
+    pub(crate) fn snapshot(&self) -> ClusterSnapshot {
         let keys = parse_identities(&self.read(KEYS)).unwrap();
         let secrets = sops::decrypt(&self.read(SECRETS), &keys).unwrap();
         let bundle = Bundle::from_node(&secrets.get("talos").unwrap()).unwrap();
-        let truth = Truth::new(&serde_json::from_str(&self.read("lab.json")).unwrap(), bundle);
-        let mut nodes: BTreeMap<&str, NodeTruth> = NODES
+        let lab_state =
+            LabState::new(&serde_json::from_str(&self.read("lab.json")).unwrap(), bundle);
+        let mut nodes: BTreeMap<&str, NodeState> = NODES
             .into_iter()
-            .map(|(name, address)| (name, truth.node(address, name.starts_with("cp-"))))
+            .map(|(name, address)| (name, lab_state.node(address, name.starts_with("cp-"))))
             .collect();
         assert_is_bootstrapped_once(&nodes);
-        // Who holds the VIP, and what etcd calls its members, is a matter of chance.
+        // The holder of the VIP and the ids of etcd members are random.
         for node in nodes.values_mut() {
             node.addresses.remove("10.0.0.20/32");
             let names: BTreeSet<String> = node.etcd.values().cloned().collect();
             node.etcd = names.into_iter().zip(1..).map(|(name, at)| (at, name)).collect();
         }
-        let mut volumes = truth.volumes("pve", "local");
-        volumes.extend(truth.volumes("pve", "local-lvm"));
-        let kubernetes = truth.kubernetes("10.0.0.20");
-        Picture { vms: truth.vms(), nodes, kubernetes, volumes }
+        let mut volumes = lab_state.volumes("pve", "local");
+        volumes.extend(lab_state.volumes("pve", "local-lvm"));
+        let kubernetes = lab_state.kubernetes("10.0.0.20");
+        ClusterSnapshot { vms: lab_state.vms(), nodes, kubernetes, volumes }
     }
 }
 
-/// A second bootstrap would be a second etcd with members of its own.
+/// Asserts that all nodes have the same etcd members: a second bootstrap would create a second etcd.
 #[track_caller]
-fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeTruth>) {
+fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeState>) {
     let known: BTreeSet<&BTreeMap<u64, String>> =
         ["cp-1", "cp-2", "cp-3"].into_iter().map(|name| &nodes[name].etcd).collect();
     assert_eq!(known.len(), 1, "{known:?}");
@@ -203,8 +204,8 @@ fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeTruth>) {
     assert_eq!(holders, 1, "one node holds the VIP");
 }
 
-impl Picture {
-    /// Every node has one VM, and there are no others.
+impl ClusterSnapshot {
+    /// Asserts that every node has one VM and that there are no other VMs.
     #[track_caller]
     pub(crate) fn assert_whole(&self) {
         assert_eq!(self.vms.keys().copied().collect::<Vec<_>>(), [300, 301, 302, 303, 304]);
@@ -218,20 +219,20 @@ impl Picture {
     }
 }
 
-impl Drop for World {
+impl Drop for TestEnvironment {
     fn drop(&mut self) {
         self.lab.kill().ok();
         self.lab.wait().ok();
     }
 }
 
-/// Whether a line tells that a step began or ended. There are as many of those in every run.
+/// Whether a line reports the start or end of a step. Every run has the same number of them.
 pub(crate) fn is_of_step(line: &str) -> bool {
     let Ok(event) = serde_json::from_str::<Json>(line) else { return false };
     matches!(event["what"]["event"].as_str(), Some("step_started" | "step_ended"))
 }
 
-/// Waits for something to become true while the process lives.
+/// Waits until a condition is true while the process runs.
 fn until(process: &mut Child, is_so: impl Fn() -> bool) {
     while !is_so() && process.try_wait().unwrap().is_none() {
         std::thread::park_timeout(Duration::from_millis(1));
@@ -247,7 +248,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// The program, with a home of its own.
+/// Command that runs talmox with its own home folder.
 fn talmox(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.env_clear().env("HOME", folder.join("home")).current_dir(folder);

@@ -1,4 +1,4 @@
-//! What `up` shows while a slow Proxmox is read.
+//! Progress output of `up` while it reads a slow Proxmox.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use talmox_clock::Clock;
 use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
-/// Longer than a busy machine takes to start the program, and shorter than a wait that the test could not notice.
+/// Delay longer than the start of the program on a busy machine.
 const SLOW: &str = "faults: [{path: /version, delay: 8s, times: always}]\n";
 
 #[test]
-fn the_first_line_does_not_wait_for_proxmox() {
+fn the_first_line_is_printed_before_proxmox_answers() {
     let cluster = Cluster::of_one_node();
     cluster.folder.write("faults.yaml", SLOW);
     let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 1 --faults faults.yaml");
@@ -38,7 +38,7 @@ fn the_first_line_does_not_wait_for_proxmox() {
 }
 
 #[test]
-fn a_terminal_shows_what_is_read_and_programs_see_nothing_of_it() {
+fn a_terminal_shows_the_progress_line_and_json_output_does_not() {
     let cluster = Cluster::of_one_node();
     let slow = "faults: [{path: \"/nodes/**\", delay: 20s, times: 6}]\n";
     cluster.folder.write("faults.yaml", slow);
@@ -47,13 +47,13 @@ fn a_terminal_shows_what_is_read_and_programs_see_nothing_of_it() {
     if let Some(mut typing) = cluster.folder.typing(&format!("up {IN_FILE}")) {
         typing.wait_for("\r\u{1b}[Kreading Proxmox");
         typing.wait_for("reading Proxmox: 1 host");
-        typing.wait_for("Do it?");
+        typing.wait_for("Execute this plan?");
         typing.write("n\n");
         let (code, shown) = typing.end();
         assert_eq!(code, Some(1), "{shown}");
-        // The line is gone before the plan is shown.
+        // The line is erased before the plan is shown.
         let rest = shown.rsplit("\r\u{1b}[K").next().unwrap();
-        assert!(rest.contains("Do it?") && !rest.contains("reading"), "{shown:?}");
+        assert!(rest.contains("Execute this plan?") && !rest.contains("reading"), "{shown:?}");
     }
     let run = cluster.run(&format!("up --yes --format json {IN_FILE}"));
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! Signals that stop a command which has begun nothing yet.
+//! Signals before a command has made a change.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,8 +9,7 @@ use crate::support::{Cluster, Folder};
 
 const TOKEN: &str = "echo 'talmox@pve!ci=00000000-0000-0000-0000-000000000000'";
 
-/// Two clusters. Whoever asks for the token of the first sends a signal to the program, before it can go on; whoever asks
-/// for that of the second leaves a trace.
+/// Two clusters. The token command of the first sends a signal to talmox; the token command of the second creates a file.
 fn clusters(signal: &str) -> Cluster {
     let cluster = Cluster::new();
     let path = "inventory/dev/cluster.yaml";
@@ -29,14 +28,14 @@ fn clusters(signal: &str) -> Cluster {
 }
 
 #[test]
-fn one_signal_stops_all_clusters_and_says_how_to_go_on() {
+fn one_signal_stops_all_clusters_with_a_hint() {
     for (signal, command) in [("TERM", "plan"), ("INT", "up dev ops --yes")] {
         let cluster = clusters(signal);
         let run = cluster.run(&format!("{command} --allow-commands"));
         assert_eq!(run.code, 1, "{command}: {}", run.stderr);
-        let said = "error[interrupted]: stopped: nothing was begun that is not done\n\n\
-            hint: the same command goes on from here\n";
-        assert!(run.stderr.ends_with(said), "{command}: {}", run.stderr);
+        let printed = "error[interrupted]: interrupted: no step was left unfinished\n\n\
+            hint: run the same command to resume\n";
+        assert!(run.stderr.ends_with(printed), "{command}: {}", run.stderr);
         assert_eq!(run.stdout, "", "{command}");
         assert!(!cluster.folder.path().join("asked").exists(), "{command} went on to the next");
         assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
@@ -47,18 +46,18 @@ fn count(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// The tasks of a lab own its folder: the process must not exit before they are gone.
+/// The tasks of a lab own its folder, so the process must not exit before they end.
 #[test]
-fn a_lab_that_is_interrupted_leaves_no_folder_behind() {
+fn an_interrupted_lab_removes_its_folder() {
     for nth in 0..10 {
         let (here, temporary) = (Folder::new(), Folder::new());
         let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
         command.current_dir(here.path()).env("HOME", here.path());
         command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        // So slow that it is still at work when the signal comes.
+        // So slow that the command still runs at the signal.
         command.args(["plan", "--lab", "--lab-speed", "1", "--lab-profile", "slow"]);
         let mut process = command.spawn().unwrap();
-        // The folder of the inventory, and that of the lab.
+        // The folders of the inventory and of the lab.
         while count(temporary.path()) < 2 {
             assert!(process.try_wait().unwrap().is_none(), "it ended too early");
             thread::park_timeout(Duration::from_millis(5));

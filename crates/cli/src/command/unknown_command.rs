@@ -1,10 +1,10 @@
-//! Commands and options of other tools that talmox does not have. The parser would suggest whatever is spelled alike, such as `up`
-//! for `upgrade`.
+//! Advice for commands and options of other tools that talmox does not have. Without it, the parser suggests similar spellings, such as
+//! `up` for `upgrade`.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
-/// What is said of a subcommand that does not exist.
+/// Advice for unknown subcommands.
 const SUBCOMMANDS: [(&str, &str); 2] = [
     (
         "upgrade",
@@ -14,7 +14,7 @@ const SUBCOMMANDS: [(&str, &str); 2] = [
     ("down", "`talmox destroy` stops and deletes the VMs of a cluster"),
 ];
 
-/// What is said of `--dry-run`, by the command that it was given to.
+/// Advice for `--dry-run`, by command.
 const DRY_RUNS: [(&str, &str); 2] = [
     ("up", "`talmox plan` shows what `up` would do, and changes nothing"),
     (
@@ -23,8 +23,8 @@ const DRY_RUNS: [(&str, &str); 2] = [
     ),
 ];
 
-/// The same error, with advice in place of a suggestion that only looks alike.
-pub(super) fn explained(mut error: clap::Error) -> clap::Error {
+/// Replaces the suggestion of the parser by advice, where there is some.
+pub(super) fn with_advice(mut error: clap::Error) -> clap::Error {
     let Some(advice) = advice(&error) else { return error };
     for kind in
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedCommand]
@@ -62,12 +62,12 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    fn said(line: &str) -> String {
-        explained(Cli::try_parse_from(line.split(' ')).unwrap_err()).to_string()
+    fn error_text(line: &str) -> String {
+        with_advice(Cli::try_parse_from(line.split(' ')).unwrap_err()).to_string()
     }
 
     #[test]
-    fn what_other_tools_have_is_not_answered_with_what_is_spelled_alike() {
+    fn commands_of_other_tools_get_advice_instead_of_a_similar_name() {
         for (line, advice) in [
             ("talmox upgrade", "tip: talmox cannot upgrade clusters yet"),
             ("talmox upgrade dev", "tip: talmox cannot upgrade clusters yet"),
@@ -76,16 +76,16 @@ mod tests {
             ("talmox up dev --lab --dry-run", "tip: `talmox plan` shows what `up` would do"),
             ("talmox destroy --dry-run", "tip: `talmox destroy` shows what it would delete"),
         ] {
-            let said = said(line);
-            assert!(said.contains(advice), "{line}: {said}");
-            assert_eq!(said.matches("tip: ").count(), 1, "{line}: {said}");
-            assert!(!said.contains("similar"), "{line}: {said}");
+            let error_text = error_text(line);
+            assert!(error_text.contains(advice), "{line}: {error_text}");
+            assert_eq!(error_text.matches("tip: ").count(), 1, "{line}: {error_text}");
+            assert!(!error_text.contains("similar"), "{line}: {error_text}");
         }
     }
 
     #[test]
-    fn real_typos_are_still_corrected() {
-        assert!(said("talmox destory").contains("'destroy'"));
-        assert!(said("talmox up --kepe").contains("'--keep'"));
+    fn typos_still_get_a_suggestion() {
+        assert!(error_text("talmox destory").contains("'destroy'"));
+        assert!(error_text("talmox up --kepe").contains("'--keep'"));
     }
 }

@@ -1,4 +1,4 @@
-//! The life of a cluster as its owner meets it: which files come and go, and what is said about it.
+//! Lifecycle of a cluster: files that commands write and delete, and their messages.
 
 use serde_json::Value as Json;
 
@@ -16,11 +16,11 @@ fn fine(run: Run) -> Run {
 }
 
 #[test]
-fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
+fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
     let cluster = Cluster::new();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
 
-    // Looking makes nothing, and says the same each time.
+    // `plan` writes nothing, and its output is stable.
     let plan = fine(cluster.run(&format!("plan {IN_FILE}"))).stdout;
     assert!(plan.contains("+ file inventory/dev/secrets.sops.yaml  (create)"), "{plan}");
     assert!(plan.contains("virtio=…"), "{plan}");
@@ -33,7 +33,7 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     assert!(!has(&cluster, SECRETS) && !has(&cluster, "plan.json"));
 
-    // A file that nothing can be added to is told of before anything is made.
+    // A file that cannot be merged into is reported before any change.
     cluster.folder.write("home/.kube/config", "clusters: [\n");
     let broken = cluster.run(&format!("up --yes --merge {IN_FILE}"));
     assert_eq!(broken.code, 1);
@@ -48,10 +48,10 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     let ignored = cluster.folder.read("inventory/dev/.gitignore");
     assert!(ignored.contains("\nkubeconfig\n") && ignored.contains("\n.talmox/\n"), "{ignored}");
 
-    // Files that are asked for, or missing, are written although nothing else is to be done.
+    // Requested or missing client files are written even if nothing else changes.
     let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stdout;
     assert!(
-        merged.contains("home/.kube/config as the context `admin@dev`, the current one now"),
+        merged.contains("home/.kube/config as the context `admin@dev` (now the current context)"),
         "{merged}"
     );
     assert!(cluster.folder.read("home/.kube/config").contains("admin@dev"));
@@ -75,7 +75,7 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
     fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
     assert!(has(&cluster, SECRETS) && has(&cluster, "inventory/dev/kubeconfig"));
 
-    // What is left goes too, once somebody says so; what others wrote stays.
+    // `destroy --secrets` also deletes the local files, but not files of others.
     cluster.folder.write("inventory/dev/talosconfig", "context: another\n");
     let refused = cluster.run(&format!("destroy --secrets {IN_FILE}"));
     assert_eq!(refused.code, 64);
@@ -90,9 +90,9 @@ fn secrets_come_with_up_and_go_only_when_they_are_told_to() {
 }
 
 #[test]
-fn a_second_up_in_a_lab_knows_its_own_kubeconfig() {
+fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     let cluster = Cluster::of_one_node();
-    // The lab does not serve this name, so kubeconfig has the same server as that of the real cluster.
+    // The lab does not serve this DNS name, so its kubeconfig has the same server as that of the real cluster.
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     let text = text.replace(", vip: 10.0.0.20", "");
     let text = format!("{text}endpoint: https://k8s.example:6443\n");
@@ -104,7 +104,7 @@ fn a_second_up_in_a_lab_knows_its_own_kubeconfig() {
     assert!(kubeconfig.ends_with("for a lab: it does not lead to a real cluster.\n"));
     let again = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
-    // That of a real cluster stays.
+    // The kubeconfig of a real cluster is kept.
     let (real, _) = kubeconfig.rsplit_once("# Written by").unwrap();
     cluster.folder.write("inventory/dev/kubeconfig", real);
     let refused = cluster.run(&format!("up --yes {IN_FILE}"));
@@ -115,7 +115,7 @@ fn a_second_up_in_a_lab_knows_its_own_kubeconfig() {
 }
 
 #[test]
-fn a_token_outlives_the_cluster() {
+fn a_token_is_kept_when_the_cluster_is_destroyed() {
     let cluster = Cluster::with_secrets();
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path).replace("https://pve:8006", "https://127.0.0.1:1");
@@ -124,7 +124,7 @@ fn a_token_outlives_the_cluster() {
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
     assert!(gone.contains("; proxmox.token stays\n"), "{gone}");
-    // With a token that works Proxmox has to be asked.
+    // With a valid token, Proxmox must be queried.
     let unasked = cluster.run("secrets init");
     assert!(unasked.code == 1 && unasked.stderr.contains("--new-cluster"), "{}", unasked.stderr);
     let again = fine(cluster.run("secrets init --new-cluster"));
@@ -138,7 +138,7 @@ fn a_token_outlives_the_cluster() {
 }
 
 #[test]
-fn clusters_without_talos_are_not_spoken_of_as_if_they_had_it() {
+fn messages_for_clusters_without_talos_do_not_mention_it() {
     let cluster = Cluster::example("ubuntu-cluster");
     let _lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
     let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
@@ -151,7 +151,7 @@ fn clusters_without_talos_are_not_spoken_of_as_if_they_had_it() {
 }
 
 #[test]
-fn programs_get_every_error_in_one_shape() {
+fn every_json_error_has_the_same_format() {
     let cluster = Cluster::new();
     let error = |run: Run| -> Json {
         let told: Json = serde_json::from_str(&run.stdout).unwrap();
@@ -184,7 +184,7 @@ fn programs_get_every_error_in_one_shape() {
 }
 
 #[test]
-fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
+fn all_clusters_are_read_and_only_named_ones_are_changed() {
     let cluster = Cluster::new();
     let other = cluster.folder.read("inventory/dev/cluster.yaml");
     let other = other.replace("10.0.0.", "10.9.0.").replace("10.0.0.0/16", "10.9.0.0/16");
@@ -195,7 +195,7 @@ fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
     assert!(both.contains("\ndev: ") && both.contains("\nops: "), "{both}");
     let one = fine(cluster.run(&format!("plan ops {lab}")));
     assert!(!one.stdout.contains("dev: ") && one.stdout.contains("\nops: "), "{}", one.stdout);
-    assert!(one.stderr.contains("`talmox up --lab ops` carries it out."), "{}", one.stderr);
+    assert!(one.stderr.contains("`talmox up --lab ops` executes this plan."), "{}", one.stderr);
     for command in ["up", "destroy", "render", "output"] {
         let run = cluster.run(&format!("{command} {}", if command == "render" { "" } else { lab }));
         assert_eq!(run.code, 64, "{command}: {}", run.stderr);
@@ -212,7 +212,7 @@ fn of_several_clusters_all_are_looked_at_and_only_named_ones_are_changed() {
 }
 
 #[test]
-fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
+fn up_in_a_lab_works_without_an_inventory() {
     let (here, temporary) = (Folder::new(), Folder::new());
     let built_in = include_str!("../../src/rehearsal/quickstart.yaml");
     temporary.write("talmox-quickstart-1/quickstart/cluster.yaml", built_in);
@@ -225,7 +225,7 @@ fn the_first_cluster_needs_nothing_and_minds_no_leftovers() {
 }
 
 #[test]
-fn clusters_that_share_a_folder_have_files_and_runs_of_their_own() {
+fn clusters_that_share_a_folder_have_separate_files_and_runs() {
     const ONE: &str = "--inventory inventory/c1.yaml";
     let cluster = Cluster::new();
     let one = cluster.folder.read("inventory/dev/cluster.yaml");
@@ -242,14 +242,14 @@ fn clusters_that_share_a_folder_have_files_and_runs_of_their_own() {
     let again = fine(cluster.run(&format!("up {lab}"))).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
     assert!(!has(&cluster, "inventory/kubeconfig") && !has(&cluster, "inventory/talosconfig"));
-    // The other one has none of it.
+    // The other cluster has none of these files.
     for (name, count) in [("c1", 1), ("c2", 0)] {
         let runs = cluster.run(&format!("runs --format json --inventory inventory/{name}.yaml"));
         let runs: Json = serde_json::from_str(&fine(runs).stdout).unwrap();
         assert_eq!(runs.as_array().unwrap().len(), count, "{name}: {runs:#}");
     }
 
-    // One that ends soon, or leads elsewhere, is written anew.
+    // A kubeconfig that expires soon, or has another server, is replaced.
     fine(cluster.run(&format!("kubeconfig --ttl 12h --force -o soon {ONE}")));
     let server = kept.lines().find(|line| line.contains("server: ")).unwrap();
     let soon = cluster.folder.read("soon").replace("      server: https://10.0.0.20:6443", server);

@@ -1,5 +1,4 @@
-//! What there is in a lab, asked of its own APIs as somebody who may see everything. None of the program's
-//! commands has a part in it.
+//! State of a lab, read through its APIs with admin credentials, without the commands of talmox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,11 +18,11 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use tokio::runtime::Runtime;
 
-/// What two labs cannot have in common.
+/// VM options with random values, which differ between labs.
 const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
 
-/// A lab that runs, and whose secrets its clusters have.
-pub(crate) struct Truth {
+/// Running lab, with the secrets of its cluster.
+pub(crate) struct LabState {
     pub(crate) runtime: Runtime,
     pub(crate) pve: pve::Client,
     credentials: Credentials,
@@ -31,33 +30,33 @@ pub(crate) struct Truth {
     bundle: Bundle,
 }
 
-/// A VM.
+/// State of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct VmTruth {
+pub(crate) struct VmState {
     pub(crate) host: String,
     pub(crate) pool: Option<String>,
     pub(crate) is_running: bool,
-    /// Without what is drawn by chance.
+    /// Config without options with random values.
     pub(crate) config: BTreeMap<String, String>,
 }
 
-/// A Talos node, by its own words.
+/// State of a Talos node, as its API reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeTruth {
+pub(crate) struct NodeState {
     pub(crate) hostname: String,
     pub(crate) version: String,
     pub(crate) stage: String,
-    /// What `machine.yaml` says, secrets and all.
+    /// Machine config with its secrets.
     pub(crate) config: String,
-    /// Such as `10.0.0.11/16`, without those that every machine has.
+    /// Addresses such as `10.0.0.11/16`, without loopback and link-local addresses.
     pub(crate) addresses: BTreeSet<String>,
-    /// Names and versions; the schematic is one of them.
+    /// Names and versions of the extensions, including the schematic.
     pub(crate) extensions: BTreeMap<String, String>,
-    /// The members of etcd by their ids, as this node knows them; none on workers.
+    /// Etcd members by id, as this node reports them; empty for workers.
     pub(crate) etcd: BTreeMap<u64, String>,
 }
 
-impl Truth {
+impl LabState {
     pub(crate) fn new(ready: &Ready, bundle: Bundle) -> Self {
         let runtime = Runtime::new().unwrap();
         let clock = Clock::scaled(ready.speed);
@@ -83,15 +82,15 @@ impl Truth {
         Self { runtime, pve, credentials, settings, bundle }
     }
 
-    /// All VMs by their numbers.
-    pub(crate) fn vms(&self) -> BTreeMap<u32, VmTruth> {
+    /// All VMs by vmid.
+    pub(crate) fn vms(&self) -> BTreeMap<u32, VmState> {
         self.runtime.block_on(async {
             let mut vms = BTreeMap::new();
             for guest in self.pve.send(&cluster::resources()).await.unwrap().guests {
                 let vm = Vm::new(&guest.node, guest.vmid);
                 let config = self.pve.send(&qemu::config(&vm)).await.unwrap();
                 let kept = config.iter().filter(|(key, _)| !BY_CHANCE.contains(key));
-                let found = VmTruth {
+                let found = VmState {
                     host: guest.node.to_string(),
                     pool: guest.pool.map(|pool| pool.to_string()),
                     is_running: self.pve.send(&qemu::current(&vm)).await.unwrap().running,
@@ -103,14 +102,14 @@ impl Truth {
         })
     }
 
-    /// Everything on a storage, with sizes in bytes.
+    /// Volumes of a storage, with sizes in bytes.
     pub(crate) fn volumes(&self, host: &str, storage: &str) -> BTreeMap<String, u64> {
         let list = storage::content(&host.parse().unwrap(), &storage.parse().unwrap(), None, None);
         let found = self.runtime.block_on(self.pve.send(&list)).unwrap();
         found.into_iter().map(|one| (one.volid.to_string(), one.size.unwrap_or_default())).collect()
     }
 
-    pub(crate) fn node(&self, address: &str, is_control_plane: bool) -> NodeTruth {
+    pub(crate) fn node(&self, address: &str, is_control_plane: bool) -> NodeState {
         let address = node_address(address.to_owned());
         let client = Client::new(address, &self.credentials, &self.settings).unwrap();
         self.runtime.block_on(async {
@@ -125,19 +124,19 @@ impl Truth {
             });
             let members =
                 if is_control_plane { client.etcd_members().await.unwrap() } else { vec![] };
-            NodeTruth {
+            NodeState {
                 hostname: client.hostname().await.unwrap(),
                 version: client.version().await.unwrap().tag,
                 stage: status.unwrap().text("stage").unwrap(),
                 config: config.unwrap().config_text().expose().to_owned(),
-                addresses: addresses.filter(|one| !is_everywhere(one)).collect(),
+                addresses: addresses.filter(|one| !is_local_only(one)).collect(),
                 extensions: extensions.collect(),
                 etcd: members.into_iter().map(|one| (one.id, one.hostname)).collect(),
             }
         })
     }
 
-    /// The nodes as Kubernetes knows them, asked at this address.
+    /// Nodes of the Kubernetes API at this address.
     pub(crate) fn kubernetes(&self, address: &str) -> Vec<NodeFacts> {
         let randomness = &mut SystemRandomness::new();
         let api = endpoints([address]);
@@ -148,7 +147,7 @@ impl Truth {
     }
 }
 
-/// Loopback and link-local addresses.
-fn is_everywhere(address: &str) -> bool {
+/// Whether an address is a loopback or link-local address.
+fn is_local_only(address: &str) -> bool {
     ["127.", "::1", "fe80:", "169.254."].iter().any(|start| address.starts_with(start))
 }

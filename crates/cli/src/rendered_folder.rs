@@ -1,5 +1,4 @@
-//! The folder that `render` writes to. It keeps a list of what it wrote, so that it can take back
-//! its own files and nobody else's.
+//! Output folder of `render`, with a list of the written files, so that only these are removed later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,32 +13,35 @@ use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
 use crate::error::CommandError;
 
-/// Names the files and their checksums.
+/// Default output folder of `render`.
+pub(crate) const DEFAULT_FOLDER: &str = "generated";
+
+/// File with the list of written files and their checksums.
 const LIST: &str = ".talmox-rendered.json";
 
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct RenderedFolder {
     folder: PathBuf,
-    /// The cluster whose configs are there: a checksum of its id.
+    /// Checksum of the id of the cluster that the configs belong to.
     cluster: Option<String>,
-    /// Path → checksum of what was written last time.
+    /// Checksums of the last written files, by path.
     before: BTreeMap<String, String>,
     files: BTreeMap<String, SecretText>,
 }
 
-/// What became of the files.
+/// Result of a write, by file.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
-    pub(super) written: Vec<String>,
-    pub(super) unchanged: usize,
-    pub(super) removed: Vec<String>,
-    /// Stale, but changed by somebody since.
-    pub(super) kept: Vec<String>,
-    /// Written although somebody had changed them.
-    pub(super) overwritten: Vec<String>,
+pub(crate) struct RenderSummary {
+    pub(crate) written: Vec<String>,
+    pub(crate) unchanged: usize,
+    pub(crate) removed: Vec<String>,
+    /// Stale files that were changed by hand, and kept.
+    pub(crate) kept: Vec<String>,
+    /// Overwritten files that had been changed by hand.
+    pub(crate) overwritten: Vec<String>,
 }
 
-impl Output {
+impl RenderedFolder {
     pub(crate) fn open(folder: &Path) -> Result<Self, CommandError> {
         let list = folder.join(LIST);
         let (cluster, before) = match disk::read_secret(&list)? {
@@ -59,15 +61,14 @@ impl Output {
         &self.folder
     }
 
-    /// True if configs of this cluster are there.
+    /// Whether the folder has configs of this cluster.
     pub(crate) fn is_of(&self, cluster_id: &str) -> bool {
         self.cluster.as_ref() == Some(&checksum(cluster_id))
     }
 
-    /// Removes all that was written, and folders that are empty then. Returns the files that somebody changed since:
-    /// they stay.
+    /// Removes all written files, and folders that are empty then. Returns the files that were changed by hand, which are kept.
     pub(crate) fn take_back(self) -> Result<Vec<String>, CommandError> {
-        let mut summary = Summary::default();
+        let mut summary = RenderSummary::default();
         self.remove_stale(&mut summary)?;
         let failed = |error| {
             CommandError::failed(
@@ -80,25 +81,25 @@ impl Output {
         let mut folders: BTreeSet<&Path> = BTreeSet::new();
         folders.extend(self.before.keys().flat_map(|path| Path::new(path).ancestors().skip(1)));
         for folder in folders.into_iter().rev() {
-            // One that still holds something stays, and that is no error.
+            // A folder that is not empty is kept; that is not an error.
             fs::remove_dir(self.folder.join(folder)).ok();
         }
         Ok(summary.kept)
     }
 
-    /// True if configs of some cluster are there.
+    /// Whether the folder has configs of any cluster.
     pub(crate) fn is_rendered(&self) -> bool {
         self.cluster.is_some()
     }
 
-    /// The files that were written last time, relative to the folder.
+    /// Last written files, relative to the folder.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.before.keys().map(String::as_str)
     }
 
-    /// Refuses a folder that holds the configs of another cluster, or of this one under an identity
-    /// that it has no more: neither is to be replaced by accident.
-    pub(super) fn claim(&mut self, cluster_id: &str) -> Result<(), CommandError> {
+    /// Returns an error if the folder has configs of another cluster, or of this cluster with other secrets, which must not be replaced by
+    /// accident.
+    pub(crate) fn claim(&mut self, cluster_id: &str) -> Result<(), CommandError> {
         let own = checksum(cluster_id);
         if self.cluster.as_ref().is_some_and(|known| *known != own) {
             let folder = self.folder.display();
@@ -112,20 +113,20 @@ impl Output {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, path: &str, text: &SecretText) {
+    pub(crate) fn add(&mut self, path: &str, text: &SecretText) {
         self.files.insert(path.to_owned(), text.clone());
     }
 
-    /// What stands in a file now, if talmox wrote it.
-    pub(super) fn existing(&self, path: &str) -> Result<Option<SecretText>, CommandError> {
+    /// Current content of a file, if talmox wrote it.
+    pub(crate) fn existing(&self, path: &str) -> Result<Option<SecretText>, CommandError> {
         if !self.before.contains_key(path) {
             return Ok(None);
         }
         disk::read_secret(&self.folder.join(path))
     }
 
-    /// Refuses a folder in which a file stands in the place of one of these that talmox did not write.
-    pub(super) fn refuse_foreign_files(&self) -> Result<(), CommandError> {
+    /// Returns an error if one of the files exists and talmox did not write it.
+    pub(crate) fn refuse_foreign_files(&self) -> Result<(), CommandError> {
         for (path, text) in &self.files {
             let full = self.folder.join(path);
             self.refuse_links(path)?;
@@ -142,11 +143,10 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what differs, removes what is stale. A file that somebody else put there is refused
-    /// before anything is written.
-    pub(super) fn write(self) -> Result<Summary, CommandError> {
+    /// Writes changed files and removes stale files. An existing file that talmox did not write is an error before any write.
+    pub(crate) fn write(self) -> Result<RenderSummary, CommandError> {
         self.refuse_foreign_files()?;
-        let mut summary = Summary::default();
+        let mut summary = RenderSummary::default();
         let mut changes = vec![];
         for (path, text) in &self.files {
             let full = self.folder.join(path);
@@ -163,7 +163,7 @@ impl Output {
                 }
             }
         }
-        // The list comes first: whatever happens after, every file we wrote is on it.
+        // The list is written first, so that it contains every written file even after an interrupt.
         let mut listed: BTreeMap<String, String> = self.before.clone();
         listed
             .extend(self.files.iter().map(|(path, text)| (path.clone(), checksum(text.expose()))));
@@ -180,7 +180,7 @@ impl Output {
         Ok(summary)
     }
 
-    fn remove_stale(&self, summary: &mut Summary) -> Result<(), CommandError> {
+    fn remove_stale(&self, summary: &mut RenderSummary) -> Result<(), CommandError> {
         let stale = self.before.iter().filter(|(path, _)| !self.files.contains_key(*path));
         for (path, known) in stale {
             let full = self.folder.join(path);
@@ -203,7 +203,7 @@ impl Output {
         Ok(())
     }
 
-    /// Refuses links below the folder: the author of its list could have any file replaced or removed.
+    /// Returns an error for links below the folder: the author of the list could otherwise replace or remove any file.
     fn refuse_links(&self, path: &str) -> Result<(), CommandError> {
         let parts = Path::new(path).ancestors().filter(|part| !part.as_os_str().is_empty());
         parts.map(|part| self.folder.join(part)).try_for_each(|part| disk::refuse_link(&part))
@@ -219,7 +219,7 @@ fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// Paths that lead out of the folder are not ours, whoever wrote them into the list.
+/// Parses the list. Paths outside of the folder are rejected.
 fn parse_list(text: &str) -> Option<(Option<String>, BTreeMap<String, String>)> {
     let json: Json = serde_json::from_str(text).ok()?;
     if json["format"] != 1 {

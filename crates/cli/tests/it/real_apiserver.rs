@@ -1,9 +1,9 @@
-//! `up` in a lab whose Kubernetes API is the real one.
+//! `up` in a lab with a real kube-apiserver.
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Kubectl, Run, cannot_try};
 
-/// The flags of the lab. None, loudly, where there are no programs to run.
+/// Lab options for the real programs. `None` with a note if they are missing.
 fn flags() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
@@ -14,7 +14,7 @@ fn flags() -> Option<String> {
     Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))
 }
 
-/// A definition, an object of its kind, and something that runs, in a namespace of their own.
+/// Add-on with a custom resource definition, an object of its type, and a workload, in its own namespace.
 const ADDON: &str = "\
 apiVersion: v1
 kind: Namespace
@@ -69,7 +69,7 @@ fn addons_are_applied_to_a_real_api_server_and_owned() {
     cluster.folder.write("inventory/dev/shop/all.yaml", ADDON);
     let lab = Served::in_file(&cluster, &format!("--inventory inventory/dev {flags}"));
     fine(&cluster.run(&format!("up --yes {IN_FILE}")));
-    // What is there is taken as it is.
+    // A second run changes nothing.
     fine(&cluster.run(&format!("up --yes {IN_FILE}")));
     let status = cluster.run(&format!("status {IN_FILE}"));
     assert!(status.stdout.contains("Ready v1."), "{}", status.stdout);
@@ -77,7 +77,7 @@ fn addons_are_applied_to_a_real_api_server_and_owned() {
     assert_eq!(lab.signal("TERM"), Some(0));
 }
 
-/// kubectl's own words about the same cluster.
+/// Checks the same cluster with kubectl.
 fn see_by_kubectl(cluster: &Cluster) {
     let Some(kubectl) = Kubectl::of(cluster, "inventory/dev/kubeconfig") else { return };
     let must = |line: &str| kubectl.must(line);
@@ -86,14 +86,14 @@ fn see_by_kubectl(cluster: &Cluster) {
     assert!(owners.contains("manager: talmox") && owners.contains("operation: Apply"), "{owners}");
     assert!(must("get pods -n shop").contains("Running"));
     must("wait --for=condition=Ready nodes --all --timeout=60s");
-    // Whoever wants another value of what talmox owns is told so.
+    // A change of a field that talmox owns is a conflict.
     cluster.folder.write("other.yaml", &ADDON.replace("size: 3", "size: 4"));
     let file = cluster.folder.path().join("other.yaml");
     let apply = format!("apply --server-side -f {}", file.display());
     let (went_well, text) = kubectl.run(&apply);
     assert!(!went_well && text.contains("conflict with \"talmox\""), "{text}");
     must(&format!("{apply} --force-conflicts"));
-    // And talmox is told the same by and by, in its turn.
+    // A field that another manager owns is a conflict for talmox.
     let run = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_ne!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("conflict with \"kubectl\""), "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! Runs of `up` that fail, are killed, or are stopped; and how they are told.
+//! Runs of `up` that fail, are killed or are interrupted, and their output in `runs`.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -6,27 +6,27 @@ use std::process::{Child, Command, Stdio};
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Run};
 
-/// The first VM is not made; the next one that is made takes its time.
+/// The creation of the first VM fails; a later creation is slow.
 const FAULTS: &str = "\
 faults:
   - {task: qmcreate, fail: {percent: 40, message: the disk is on fire}}
   - {task: qmcreate, nth: 3, delay: 10m}
 ";
 
-/// `up` in a process of its own, once it has said this.
+/// Starts `up` in a separate process and waits until it prints these words.
 fn up_until(cluster: &Cluster, words: &str) -> (Child, BufReader<impl std::io::Read>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.current_dir(cluster.folder.path()).env("HOME", cluster.folder.path().join("home"));
     command.args(format!("up --yes {IN_FILE}").split_whitespace());
     let mut process =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(process.stderr.take().unwrap());
+    let mut printed = BufReader::new(process.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains(words) {
         line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended without saying `{words}`");
+        assert_ne!(printed.read_line(&mut line).unwrap(), 0, "it ended without printing `{words}`");
     }
-    (process, said)
+    (process, printed)
 }
 
 fn signal(process: &Child, name: &str) {
@@ -41,39 +41,39 @@ fn column(run: &Run, title: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_run_that_failed_was_killed_or_stopped_is_told_and_gone_on_with() {
+fn failed_killed_and_interrupted_runs_are_listed_and_resumed() {
     let cluster = Cluster::with_secrets();
     cluster.folder.write("faults.yaml", FAULTS);
     let serve = "--inventory inventory/dev --speed 20 --faults faults.yaml";
     let _lab = Served::in_file(&cluster, serve);
     let up = format!("up --yes {IN_FILE}");
 
-    // One cause, in words, with how to go on; what only waited is counted.
+    // The cause is reported once with a hint; skipped steps are counted.
     let run = cluster.run(&up);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let (_, end) = run.stderr.split_once("error[steps-failed]: ").unwrap();
-    assert!(end.starts_with("1 of ") && end.contains(" more need what failed\n"), "{end}");
+    assert!(end.starts_with("1 of ") && end.contains(" more were skipped\n"), "{end}");
     assert_eq!(end.matches("the disk is on fire").count(), 1, "{end}");
-    assert!(end.contains("hint: when the cause is gone, the same command goes on from here"));
+    assert!(end.contains("hint: fix the cause, then run the same command to resume"));
 
-    // Killed in the middle, and then stopped as people do it.
+    // One run is killed, and the next is interrupted with SIGINT.
     let (mut killed, _) = up_until(&cluster, "the task qmcreate");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let (mut stopped, mut said) = up_until(&cluster, "s  · ");
+    let (mut stopped, mut printed) = up_until(&cluster, "s  · ");
     let going = cluster.run("runs");
-    assert_eq!(column(&going, "END")[..2], ["goes", "killed"], "{}", going.stdout);
+    assert_eq!(column(&going, "END")[..2], ["running", "killed"], "{}", going.stdout);
     signal(&stopped, "INT");
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    printed.read_to_string(&mut rest).unwrap();
     assert_eq!(stopped.wait().unwrap().code(), Some(1), "{rest}");
     assert!(rest.contains("Stopping: ") && rest.contains("Ctrl-C again quits at once"), "{rest}");
-    assert!(rest.contains("hint: the same command goes on from here"), "{rest}");
+    assert!(rest.contains("hint: run the same command to resume"), "{rest}");
 
     let run = cluster.run(&up);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let runs = cluster.run("runs");
-    assert_eq!(column(&runs, "END"), ["done", "stopped", "killed", "failed"], "{}", runs.stdout);
+    assert_eq!(column(&runs, "END"), ["done", "cancelled", "killed", "failed"], "{}", runs.stdout);
     let first = column(&runs, "RUN").pop().unwrap();
     let shown = cluster.run(&format!("runs {first}"));
     assert!(shown.stdout.contains("the disk is on fire"), "{}", shown.stdout);

@@ -1,4 +1,4 @@
-//! A lab that stays up after `up`, for others to look at.
+//! `up --lab --keep`.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Cluster, Kubectl};
 
-/// Killed if a test ends before it does.
+/// Process that is killed on drop.
 struct Kept(Child);
 
 impl Drop for Kept {
@@ -17,7 +17,7 @@ impl Drop for Kept {
 }
 
 #[test]
-fn a_lab_that_is_kept_leaves_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
+fn a_kept_lab_writes_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
     let cluster = Cluster::with_secrets();
     let folder = cluster.folder.path();
     let process = Command::new(env!("CARGO_BIN_EXE_talmox"))
@@ -30,10 +30,10 @@ fn a_lab_that_is_kept_leaves_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
     let mut kept = Kept(process.unwrap());
     let mut errors = BufReader::new(kept.0.stderr.take().unwrap());
     let mut said = String::new();
-    while !said.contains("The lab stays up until Ctrl-C.") {
+    while !said.contains("The lab runs until Ctrl-C.") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
     }
-    // This terminal is busy: another one needs whole paths.
+    // Another terminal may have another current folder, so paths are absolute.
     let second = folder.canonicalize().unwrap().join("talmox-lab");
     while !said.contains("kubectl get nodes\n") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
@@ -50,7 +50,7 @@ fn a_lab_that_is_kept_leaves_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
         let nodes = kubectl.must("get nodes --no-headers");
         let ready = nodes.lines().filter(|line| line.contains(" Ready ")).count();
         assert_eq!(ready, 2, "{nodes}");
-        // It is a cluster that lives: what is put into it is there.
+        // The cluster stores objects.
         kubectl.must("create namespace shop");
         assert!(kubectl.must("get namespaces").contains("shop"));
     }

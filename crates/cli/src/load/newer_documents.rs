@@ -1,5 +1,4 @@
-//! Patches with documents that came after the cluster's Talos version. Its nodes refuse the whole
-//! config: better told before there is a node.
+//! Check for patches with documents that the Talos version of the cluster does not know. Its nodes would reject the whole config.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,13 +13,13 @@ use crate::boundary::Boundary;
 
 const HINT: &str = "raise `talos_version`, or take the document out of the patch";
 
-/// Adds what there is to say about documents of later releases.
+/// Adds findings for documents of later Talos releases.
 pub(super) fn refuse_newer_documents(inventory: &mut Inventory, boundary: &Boundary) {
     let readable = inventory.clusters.iter().filter(|cluster| cluster.is_readable());
     let found: Vec<_> =
         readable.flat_map(|cluster| in_cluster(cluster, &inventory.sources, boundary)).collect();
     for diagnostic in found {
-        // Clusters share what stands in a layer below them.
+        // A patch of defaults.yaml gives the same finding for every cluster.
         if !inventory.diagnostics.contains(&diagnostic) {
             inventory.diagnostics.push(diagnostic);
         }
@@ -52,7 +51,7 @@ fn in_cluster(cluster: &Cluster, sources: &Sources, boundary: &Boundary) -> Vec<
         .collect()
 }
 
-/// A patch as text. That a file cannot be read is told elsewhere.
+/// Text of a patch; `None` if its file cannot be read, which another check reports.
 fn text(patch: &Spanned<Patch>, sources: &Sources, boundary: &Boundary) -> Option<String> {
     match &patch.value {
         Patch::File(name) => {
