@@ -273,13 +273,13 @@ mod tests {
         let clock = Clock::scaled(1000.0);
         let reported = Mutex::new(vec![]);
         let report = |reason: &str| reported.lock().unwrap().push(reason.to_owned());
-        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).reporting(&report);
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).reporting(report);
         wait.announce("no disk");
         for reason in ["no disk", "no disk", "no address", "no disk"] {
             wait.not_yet(reason).await.unwrap();
         }
         assert_eq!(*reported.lock().unwrap(), ["no disk", "no address", "no disk"]);
-        let mut over = Wait::new(clock, clock.deadline(Duration::ZERO)).reporting(&report);
+        let mut over = Wait::new(clock, clock.deadline(Duration::ZERO)).reporting(report);
         let error = over.not_yet("no address").await.unwrap_err();
         assert_eq!(error.reason(), "no address");
         assert_eq!(error.to_string(), "timed out after 0s: no address");

@@ -135,12 +135,25 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
     Ok(paths.iter().rev().filter_map(|path| summary(path)).collect())
 }
 
-/// Whether an earlier run bootstrapped etcd, and no later one destroyed the cluster: then the cluster had data.
-pub fn has_bootstrapped(folder: &Path) -> bool {
-    let Ok(runs) = list(folder) else { return false };
+/// What the logs of a folder show about the cluster, without those of runs in a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// No log shows whether the cluster was ever up.
+    Unknown,
+    /// A run bootstrapped etcd, or an `up` ended well, and no later run destroyed the cluster: then the cluster had data.
+    WasUp,
+    /// The last of these runs was a `destroy` that ended well.
+    Destroyed,
+}
+
+/// Reads what the logs of a folder show about the cluster.
+pub fn history(folder: &Path) -> History {
+    let Ok(runs) = list(folder) else { return History::Unknown };
     for run in runs.into_iter().filter(|run| !run.header.is_lab) {
-        if run.header.command == "destroy" && run.end == Some(RunEnd::Done) {
-            return false;
+        match (run.header.command.as_str(), run.end) {
+            ("destroy", Some(RunEnd::Done)) => return History::Destroyed,
+            ("up", Some(RunEnd::Done)) => return History::WasUp,
+            _ => {}
         }
         let Ok((_, events)) = read(&folder.join(format!("{}.{EXTENSION}", run.id))) else {
             continue;
@@ -150,10 +163,10 @@ pub fn has_bootstrapped(folder: &Path) -> bool {
                 if step == BOOTSTRAP)
         };
         if events.iter().any(is_done) {
-            return true;
+            return History::WasUp;
         }
     }
-    false
+    History::Unknown
 }
 
 /// The events of a run, as far as they can be read.
@@ -246,18 +259,24 @@ mod tests {
             for event in events {
                 log.write(&stamped(now, event)).unwrap();
             }
-            has_bootstrapped(folder.path())
+            history(folder.path())
         };
         let failed =
             || StepEnd::Failed { code: None, message: String::new(), causes: vec![], hint: None };
         let end = |end| Event::RunEnded { end, seconds: 1.0 };
-        assert!(!log("up", true, vec![ended(BOOTSTRAP, StepEnd::Done)]), "in a lab");
-        assert!(!log("up", false, vec![ended(BOOTSTRAP, failed()), end(RunEnd::Failed)]));
+        let in_a_lab = vec![ended(BOOTSTRAP, StepEnd::Done), end(RunEnd::Done)];
+        assert_eq!(log("up", true, in_a_lab), History::Unknown);
+        let failed_there = vec![ended(BOOTSTRAP, failed()), end(RunEnd::Failed)];
+        assert_eq!(log("up", false, failed_there), History::Unknown);
         // Killed later on.
-        assert!(log("up", false, vec![ended(BOOTSTRAP, StepEnd::Done)]));
-        assert!(log("up", false, vec![end(RunEnd::Failed)]));
-        assert!(log("destroy", false, vec![end(RunEnd::Failed)]));
-        assert!(!log("destroy", false, vec![end(RunEnd::Done)]));
+        assert_eq!(log("up", false, vec![ended(BOOTSTRAP, StepEnd::Done)]), History::WasUp);
+        assert_eq!(log("up", false, vec![end(RunEnd::Failed)]), History::WasUp);
+        assert_eq!(log("destroy", false, vec![end(RunEnd::Failed)]), History::WasUp);
+        assert_eq!(log("destroy", true, vec![end(RunEnd::Done)]), History::WasUp);
+        assert_eq!(log("destroy", false, vec![end(RunEnd::Done)]), History::Destroyed);
+        assert_eq!(log("up", false, vec![end(RunEnd::Failed)]), History::Destroyed);
+        // The cluster was there already, and nothing was bootstrapped.
+        assert_eq!(log("up", false, vec![end(RunEnd::Done)]), History::WasUp);
     }
 
     #[test]

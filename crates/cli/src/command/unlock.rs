@@ -1,8 +1,14 @@
 //! `talmox unlock`
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde_json::json;
-use talmox_engine::cluster_lock::{self, HeldLock, Life, LockKey};
+use talmox_clock::Clock;
+use talmox_engine::cluster_lock::{
+    self, ClusterLock, HeldLock, Lease, Life, LockKey, LockRequest, TakeError,
+};
+use talmox_pve::PveError;
 
 use crate::args::{Format, Global};
 use crate::command::Outcome;
@@ -10,6 +16,7 @@ use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
+use crate::session::cluster_lock::{holder, refused};
 use crate::session::{NoSecrets, Session};
 use crate::{confirm, process, runtime};
 
@@ -20,10 +27,13 @@ Examples:
 
 /// Remove the cluster lock of a run that was killed
 ///
-/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox with a pool below `talmox-lock`, so
-/// that no run from another machine or folder changes it at the same time. A killed run leaves its lock behind. The
-/// next run on the same machine takes it over at once; a run on another machine takes it over after the lock was not
-/// renewed for a minute. This command removes it earlier. A run that lost its lock stops before its next change.
+/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox, by a pool in the pool `talmox-lock`, so that no other machine or folder works
+/// on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
+/// and one on another machine after a minute without a renewal. This command removes a lock sooner, or one that talmox cannot read.
+///
+/// The command takes the lock over before it removes it. If the run of the lock is still alive, it finds that out before it bootstraps etcd, and
+/// within 2 seconds before any other change, and stops. Unless the process of that run is provably dead, the command holds the lock for 25 seconds,
+/// so that a request which that run has sent can end before another run starts. Tasks that run in Proxmox continue.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UnlockArgs {
@@ -62,7 +72,8 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
         let pool = &lock.pool;
         match &lock.holder {
             Some(holder) => printer.say_always(&format!("{pool}: {holder}")),
-            None => printer.say_always(&format!("{pool}: its comment names no run")),
+            None => printer
+                .say_always(&format!("{pool}: its name and comment are not those of a known run")),
         }
         if let Some(holder) = &lock.holder
             && process::life(holder) == Life::Alive
@@ -81,16 +92,70 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
     if !args.yes && !session.is_own_lab() {
         confirm::require_yes("Remove the lock? Only do this if that run has ended.")?;
     }
-    for (key, lock) in &locks {
-        cluster_lock::break_lock(&session.pve, key, lock).await.map_err(unanswered)?;
+    let taken = take_over(&locks, session).await?;
+    let is_dead = |lock: &HeldLock| {
+        lock.holder.as_ref().is_some_and(|holder| process::life(holder) == Life::Dead)
+    };
+    if !locks.iter().all(|(_, lock)| is_dead(lock)) {
+        let time = Lease::default().trust;
+        printer.say(&format!(
+            "The lock is taken over. Waiting {} s, so that a request of its run can end…",
+            time.as_secs()
+        ));
+        Clock::real().sleep(time).await;
     }
+    release(taken).await.map_err(unanswered)?;
     printer.say("The lock is removed.");
     report(session, locks.len(), printer)
 }
 
-fn unanswered(error: talmox_pve::PveError) -> CommandError {
+/// Takes over these locks, so that no other run can start while a run that lost its lock may still change something.
+async fn take_over(
+    locks: &[(LockKey, HeldLock)],
+    session: &Session,
+) -> Result<Vec<ClusterLock>, CommandError> {
+    let holder = holder(&session.desired.cluster, "unlock");
+    let mut taken = vec![];
+    for key in session.lock_keys() {
+        let of_key = locks.iter().filter(|(one, _)| *one == key);
+        let shown: Vec<HeldLock> = of_key.map(|(_, lock)| lock.clone()).collect();
+        if shown.is_empty() {
+            continue;
+        }
+        let request = LockRequest {
+            pve: session.pve.clone(),
+            key,
+            holder: holder.clone(),
+            lease: Lease::default(),
+            // Only the locks that were shown are removed.
+            judge: Arc::new(|_| Life::Alive),
+            report_wait: Arc::new(|_| {}),
+        };
+        match cluster_lock::take_over(request, &shown).await {
+            Ok(lock) => taken.push(lock),
+            Err(error) => {
+                // The first error is the one to report.
+                release(taken).await.ok();
+                return Err(match error {
+                    TakeError::Pve(error) | TakeError::Forbidden(error) => unanswered(error),
+                    error => refused(error),
+                });
+            }
+        }
+    }
+    Ok(taken)
+}
+
+async fn release(locks: Vec<ClusterLock>) -> Result<(), PveError> {
+    for lock in locks {
+        lock.release().await?;
+    }
+    Ok(())
+}
+
+fn unanswered(error: PveError) -> CommandError {
     let hint = "the token needs Pool.Allocate and Pool.Audit on /pool/talmox-lock: `talmox init --role` prints the commands";
-    CommandError::failed(CommandCode::LockFailed, "cannot look at the lock in Proxmox")
+    CommandError::failed(CommandCode::LockFailed, "cannot read or remove the lock in Proxmox")
         .because(error)
         .hint(hint)
 }

@@ -91,24 +91,34 @@ pub(crate) async fn refuse_second(
     client: &Client,
     bundle: &Bundle,
 ) -> Result<(), CommandError> {
-    if chosen.run_folder().join("runs").exists() {
+    if was_used_by_up(chosen) {
         return Ok(());
     }
     let wanted = Wanted { chosen, cluster: chosen.cluster() };
-    // The following observation reports a Proxmox that does not answer, and VMs that cannot be read.
+    // A Proxmox that does not answer is reported by the observation that follows.
     let Ok(all) = client.send(&cluster::resources()).await else { return Ok(()) };
     let own = ClusterMark::of(&bundle.cluster.id);
     let mut guests = all.guests;
     guests.retain(|guest| guest.is_vm && !guest.template);
+    let name = wanted.cluster.name.as_str();
+    let (mut unread, mut is_used) = (None, false);
     for (guest, config) in read_configs(client, guests).await {
-        let Ok(config) = config else { continue };
-        let name = wanted.cluster.name.as_str();
+        let config = match config {
+            Ok(config) => config,
+            Err(error) => {
+                unread.get_or_insert((guest, error));
+                continue;
+            }
+        };
         let tags = config.tags();
         let is_named = tags.contains(TAG) && tags.contains(name)
             || Marker::told_cluster(config.description()) == Some(name);
-        let mut lines = config.description().lines();
-        let other = lines
-            .find_map(|line| line.parse::<Marker>().ok().filter(|marker| marker.cluster != own));
+        let lines = config.description().lines();
+        let (own_markers, others): (Vec<Marker>, Vec<Marker>) = lines
+            .filter_map(|line| line.parse::<Marker>().ok())
+            .partition(|marker| marker.cluster == own);
+        is_used |= !own_markers.is_empty();
+        let other = others.into_iter().next();
         if let Some(marker) = other.filter(|_| is_named) {
             let message = format!(
                 "VM {} on {} is the node {} of a cluster {name} with other secrets than {}",
@@ -123,7 +133,36 @@ pub(crate) async fn refuse_second(
             ));
         }
     }
-    Ok(())
+    // A VM with this bundle shows that it is in use. The plan reports what cannot be read.
+    let Some((guest, error)) = unread.filter(|_| !is_used) else { return Ok(()) };
+    let message = format!(
+        "VM {} on {} cannot be read, and may be of a cluster {name} with other secrets than {}, which no run has used yet",
+        guest.vmid,
+        guest.node,
+        chosen.secrets_path().display()
+    );
+    let failed = CommandError::failed(CommandCode::SecretsUnmade, message).because(error);
+    Err(failed.hint(unread_hint(&guest)))
+}
+
+/// Whether an `up` of this cluster on Proxmox ended well, and no later `destroy` did: then its VMs have this bundle. A run in a lab
+/// proves nothing.
+fn was_used_by_up(chosen: &Chosen) -> bool {
+    let Ok(runs) = run_log::list(&chosen.run_folder().join("runs")) else { return false };
+    let name = chosen.cluster().name.as_str();
+    let mut ended = runs.iter().filter(|run| {
+        let header = &run.header;
+        let is_known = matches!(header.command.as_str(), "up" | "destroy");
+        is_known && !header.is_lab && header.cluster == name && run.end == Some(RunEnd::Done)
+    });
+    ended.next().is_some_and(|run| run.header.command == "up")
+}
+
+fn unread_hint(guest: &Guest) -> String {
+    format!(
+        "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
+        guest.node
+    )
 }
 
 fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
@@ -323,10 +362,7 @@ async fn look_at_configs(
     let Some((guest, error)) = unread else { return Ok(()) };
     let message = format!("VM {} on {} cannot be read", guest.vmid, guest.node);
     let failed = CommandError::failed(CommandCode::SecretsUnmade, message).because(error);
-    Err(Evidence::Unknown(failed.hint(format!(
-        "bring {} up, then run the same command; or use a token that sees only the VMs of this cluster (`talmox init --role`)",
-        guest.node
-    ))))
+    Err(Evidence::Unknown(failed.hint(unread_hint(&guest))))
 }
 
 /// Configs of the VMs by vmid, or the errors. VMs that were deleted since they were listed are omitted.

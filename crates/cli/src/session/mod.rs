@@ -21,7 +21,7 @@ use talmox_engine::execute::{Cancel, Outcome, execute};
 use talmox_engine::kube::KubeClient;
 use talmox_engine::lock::Lock;
 use talmox_engine::observe::{self, Purpose, Sources, TalosAccess};
-use talmox_engine::run_log;
+use talmox_engine::run_log::{self, History};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
 use talmox_model::{Cluster, Node};
@@ -345,18 +345,30 @@ impl Session {
             client_files::Servers { server: &server, control_planes: &control_planes, is_lab };
         let known = client_files::client_file_state(paths, &self.bundle, servers, now);
         let goes_around = leads_around(desired, observed);
-        let was_bootstrapped =
-            !is_lab && run_log::has_bootstrapped(&self.chosen.run_folder().join("runs"));
+        let has_files = known.was_up || (goes_around && known.is_provisional_current);
+        // Runs in a lab and runs on Proxmox say nothing about each other.
+        let history = if is_lab { History::Unknown } else { run_log::history(&self.runs_folder()) };
+        let was_up = match history {
+            History::WasUp => true,
+            // `destroy` keeps the client files.
+            History::Destroyed => false,
+            History::Unknown => has_files,
+        };
         PlanOptions {
             has_client_files: if goes_around {
                 known.is_provisional_current
             } else {
                 known.is_current
             },
-            was_up: known.was_up
-                || (goes_around && known.is_provisional_current)
-                || was_bootstrapped,
+            was_up,
+            // A lab that was started again is empty, and the files lead to the one before.
+            was_bootstrapped: was_up && !is_lab,
         }
+    }
+
+    /// Folder of the run logs.
+    fn runs_folder(&self) -> PathBuf {
+        self.chosen.run_folder().join("runs")
     }
 
     /// Default paths of kubeconfig and talosconfig: beside the inventory.

@@ -149,7 +149,7 @@ fn a_shared_address_that_does_not_answer_is_reported() {
     let run = cluster.run(&up);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("no add-on provides 10.0.0.20 yet"), "{}", run.stderr);
-    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. `talmox up";
+    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. Run `talmox up";
     assert!(run.stdout.contains(told), "{}", run.stdout);
     let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
     assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");

@@ -254,7 +254,7 @@ fn a_vip_that_is_a_node_becomes_the_endpoint() {
     folder.write("nodes.json", &NODES.replace("tailscale-vip-placeholder", "10.0.232.93"));
     let run = folder.talmox("import nodes-json nodes.json --name lab");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("10.0.232.93 is `talos-cp-01`"), "{}", run.stderr);
+    assert!(run.stderr.contains("10.0.232.93 is the address of `talos-cp-01`"), "{}", run.stderr);
     let cluster = folder.read("inventory/lab/cluster.yaml");
     assert!(cluster.contains("\nendpoint: https://10.0.232.93:6443\n"), "{cluster}");
 }

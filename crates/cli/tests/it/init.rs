@@ -231,7 +231,7 @@ fn all_commands_name_the_same_place_for_the_token() {
     folder.talmox("init home --subnet 10.0.0.0/24 --proxmox 127.0.0.1:1");
     let role = folder.talmox("init --role");
     assert_eq!(role.code, 0, "{}", role.stderr);
-    assert!(role.stderr.contains("The last line prints the token"), "{}", role.stderr);
+    assert!(role.stderr.contains("The last command prints the token"), "{}", role.stderr);
     assert!(
         role.stderr.contains("`export PROXMOX_TOKEN='talmox@pve!talmox=…'`"),
         "{}",

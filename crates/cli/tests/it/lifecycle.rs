@@ -123,7 +123,7 @@ fn a_token_is_kept_when_the_cluster_is_destroyed() {
     fine(cluster.run_with("secrets set proxmox.token", "talmox@pve!ci=secret"));
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
-    assert!(gone.contains("; proxmox.token stays\n"), "{gone}");
+    assert!(gone.contains("; proxmox.token is kept\n"), "{gone}");
     // With a valid token, Proxmox must be queried.
     let unasked = cluster.run("secrets init");
     assert!(unasked.code == 1 && unasked.stderr.contains("--new-cluster"), "{}", unasked.stderr);

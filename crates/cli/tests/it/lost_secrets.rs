@@ -98,10 +98,42 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
     for path in [SECRETS, crate::support::KEYS] {
         cluster.folder.write(path, &elsewhere.folder.read(path));
     }
+    let refused = |words: &str| {
+        for command in ["plan", "up --yes"] {
+            let run = cluster.run(command);
+            assert_eq!(run.code, 1, "{}", run.stderr);
+            assert!(run.stderr.contains(words), "{}", run.stderr);
+        }
+    };
+    let words = "VM 777 on pve is the node cp-1 of a cluster dev with other secrets";
+    refused(words);
+    // Neither a rehearsal, nor a run that did not end, nor a run of another cluster shows that the secrets are in use.
+    for (nth, (name, is_lab, end)) in
+        [("dev", true, "done"), ("dev", false, "failed"), ("ops", false, "done")].iter().enumerate()
+    {
+        let log = format!(
+            "{{\"format\":1,\"command\":\"up\",\"cluster\":\"{name}\",\"started\":{nth}.0,\"is_lab\":{is_lab}}}\n\
+             {{\"time\":{nth}.5,\"what\":{{\"event\":\"run_ended\",\"end\":\"{end}\",\"seconds\":0.5}}}}\n"
+        );
+        cluster.folder.write(&format!("inventory/dev/.talmox/runs/{nth}-up.jsonl"), &log);
+        refused(words);
+    }
+}
+
+/// The VM may be of the cluster whose secrets were lost.
+#[test]
+fn secrets_that_no_run_used_are_not_used_beside_a_vm_that_cannot_be_read() {
+    let faults = "faults:\n  - {method: GET, path: '/nodes/*/qemu/777/config', times: always, \
+                  refuse: {status: 500, message: no such file}}\n";
+    let (_lab, cluster) = with_vm(&format!("name: x, smbios1: uuid={UUID}"), faults);
+    let elsewhere = Cluster::with_secrets();
+    for path in [SECRETS, crate::support::KEYS] {
+        cluster.folder.write(path, &elsewhere.folder.read(path));
+    }
     for command in ["plan", "up --yes"] {
         let run = cluster.run(command);
         assert_eq!(run.code, 1, "{}", run.stderr);
-        let words = "VM 777 on pve is the node cp-1 of a cluster dev with other secrets";
+        let words = "VM 777 on pve cannot be read, and may be of a cluster dev with other secrets";
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
 }

@@ -40,7 +40,7 @@ fn init_creates_a_key_and_the_secrets_once() {
     let run = cluster.run("secrets init");
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(run.stderr.contains("created an age key"), "{}", run.stderr);
-    assert!(run.stderr.contains("keep a copy"), "{}", run.stderr);
+    assert!(run.stderr.contains("back up this age key"), "{}", run.stderr);
     assert_eq!((cluster.mode(SECRETS), cluster.mode(KEYS)), (0o600, 0o600));
     let (secrets, keys) = (cluster.folder.read(SECRETS), cluster.folder.read(KEYS));
     assert!(decrypted(&cluster, &keys).get_text("talos.cluster.secret").is_some());
@@ -296,7 +296,7 @@ fn import_never_overwrites() {
         }
         let run = cluster.run("secrets import inventory/dev/secrets.yaml");
         assert_eq!(run.code, 0, "{name}: {}", run.stderr);
-        assert_eq!(run.stderr.contains("in clear text; delete it"), name == "plain");
+        assert_eq!(run.stderr.contains("unencrypted; delete it"), name == "plain");
         assert_eq!(plain_bundle(&cluster), plain);
         assert_eq!(cluster.mode(SECRETS), 0o600);
         let again = cluster.run("secrets import inventory/dev/secrets.yaml");

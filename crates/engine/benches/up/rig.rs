@@ -136,7 +136,11 @@ impl Rig {
         let sources =
             Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, purpose: Purpose::Change };
         let world = observe(desired, &sources).await.unwrap();
-        planning::plan(desired, &world, PlanOptions { has_client_files, was_up: has_client_files })
+        planning::plan(
+            desired,
+            &world,
+            PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
+        )
     }
 
     /// What `talmox up` does to an empty world; and when each step ended, in their order.

@@ -1,4 +1,9 @@
 //! A held lock, which is renewed and checked before every change.
+//!
+//! A check reads the list of locks: a lock that was removed or taken over is found before the next change, or at most `Lease::fresh` later.
+//! Reading is enough only while the last renewal is recent. A run that was suspended may have been judged dead by a run that
+//! is about to create its own lock; only a renewal shows that run that this one is alive, so an old lock is renewed and read
+//! before the next change.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,7 +18,7 @@ use talmox_talos_config::time::UnixTime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::pools::LockPools;
+use super::pools::{HeldLock, LockPools};
 use super::{Holder, Lease};
 
 /// The time of day, from a new clock: a clock counts from the time at which it was made, and stops while the machine sleeps.
@@ -33,6 +38,10 @@ pub enum LockLost {
     TakenOver(Box<Holder>),
     #[error("the lock of this run was removed from Proxmox (the pool {0})")]
     Removed(String),
+    #[error("the comment of the lock of this run was replaced in Proxmox (the pool {0})")]
+    Replaced(String),
+    #[error("the pool {0} in Proxmox locks the cluster too, and does not name a known run")]
+    Disputed(String),
 }
 
 /// Why no change may be made now.
@@ -45,6 +54,8 @@ pub enum Unconfirmed {
     Unanswered(#[source] PveError),
     #[error("Proxmox does not show the lock of this run as it was renewed")]
     Behind,
+    #[error("the answer of Proxmox about the lock of this run is too old")]
+    Late,
 }
 
 /// Check whether the run still holds its lock. Clones share one lock.
@@ -60,7 +71,7 @@ struct FenceInner {
     /// The clock of all moments below.
     clock: Clock,
     state: Mutex<FenceState>,
-    /// Held during a renewal: each must read its own comment.
+    /// Held during a renewal, which must read its own comment, and during a read, which concurrent changes share.
     turn: tokio::sync::Mutex<()>,
     lost: watch::Sender<Option<LockLost>>,
 }
@@ -68,8 +79,29 @@ struct FenceInner {
 #[derive(Debug)]
 struct FenceState {
     beat: u64,
-    /// Start of the last renewal that succeeded, on a monotonic clock and on one that continues while the machine sleeps.
-    confirmed: (Moment, u64),
+    /// Start of the last renewal that succeeded.
+    renewed: Stamp,
+    /// Start of the last read that showed the lock as held.
+    shown: Stamp,
+}
+
+/// A time on a monotonic clock, and on one that continues while the machine sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    moment: Moment,
+    unix: u64,
+}
+
+impl Stamp {
+    pub(super) fn now(clock: Clock) -> Self {
+        Self { moment: clock.moment(), unix: time_of_day() }
+    }
+
+    /// The larger age on the two clocks, because one stops while the machine sleeps, and the other can be set.
+    fn age(self, clock: Clock) -> Duration {
+        let slept = Duration::from_secs(time_of_day().saturating_sub(self.unix).saturating_sub(1));
+        clock.moment().since(self.moment).max(slept)
+    }
 }
 
 impl Fence {
@@ -79,7 +111,7 @@ impl Fence {
         holder: Holder,
         lease: Lease,
         clock: Clock,
-        confirmed: (Moment, u64),
+        taken: Stamp,
     ) -> Self {
         Self(Arc::new(FenceInner {
             pools,
@@ -87,92 +119,137 @@ impl Fence {
             holder,
             lease,
             clock,
-            state: Mutex::new(FenceState { beat: 0, confirmed }),
+            state: Mutex::new(FenceState { beat: 0, renewed: taken, shown: taken }),
             turn: tokio::sync::Mutex::default(),
             lost: watch::Sender::new(None),
         }))
     }
 
-    /// Whether a change may be made now. Asks Proxmox only if the last renewal is too old.
+    /// Whether a change may be made now. Changes within `Lease::fresh` share one read.
     pub async fn check(&self) -> Result<(), Unconfirmed> {
-        if let Some(lost) = self.0.lost.borrow().clone() {
-            return Err(lost.into());
+        if self.is_fresh()? {
+            return Ok(());
         }
-        if self.age() < self.0.lease.trust { Ok(()) } else { self.renew().await }
+        let _turn = self.0.turn.lock().await;
+        // Another change may have read it in the meantime.
+        if self.is_fresh()? { Ok(()) } else { self.ask().await }
+    }
+
+    /// Whether a change may be made now, by a read that starts after this call.
+    pub async fn check_now(&self) -> Result<(), Unconfirmed> {
+        let _turn = self.0.turn.lock().await;
+        self.ask().await
     }
 
     /// Returns once the lock is lost.
     pub async fn lost(&self) -> LockLost {
-        let mut told = self.0.lost.subscribe();
-        let lost = told.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone());
+        let mut losses = self.0.lost.subscribe();
+        let lost = losses.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone());
         match lost {
             Some(lost) => lost,
             None => std::future::pending().await,
         }
     }
 
-    /// Age of the last renewal: the larger one of two clocks, because one stops while the machine sleeps, and the other can be set.
-    fn age(&self) -> Duration {
-        let clock = self.0.clock;
-        let (moment, unix) = self.state().confirmed;
-        let slept = Duration::from_secs(time_of_day().saturating_sub(unix).saturating_sub(1));
-        clock.moment().since(moment).max(slept)
+    /// A lost lock stays lost, whatever Proxmox shows later.
+    fn not_lost(&self) -> Result<(), Unconfirmed> {
+        match self.0.lost.borrow().clone() {
+            Some(lost) => Err(lost.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn is_fresh(&self) -> Result<bool, Unconfirmed> {
+        self.not_lost()?;
+        let FenceInner { lease, clock, .. } = &*self.0;
+        let (renewed, shown) = self.last();
+        Ok(shown.age(*clock) < lease.fresh && renewed.age(*clock) < lease.trust)
+    }
+
+    /// The last renewal, and the last read.
+    fn last(&self) -> (Stamp, Stamp) {
+        let state = self.state();
+        (state.renewed, state.shown)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, FenceState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a new comment, then checks whether another run has taken over the lock.
+    /// Reads the lock, and renews it if its last renewal is old. The caller has the turn.
+    async fn ask(&self) -> Result<(), Unconfirmed> {
+        self.not_lost()?;
+        let FenceInner { lease, clock, .. } = &*self.0;
+        if self.last().0.age(*clock) < lease.trust {
+            let began = Stamp::now(*clock);
+            self.read().await?;
+            self.state().shown = began;
+        } else {
+            self.renew_in_turn().await?;
+        }
+        // The process may have been suspended while it waited for the answer. The other half of the lease is for the change itself.
+        if self.last().0.age(*clock) > lease.end / 2 { Err(Unconfirmed::Late) } else { Ok(()) }
+    }
+
     async fn renew(&self) -> Result<(), Unconfirmed> {
         let _turn = self.0.turn.lock().await;
-        if let Some(lost) = self.0.lost.borrow().clone() {
-            return Err(lost.into());
-        }
-        let clock = self.0.clock;
-        let began = (clock.moment(), time_of_day());
+        self.not_lost()?;
+        self.renew_in_turn().await
+    }
+
+    /// Reads the lock, writes a new comment, then checks whether another run has taken over the lock.
+    async fn renew_in_turn(&self) -> Result<(), Unconfirmed> {
+        let FenceInner { pools, pool, holder, clock, .. } = &*self.0;
+        let began = Stamp::now(*clock);
+        // A comment that another user replaced is not overwritten.
+        self.read().await?;
         let beat = {
             let mut state = self.state();
             state.beat += 1;
             state.beat
         };
-        let FenceInner { pools, pool, holder, .. } = &*self.0;
         let comment = holder.comment(beat, &now());
-        match pools.set_comment(pool, &comment).await {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => return Err(self.gone().await),
+        let all = match pools.set_comment(pool, &comment).await {
+            Ok(()) => pools.list_since(pool, &comment).await.map_err(Unconfirmed::Unanswered)?,
+            Err(error) if error.is_not_found() => None,
             Err(error) => return Err(Unconfirmed::Unanswered(error)),
-        }
-        let own = pools.list_since(pool, &comment).await.map_err(Unconfirmed::Unanswered)?;
-        let Some(all) = own else {
-            let is_there = pools.list().await.map_err(Unconfirmed::Unanswered)?;
-            return if is_there.iter().any(|lock| lock.pool == *pool) {
-                Err(Unconfirmed::Behind)
-            } else {
-                Err(self.gone().await)
-            };
         };
-        let own = all.iter().find(|lock| lock.pool == *pool).map_or(0, |lock| lock.number);
-        if let Some(newer) = all.iter().find(|lock| lock.number > own) {
-            let lost = match &newer.holder {
-                Some(holder) => LockLost::TakenOver(Box::new(holder.clone())),
-                None => LockLost::Removed(pool.to_string()),
-            };
-            return Err(self.lose(lost));
-        }
-        self.state().confirmed = began;
+        let Some(all) = all else {
+            self.read().await?;
+            return Err(Unconfirmed::Behind);
+        };
+        self.judge(&all)?;
+        let mut state = self.state();
+        state.renewed = began;
+        state.shown = began;
         Ok(())
     }
 
-    /// The error for a pool that does not exist any more. It names the run that holds the lock now, if there is one.
-    async fn gone(&self) -> Unconfirmed {
+    async fn read(&self) -> Result<(), Unconfirmed> {
         let FenceInner { pools, pool, .. } = &*self.0;
-        let others = pools.list().await.unwrap_or_default();
-        let newer = others.into_iter().rev().find_map(|lock| lock.holder);
-        self.lose(match newer {
-            Some(holder) => LockLost::TakenOver(Box::new(holder)),
-            None => LockLost::Removed(pool.to_string()),
-        })
+        let all = pools.list_with(pool).await.map_err(Unconfirmed::Unanswered)?;
+        self.judge(&all)
+    }
+
+    /// Whether the run holds its lock, according to all locks of the key. Otherwise the lock is lost.
+    fn judge(&self, all: &[HeldLock]) -> Result<(), Unconfirmed> {
+        let FenceInner { pool, holder, .. } = &*self.0;
+        let is_other = |lock: &&HeldLock| !lock.is_of(&holder.run) && lock.pool != *pool;
+        let newest = all.iter().filter(is_other).max_by_key(|lock| lock.number);
+        let Some(own) = all.iter().find(|lock| lock.pool == *pool) else {
+            return Err(self.lose(match newest.and_then(|lock| lock.holder.clone()) {
+                Some(by) => LockLost::TakenOver(Box::new(by)),
+                None => LockLost::Removed(pool.to_string()),
+            }));
+        };
+        if !own.is_of(&holder.run) {
+            return Err(self.lose(LockLost::Replaced(pool.to_string())));
+        }
+        let Some(newer) = newest.filter(|lock| lock.number > own.number) else { return Ok(()) };
+        Err(self.lose(match &newer.holder {
+            Some(by) => LockLost::TakenOver(Box::new(by.clone())),
+            None => LockLost::Disputed(newer.pool.to_string()),
+        }))
     }
 
     fn lose(&self, lost: LockLost) -> Unconfirmed {
@@ -214,7 +291,7 @@ impl ClusterLock {
                 pause = match renewed.renew().await {
                     Ok(()) => renew,
                     Err(Unconfirmed::Lost(_)) => return,
-                    Err(Unconfirmed::Unanswered(_) | Unconfirmed::Behind) => renew / 5,
+                    Err(_) => renew / 5,
                 };
             }
         });
@@ -230,14 +307,14 @@ impl ClusterLock {
         self.fence.0.pool.to_string()
     }
 
-    /// Releases the lock. A lost lock is left to its new holder.
+    /// Releases the lock. A lost lock, and a pool that is no longer of this run, is left as it is.
     pub async fn release(self) -> Result<(), PveError> {
         self.renewing.abort();
-        let FenceInner { pools, pool, lost, .. } = &*self.fence.0;
+        let FenceInner { pools, pool, holder, lost, .. } = &*self.fence.0;
         if lost.borrow().is_some() {
             return Ok(());
         }
-        pools.delete(pool).await
+        pools.delete_of(pool, &holder.run).await
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Holder {
     pub user: String,
     pub host: String,
     pub pid: u32,
-    /// Random number of the run, which identifies its own pools.
+    /// Random number of the run, which is part of the names of its pools.
     pub run: String,
     /// Time at which it took the lock, in UTC, as text.
     pub since: String,
@@ -82,7 +82,7 @@ impl fmt::Display for Holder {
 }
 
 /// A text as one word without special characters: other users can edit the comment of a pool, and it is shown on a terminal.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     let plain = |c: char| {
         let is_plain = c.is_ascii_alphanumeric() || "._:@+-".contains(c);
         if is_plain { c } else { '_' }

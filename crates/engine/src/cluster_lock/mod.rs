@@ -1,18 +1,24 @@
 //! The cluster lock in Proxmox: two machines, or two folders of one machine, never change one cluster at the same time.
 //!
-//! A held lock is a pool, `talmox-lock/KEY-N`, whose comment says who holds it. Pools are the one object that a narrow
+//! A held lock is a pool, `talmox-lock/KEY-N-RUN`, whose comment says who holds it. Pools are the one object that a narrow
 //! token can create atomically for all hosts, that is on no host which can go down, and that no VM, storage or backup is
 //! affected by. Creating one needs `Pool.Allocate` on `/pool/talmox-lock`, and nothing else.
 //!
-//! Pools have no compare-and-swap, so nothing depends on one:
+//! Pools have no compare-and-swap, so nothing depends on one. RUN is a random number of the run: no two runs ever have a pool of the
+//! same name, so a request that names the pool of a run cannot change or delete the lock of another run, however late it is sent.
 //!
-//! - **Take**: list the lock pools of the key. None may be alive. Create number N+1 (Proxmox lets one of several callers
-//!   succeed), list again, and give up the new pool if there is any other than those listed and judged before. Of two
-//!   callers, the one whose create came second always sees the pool of the first.
-//! - **Renew**: write the comment, then list. A run that was judged dead either changes its comment before the new holder
-//!   lists again, which then gives up; or it sees the pool of the new holder, and stops.
-//! - **Delete**: only pools that the caller made, or judged dead while it holds the lock. Numbers grow, so the pool of a
-//!   new holder never has the name of the one that is deleted.
+//! - **Take**: list the lock pools of the key. None may be alive. Create the pool of this run, with a larger N than all of them, list
+//!   again, and give up the new pool if there is any other than those listed and judged before. Two runs cannot both
+//!   succeed: Proxmox serializes changes of pools, so one create is the later one, and the list that its run reads next contains
+//!   the pool of the earlier one, unless that run has given it up. If both see each other, both give up, and retry after a random time.
+//! - **Renew**: read that the pool is still of this run, write the comment, then list. A run that was judged dead either changes its
+//!   comment before the new holder lists again, which then gives up; or it sees the pool of the new holder, or that its own is
+//!   gone, and stops. A lost lock stays lost.
+//! - **Check**, before every change: read that the pool is still of this run and that no newer one exists. See `fence.rs`.
+//! - **Delete**: only pools that the caller created and that are still its own; or those that it has judged dead, or a person has
+//!   declared dead, while it holds the lock.
+//!
+//! Names of older builds, `talmox-lock/KEY-N`, count as locks. Names in any other format are locks that only `talmox unlock` removes.
 //!
 //! Clocks of different machines are never compared: a holder is dead if its process is provably gone, or if its comment has
 //! not changed for a whole lease on the clock of the machine that looks.
@@ -31,8 +37,8 @@ use talmox_pve::{Client, PveError};
 
 pub use fence::{ClusterLock, Fence, LockLost, Unconfirmed, lost};
 pub use holder::{Holder, ProcessMark};
-pub use pools::{HeldLock, break_lock, held};
-pub use take::take;
+pub use pools::{HeldLock, held};
+pub use take::{take, take_over};
 
 /// Key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +62,10 @@ impl LockKey {
 pub struct Lease {
     /// Pause between two renewals.
     pub renew: Duration,
-    /// Time after its last renewal in which a holder may make changes. Shorter than `end` by the longest time of a request.
+    /// Time for which one read of the lock counts for further changes.
+    pub fresh: Duration,
+    /// Time after its last renewal in which a read is enough, and the lock need not be renewed before a change. At most half of `end`: the
+    /// rest is for the change itself.
     pub trust: Duration,
     /// Time without a change of the comment after which the holder counts as dead.
     pub end: Duration,
@@ -66,6 +75,7 @@ impl Default for Lease {
     fn default() -> Self {
         Self {
             renew: Duration::from_secs(15),
+            fresh: Duration::from_secs(2),
             trust: Duration::from_secs(25),
             end: Duration::from_mins(1),
         }
@@ -113,9 +123,9 @@ impl std::fmt::Debug for LockRequest {
 pub enum TakeError {
     #[error("the cluster is in use by {0}")]
     Held(Box<Holder>),
-    /// The comment is not one that this version of talmox writes.
+    /// The name or the comment is not one that this version of talmox writes, or no lock can be numbered after it.
     #[error(
-        "the pool {pool} in Proxmox locks the cluster, and its comment does not name a run that this version of talmox knows"
+        "the pool {pool} in Proxmox locks the cluster, and its name and comment are not those of a run that this version of talmox knows"
     )]
     Unreadable { pool: String },
     #[error(

@@ -8,6 +8,7 @@ use talmox_pve::api::pool;
 use talmox_pve::id::PoolId;
 use talmox_pve::{Client, PveError};
 
+use super::holder::word;
 use super::{Holder, LockKey, TakeError};
 
 /// Comment of the parent pool, for readers of the list of pools.
@@ -15,15 +16,69 @@ const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of talmox
 /// Number of reads of a list that does not show the caller's own change yet.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// Number of reads after which a pool that no list shows counts as deleted.
+const LOOKS_FOR_DELETED: u32 = 3;
+/// The largest number of a readable lock.
+pub(super) const LAST_NUMBER: u32 = u32::MAX - 1;
+/// Number of locks whose name is not in a known format. It is larger than all others, so that no run with a known name ignores them.
+const UNKNOWN_NUMBER: u32 = u32::MAX;
 
 /// A lock that a run holds, or did not release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     pub pool: PoolId,
     pub comment: String,
-    /// None if the comment is not in the format of this version.
+    /// None if the name or the comment is not in a format of this version, or if they name two different runs.
     pub holder: Option<Holder>,
     pub(super) number: u32,
+}
+
+impl HeldLock {
+    /// Whether this run holds it.
+    pub(super) fn is_of(&self, run: &str) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.run == word(run))
+    }
+
+    /// Whether both are the same lock of the same run, renewed or not.
+    pub(super) fn is_same_run(&self, other: &Self) -> bool {
+        let is_same = match (&self.holder, &other.holder) {
+            (Some(one), Some(other)) => one.run == other.run,
+            (None, None) => self.comment == other.comment,
+            _ => false,
+        };
+        is_same && self.pool == other.pool
+    }
+
+    fn read(pool: PoolId, comment: String, name: Option<LockName<'_>>) -> Self {
+        let number = name.as_ref().map_or(UNKNOWN_NUMBER, |name| name.number);
+        let holder = name.and_then(|name| {
+            Holder::parse(&comment)
+                .filter(|holder| name.run.is_none_or(|run| run == run_in_name(&holder.run)))
+        });
+        Self { pool, comment, holder, number }
+    }
+}
+
+/// Last part of the name of a lock: `N-RUN`, or `N` in a build whose names did not contain the run.
+struct LockName<'a> {
+    number: u32,
+    run: Option<&'a str>,
+}
+
+impl<'a> LockName<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (number, run) = match text.split_once('-') {
+            Some((number, run)) => (number, Some(run)),
+            None => (text, None),
+        };
+        let number = number.parse::<u32>().ok().filter(|number| *number <= LAST_NUMBER)?;
+        Some(Self { number, run })
+    }
+}
+
+/// A run in the name of a pool, which may contain fewer characters than a comment.
+fn run_in_name(run: &str) -> String {
+    word(run).replace([':', '@', '+'], "_")
 }
 
 /// The pools of one key.
@@ -42,12 +97,25 @@ impl LockPools {
         let head = format!("{PARENT}/{}-", self.key.0);
         let all = self.client.send(&pool::list()).await?;
         let locks = all.into_iter().filter_map(|entry| {
-            let number = entry.id.as_str().strip_prefix(&head)?.parse().ok()?;
-            let comment = entry.comment.unwrap_or_default();
-            let holder = Holder::parse(&comment);
-            Some(HeldLock { pool: entry.id, comment, holder, number })
+            let id = entry.id.clone();
+            // A name in an unknown format counts as a lock too: a newer build may have created it.
+            let name = LockName::parse(id.as_str().strip_prefix(&head)?);
+            Some(HeldLock::read(entry.id, entry.comment.unwrap_or_default(), name))
         });
         Ok(locks.collect())
+    }
+
+    /// A list that shows this pool; after some reads, one that does not: a host may see a change later than the host that made it.
+    pub(super) async fn list_with(&self, pool: &PoolId) -> Result<Vec<HeldLock>, PveError> {
+        let mut locks = self.list().await?;
+        for _ in 1..LOOKS_FOR_DELETED {
+            if locks.iter().any(|lock| lock.pool == *pool) {
+                break;
+            }
+            Clock::real().sleep(BETWEEN_LOOKS).await;
+            locks = self.list().await?;
+        }
+        Ok(locks)
     }
 
     /// A list with this comment, and so with all changes before it: a host may see a change later than the host that made it. None if
@@ -67,17 +135,17 @@ impl LockPools {
                 return Ok(Some(locks));
             }
             // A deleted pool does not appear again.
-            if look > 2 && !locks.iter().any(|lock| lock.pool == *pool) {
+            if look >= LOOKS_FOR_DELETED && !locks.iter().any(|lock| lock.pool == *pool) {
                 return Ok(None);
             }
         }
         Ok(None)
     }
 
-    /// The name of a lock.
-    pub(super) fn pool(&self, number: u32) -> PoolId {
-        let name = format!("{PARENT}/{}-{number}", self.key.0);
-        name.parse().expect("invariant: letters, digits, one slash and a dash are a pool id")
+    /// The name of the lock of a run. No other run has this name, so a request that names it affects no lock of another run.
+    pub(super) fn pool(&self, number: u32, run: &str) -> PoolId {
+        let name = format!("{PARENT}/{}-{number}-{}", self.key.0, run_in_name(run));
+        name.parse().expect("invariant: letters, digits, one slash and `.`, `_`, `-` are a pool id")
     }
 
     /// Creates a lock. False if that pool exists already.
@@ -111,7 +179,17 @@ impl LockPools {
         self.client.send(&pool::set_comment(pool, comment)).await
     }
 
-    /// Deletes a lock, if it still exists.
+    /// Deletes a lock, if it still exists and is still of this run.
+    pub(super) async fn delete_of(&self, pool: &PoolId, run: &str) -> Result<(), PveError> {
+        let locks = self.list().await?;
+        if locks.iter().any(|lock| lock.pool == *pool && lock.is_of(run)) {
+            self.delete(pool).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Deletes a lock, if it still exists. The caller has read whose lock it is.
     pub(super) async fn delete(&self, pool: &PoolId) -> Result<(), PveError> {
         match self.client.send(&pool::delete(pool)).await {
             Err(error) if error.is_not_found() => Ok(()),
@@ -135,7 +213,35 @@ pub async fn held(client: &Client, key: &LockKey) -> Result<Vec<HeldLock>, PveEr
     LockPools::new(client, key).list().await
 }
 
-/// Deletes a lock on purpose. Its run detects that and stops before its next change.
-pub async fn break_lock(client: &Client, key: &LockKey, lock: &HeldLock) -> Result<(), PveError> {
-    LockPools::new(client, key).delete(&lock.pool).await
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(name: &str, run: &str) -> HeldLock {
+        let comment =
+            format!("talmox-lock/1 cluster=c command=up user=u host=h pid=1 run={run} since=s");
+        let pool = format!("{PARENT}/c0-{name}").parse().unwrap();
+        HeldLock::read(pool, comment, LockName::parse(name))
+    }
+
+    #[test]
+    fn names_of_this_build_and_of_older_ones_are_read() {
+        let new = lock("3-0123abcd", "0123abcd");
+        assert_eq!((new.number, new.is_of("0123abcd"), new.is_of("other")), (3, true, false));
+        let old = lock("7", "0123abcd");
+        assert_eq!((old.number, old.is_of("0123abcd")), (7, true));
+        assert_eq!(lock("1-run-of-a", "run-of-a").number, 1);
+        assert!(lock("1-a_b", "a+b").holder.is_some());
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_makes_a_lock_unreadable() {
+        for name in ["4294967295", "4294967295-a", "99999999999", "x", "x-a", "", "1/a", "1-b"] {
+            let pool = format!("{PARENT}/c0-1").parse().unwrap();
+            let comment = lock("1", "a").comment;
+            let read = HeldLock::read(pool, comment, LockName::parse(name));
+            assert_eq!(read.holder, None, "{name}");
+        }
+        assert_eq!(lock("4294967294-a", "a").number, LAST_NUMBER);
+    }
 }

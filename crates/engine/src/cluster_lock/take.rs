@@ -7,8 +7,8 @@ use talmox_clock::{Chance, Clock, Moment};
 use talmox_pve::PveError;
 use talmox_pve::id::PoolId;
 
-use super::fence::{ClusterLock, Fence, now, time_of_day};
-use super::pools::{HeldLock, LockPools};
+use super::fence::{ClusterLock, Fence, Stamp, now};
+use super::pools::{HeldLock, LAST_NUMBER, LockPools};
 use super::{Holder, Life, LockRequest, TakeError};
 
 /// Number of times that a run lets others take the same lock first.
@@ -18,39 +18,66 @@ const GIVE_WAY: Duration = Duration::from_millis(300);
 /// Takes the lock of a cluster. A lock whose holder is provably dead is taken over at once; one whose holder may be alive on
 /// another machine is watched until its comment changes (it is alive) or a lease has passed (it is dead).
 pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
+    take_over(request, &[]).await
+}
+
+/// Takes the lock of a cluster, and counts these locks as locks of dead runs, as a person decided. A lock that another run took since then
+/// is not one of them.
+pub async fn take_over(
+    request: LockRequest,
+    declared_dead: &[HeldLock],
+) -> Result<ClusterLock, TakeError> {
     let pools = LockPools::new(&request.pve, &request.key);
     // One clock for all moments: moments of two clocks cannot be compared.
     let clock = Clock::real();
-    let mut watched = Watched { clock, locks: BTreeMap::new(), is_reported: false };
+    let mut watched = Watched { clock, declared_dead, locks: BTreeMap::new(), is_reported: false };
     let mut chance = Chance::new(0).of(&request.holder.run, 0);
     for _ in 0..TRIES {
-        let seen = watched.until_nobody_is_alive(&pools, &request).await?;
-        let number = seen.iter().map(|lock| lock.number).max().unwrap_or_default() + 1;
-        let pool = pools.pool(number);
+        let seen = watched.until_all_are_dead(&pools, &request).await?;
+        let number = watched.next_number(&seen)?;
+        let pool = pools.pool(number, &request.holder.run);
         let comment = request.holder.comment(0, &now());
-        let confirmed = (clock.moment(), time_of_day());
+        let taken = Stamp::now(clock);
         match pools.create(&pool, &comment).await {
             Ok(true) => {
                 if is_alone(&pools, &pool, &comment, &seen).await? {
-                    // Pools of dead runs are deleted, so that later runs do not have to check them again.
-                    for dead in &seen {
-                        pools.delete(&dead.pool).await.ok();
+                    match delete_all(&pools, &seen).await {
+                        Ok(()) => {
+                            let LockRequest { holder, lease, .. } = request;
+                            let fence = Fence::new(pools, pool, holder, lease, clock, taken);
+                            return Ok(ClusterLock::keep(fence));
+                        }
+                        Err(error) if is_passing(&error) => {}
+                        Err(error) => {
+                            pools.delete(&pool).await.ok();
+                            return Err(error.into());
+                        }
                     }
-                    let LockRequest { holder, lease, .. } = request;
-                    let fence = Fence::new(pools, pool, holder, lease, clock, confirmed);
-                    return Ok(ClusterLock::keep(fence));
                 }
                 pools.delete(&pool).await?;
             }
-            // Another run was faster, or the request is retried. A request whose answer was lost may have created the pool: the next
-            // read finds it as a pool of this run, and deletes it.
-            Ok(false) | Err(TakeError::Pve(PveError::MaybeApplied { .. })) => {}
-            Err(TakeError::Pve(error)) if error.is_retryable() => {}
+            // The request is retried. A request whose answer was lost may have created the pool: the next read finds it as a pool of this
+            // run, and deletes it.
+            Ok(false) => {}
+            Err(TakeError::Pve(error)) if is_passing(&error) => {}
             Err(error) => return Err(error),
         }
         clock.sleep(chance.jitter(GIVE_WAY)).await;
     }
     Err(TakeError::Contended)
+}
+
+fn is_passing(error: &PveError) -> bool {
+    matches!(error, PveError::MaybeApplied { .. }) || error.is_retryable()
+}
+
+/// Deletes the locks of dead runs. All of them must be deleted: a run that only seemed dead would find its lock again after this run has
+/// released its own, and resume a plan that is out of date.
+async fn delete_all(pools: &LockPools, dead: &[HeldLock]) -> Result<(), PveError> {
+    for lock in dead {
+        pools.delete(&lock.pool).await?;
+    }
+    Ok(())
 }
 
 /// Whether all other locks are those that were found dead, and have not changed since.
@@ -65,8 +92,10 @@ async fn is_alone(
 }
 
 /// Locks of other runs, and when their comments changed last, on the clock of this machine.
-struct Watched {
+struct Watched<'a> {
     clock: Clock,
+    /// Locks that a person declared to be of dead runs.
+    declared_dead: &'a [HeldLock],
     locks: BTreeMap<PoolId, (String, Moment)>,
     is_reported: bool,
 }
@@ -81,9 +110,27 @@ enum LockVerdict {
     Open(Box<Holder>),
 }
 
-impl Watched {
+impl Watched<'_> {
+    fn is_declared_dead(&self, lock: &HeldLock) -> bool {
+        self.declared_dead.iter().any(|dead| dead.is_same_run(lock))
+    }
+
+    /// A number larger than those of the dead runs, so that a run that only seemed dead sees a newer lock.
+    fn next_number(&self, dead: &[HeldLock]) -> Result<u32, TakeError> {
+        let readable = dead.iter().filter(|lock| lock.number <= LAST_NUMBER);
+        let Some(last) = readable.max_by_key(|lock| lock.number) else { return Ok(1) };
+        if last.number < LAST_NUMBER {
+            Ok(last.number + 1)
+        } else if self.is_declared_dead(last) {
+            // Its pool is deleted before anything is changed, so the number does not matter.
+            Ok(LAST_NUMBER)
+        } else {
+            Err(TakeError::Unreadable { pool: last.pool.to_string() })
+        }
+    }
+
     /// Waits until every lock is of a dead run, and returns these locks.
-    async fn until_nobody_is_alive(
+    async fn until_all_are_dead(
         &mut self,
         pools: &LockPools,
         request: &LockRequest,
@@ -91,9 +138,7 @@ impl Watched {
         let lease = request.lease;
         loop {
             let seen = pools.list().await?;
-            let is_own = |lock: &HeldLock| {
-                lock.holder.as_ref().is_some_and(|holder| holder.run == request.holder.run)
-            };
+            let is_own = |lock: &HeldLock| lock.is_of(&request.holder.run);
             let (own, others): (Vec<HeldLock>, Vec<_>) = seen.into_iter().partition(is_own);
             // A pool that a request of this run created, whose answer was lost.
             for lock in own {
@@ -117,6 +162,9 @@ impl Watched {
     fn judge(&mut self, locks: &[HeldLock], request: &LockRequest) -> LockVerdict {
         let mut verdict = LockVerdict::Dead;
         for lock in locks {
+            if self.is_declared_dead(lock) {
+                continue;
+            }
             let Some(holder) = &lock.holder else {
                 return LockVerdict::Unreadable(lock.pool.to_string());
             };

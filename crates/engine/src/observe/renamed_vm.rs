@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use talmox_plan::desired::{Desired, TAG};
 use talmox_plan::observed::{Pve, Unread};
-use talmox_plan::ownership::Marker;
+use talmox_plan::ownership::{Marker, UnmarkedSign};
 use talmox_plan::planning::locations;
 use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
@@ -17,9 +17,14 @@ use super::vm_config;
 
 /// Searches the pools of this cluster, without VMs that are tagged as another cluster's.
 pub(super) async fn search_pools(desired: &Desired, client: &Client, pve: &mut Pve) {
-    let is_own = |pool: &PoolId| desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool));
+    let is_own = |pool: &PoolId| is_own_pool(desired, pool);
     let may_be = |guest: &Guest| guest.pool.as_ref().is_some_and(is_own) && !is_of_others(guest);
     search(desired, client, pve, may_be).await;
+}
+
+/// Whether nodes of the inventory are in this pool.
+fn is_own_pool(desired: &Desired, pool: &PoolId) -> bool {
+    desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool))
 }
 
 /// Searches every VM that is not tagged as another cluster's, if a tag policy keeps talmox from setting tags: then VMs of nodes that
@@ -54,8 +59,8 @@ pub(super) async fn search_all(desired: &Desired, client: &Client, pve: &mut Pve
     search(desired, client, pve, |_| true).await;
 }
 
-/// Reads the VMs that were not read yet. Adds those with a marker of the cluster or the UUID of a node, and notes those that cannot
-/// be read.
+/// Reads the VMs that were not read yet. Adds those with a marker of the cluster, the UUID of a node or another sign of the cluster,
+/// and notes those that cannot be read.
 async fn search(
     desired: &Desired,
     client: &Client,
@@ -71,15 +76,17 @@ async fn search(
     let (guests, lost): (Vec<Guest>, Vec<Guest>) = guests.partition(is_up);
     let uuids: BTreeSet<String> =
         desired.nodes.iter().map(|node| node.identity.uuid.to_string()).collect();
-    let has_sign = |config: &VmConfig| {
+    let has_sign = |guest: &Guest, config: &VmConfig| {
         let marker = Marker::find(config.description());
+        let is_in_pool = guest.pool.as_ref().is_some_and(|pool| is_own_pool(desired, pool));
         marker.is_some_and(|marker| marker.cluster == desired.mark)
             || config.smbios().uuid.is_some_and(|uuid| uuids.contains(&uuid))
+            || UnmarkedSign::find(config, &desired.cluster, is_in_pool).is_some()
     };
     let mut signed = vec![];
     for (guest, config) in vm_config::configs(client, guests).await {
         match config {
-            Ok(config) if has_sign(&config) => {
+            Ok(config) if has_sign(&guest, &config) => {
                 pve.unread.remove(&guest.vmid);
                 signed.push(guest);
             }

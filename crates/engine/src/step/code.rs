@@ -84,7 +84,7 @@ talmox_model::codes! {
         ClusterLockLost = "lock-lost" {
             title: "The run lost its cluster lock",
             meaning: "The lock in Proxmox was removed or taken by another run, for example with `talmox unlock`, or this machine was \
-                suspended for longer than the lease. The run stopped before its next change.",
+                suspended for longer than the lease. The run started no more changes.",
             action: "Find out which run works on the cluster. When it has ended, run the same command to resume.",
         }
         ClusterLockUnconfirmed = "lock-unconfirmed" {

@@ -63,6 +63,15 @@ pub enum Cut {
     Fail,
 }
 
+/// How the locks of the run are checked before a change.
+#[derive(Clone, Copy, Debug)]
+enum LockCheck {
+    /// By a read that may have started up to `Lease::fresh` ago.
+    Shared,
+    /// By a read that starts now.
+    Own,
+}
+
 /// Context of one step.
 #[derive(Clone, Debug)]
 pub struct StepContext {
@@ -168,16 +177,38 @@ impl StepContext {
         }
     }
 
-    /// Makes a change. Cancelling does not interrupt it once it has started, so it must not wait for long. Tests may end the run before
-    /// and after it.
-    pub async fn act<T>(
+    /// Makes a change, after a check of the locks that changes at about the same time share. Cancelling does not interrupt it once it has
+    /// started, so it must not wait for long. Tests may end the run before and after it.
+    pub fn act<T>(
         &self,
+        act: impl Future<Output = Result<T, StepError>>,
+    ) -> impl Future<Output = Result<T, StepError>> {
+        self.act_after(LockCheck::Shared, act)
+    }
+
+    /// Makes a change that a second run must never make as well, after a check of the locks of its own.
+    pub fn act_alone<T>(
+        &self,
+        act: impl Future<Output = Result<T, StepError>>,
+    ) -> impl Future<Output = Result<T, StepError>> {
+        self.act_after(LockCheck::Own, act)
+    }
+
+    async fn act_after<T>(
+        &self,
+        check: LockCheck,
         act: impl Future<Output = Result<T, StepError>>,
     ) -> Result<T, StepError> {
         if self.cancel.is_cancelled() {
             return Err(StepError::cancelled());
         }
-        Box::pin(self.check_locks()).await?;
+        let checking = Box::pin(self.check_locks(check));
+        tokio::select! {
+            biased;
+            // First, because a lost lock cancels the steps, and its reason must be reported.
+            checked = checking => checked?,
+            () = self.cancel.cancelled() => return Err(StepError::cancelled()),
+        }
         self.cut(Moment::BeforeAct)?;
         let done = act.await?;
         self.cut(Moment::AfterAct)?;
@@ -185,9 +216,13 @@ impl StepContext {
     }
 
     /// Keeps a run that lost its lock from changing anything: another run may work on the cluster.
-    async fn check_locks(&self) -> Result<(), StepError> {
+    async fn check_locks(&self, check: LockCheck) -> Result<(), StepError> {
         for lock in &self.run.locks {
-            match lock.check().await {
+            let checked = match check {
+                LockCheck::Shared => lock.check().await,
+                LockCheck::Own => lock.check_now().await,
+            };
+            match checked {
                 Ok(()) => {}
                 Err(Unconfirmed::Lost(lost)) => return Err(StepError::lock_lost(lost)),
                 // A retry asks Proxmox again, until the deadline of the step.

@@ -117,8 +117,11 @@ impl Whole {
         };
         let world = observe::observe(&self.desired, &sources).await.unwrap();
         let has_client_files = !self.files.lock().unwrap().is_empty();
-        let plan =
-            plan(&self.desired, &world, PlanOptions { has_client_files, was_up: has_client_files });
+        let plan = plan(
+            &self.desired,
+            &world,
+            PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
+        );
         let errors: Vec<_> =
             plan.findings.iter().filter(|one| one.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{errors:#?}");

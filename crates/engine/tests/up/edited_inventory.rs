@@ -26,6 +26,8 @@ pub(crate) struct Inventory {
     has_vip: bool,
     /// Whether nodes find each other by the discovery service: then a new control plane joins the etcd that there is.
     has_discovery: bool,
+    /// Whether the first config comes on a volume, as by default: then no address is in the config of a VM.
+    has_volume: bool,
     control_planes: Vec<Entry>,
     workers: Vec<Entry>,
 }
@@ -36,9 +38,15 @@ impl Inventory {
         Self {
             has_vip: chance.below(3) == 0,
             has_discovery: chance.below(3) == 0,
+            has_volume: false,
             control_planes: (1..=3).map(entry).collect(),
             workers: vec![],
         }
+    }
+
+    /// The same with first configs on volumes.
+    pub(crate) fn with_volumes(self) -> Self {
+        Self { has_volume: true, ..self }
     }
 
     /// The edit before the second run.
@@ -98,6 +106,9 @@ impl Inventory {
         );
         if !self.has_discovery {
             text.push_str(NO_DISCOVERY);
+        }
+        if self.has_volume {
+            text.push_str("boot: cidata\n");
         }
         for (list, entries) in [("controlplane", &self.control_planes), ("workers", &self.workers)]
         {

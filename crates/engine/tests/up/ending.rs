@@ -26,7 +26,7 @@ enum Place {
 }
 
 /// A lab with the machines of a cluster, and nothing in them.
-async fn machines() -> Rig {
+pub(super) async fn machines() -> Rig {
     let rig = Rig::start();
     let mut plan = rig.plan(&pair()).await;
     plan.steps.retain(|step| {

@@ -339,7 +339,11 @@ async fn nothing_is_sent_to_an_impostor() {
     rig.bundle = own.clone();
     let desired = rig.desired(&pair());
     let world = rig.look(&desired).await.unwrap();
-    let plan = plan(&desired, &world, PlanOptions { has_client_files: false, was_up: false });
+    let plan = plan(
+        &desired,
+        &world,
+        PlanOptions { has_client_files: false, was_up: false, was_bootstrapped: false },
+    );
     let text = show::text(&plan);
     assert_eq!(plan.errors().count(), 3, "{text}");
     assert!(text.contains("10.0.0.11 is in use: a node of another cluster"), "{text}");

@@ -1,6 +1,7 @@
-//! However an inventory is edited between two runs, whatever of the first run is left, and whatever cannot be read or reached:
-//! there is never a second etcd cluster. The lab counts them, behind all APIs.
+//! However an inventory is edited between two runs, however its VMs are edited in Proxmox, whatever of the first run is left, and
+//! whatever cannot be read or reached: there is never a second etcd cluster. The lab counts them, behind all APIs.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,11 +14,14 @@ use talmox_plan::plan::{Action, ClusterSigns, Plan};
 use tokio::task::JoinSet;
 
 use super::edited_inventory::Inventory;
+use super::edited_proxmox::ProxmoxEdit;
 use super::rig::Rig;
 
 /// So many combinations are tried, so many at the same time.
 const CASES: u64 = 36;
 const AT_ONCE: usize = 12;
+/// So many are tried with edits in Proxmox, besides one that is drawn for each run of the test.
+const EDITED_CASES: u64 = 15;
 /// So many of them are tried without witnesses.
 const BLIND_CASES: usize = 4;
 
@@ -36,9 +40,28 @@ struct Case {
     killed_after: Option<u64>,
     /// What cannot be read of some VMs when the second run starts.
     unreadable: &'static [&'static str],
+    /// What happens to the VMs of the first run in Proxmox.
+    edit: Option<ProxmoxEdit>,
 }
 
 impl Case {
+    /// With VMs that are edited in Proxmox after the first run.
+    fn draw_edited(seed: u64) -> Self {
+        let mut chance = Chance::new(seed).of("proxmox", 0);
+        let first = Inventory::draw(&mut chance).with_volumes();
+        let second = first.edited(&mut chance);
+        Self {
+            seed,
+            first,
+            second,
+            is_stale: chance.below(2) == 0,
+            is_cut_off: chance.below(3) == 0,
+            killed_after: None,
+            unreadable: &[],
+            edit: Some(ProxmoxEdit::draw(&mut chance)),
+        }
+    }
+
     fn draw(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let first = Inventory::draw(&mut chance);
@@ -56,6 +79,7 @@ impl Case {
                 2 => &["config", "pending"],
                 _ => &[],
             },
+            edit: None,
         }
     }
 
@@ -153,6 +177,9 @@ async fn carry_out_case(case: Case, witnesses: Witnesses) -> (usize, String) {
     let plan = rig.plan(&one).await;
     let cut = case.killed_after.map(killed);
     let started = carry_out(&rig, plan, &case.first, cut, Witnesses::Asked).await;
+    if let Some(edit) = case.edit {
+        edit.apply(&rig).await;
+    }
     make_unreadable(&rig, &case);
     if case.is_cut_off {
         rig.closed = &["10.0.0.11", "10.0.0.12", "10.0.0.13"];
@@ -205,7 +232,22 @@ async fn no_edit_and_no_failure_between_two_runs_makes_a_second_etcd() {
     assert!(made > stories.len() / 2 && stopped > 0, "{made} {stopped}\n{}", shown(&stories));
 }
 
-/// The power of the test above: of the same cases, carried out without witnesses, some end in two etcd clusters.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_edit_in_proxmox_between_two_runs_makes_a_second_etcd() {
+    let drawn = RandomState::new().build_hasher().finish();
+    eprintln!("drawn seed: {drawn}");
+    let cases = (0..EDITED_CASES).chain([drawn]).map(Case::draw_edited);
+    let stories = carry_out_all(cases, Witnesses::Asked).await;
+    let split: Vec<(usize, String)> =
+        stories.iter().filter(|(clusters, _)| *clusters > 1).cloned().collect();
+    assert!(split.is_empty(), "drawn seed: {drawn}\n{}", shown(&split));
+    // Some are stopped by nothing but the tags or UUIDs of the VMs.
+    let stopped =
+        stories.iter().filter(|(_, story)| story.contains("no valid marker in its notes")).count();
+    assert!(stopped > 0, "{}", shown(&stories));
+}
+
+/// The power of the first test: of the same cases, carried out without witnesses, some end in two etcd clusters.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_witnesses_the_same_cases_make_a_second_etcd() {
     let cases: Vec<Case> = (0..CASES).map(Case::draw).filter(Case::may_split).collect();

@@ -21,14 +21,18 @@ const STRANGE_UUID: &str = "aaaaaaaa-0000-4000-8000-000000000300";
 
 /// A yard in which somebody has this VM.
 fn with_vm(vmid: u32, name: &str) -> Rig {
-    with_marked_vm(vmid, name, "precious", STRANGE_UUID)
+    with_tagged_vm(vmid, name, "precious", STRANGE_UUID, "mine")
 }
 
-/// The same, with a text and a UUID that make it look like one of ours.
+/// The same, with a text, a UUID and tags that make it look like one of ours.
 fn with_marked_vm(vmid: u32, name: &str, description: &str, uuid: &str) -> Rig {
+    with_tagged_vm(vmid, name, description, uuid, "talmox;home")
+}
+
+fn with_tagged_vm(vmid: u32, name: &str, description: &str, uuid: &str, tags: &str) -> Rig {
     let vm = format!(
         "vms:\n  - vmid: {vmid}\n    node: pve1\n    status: running\n    config: {{name: {name}, \
-         cores: 1, memory: 512, description: {description:?}, tags: talmox;home, \
+         cores: 1, memory: 512, description: {description:?}, tags: {tags}, \
          smbios1: uuid={uuid}}}\n"
     );
     let pool = "{poolid: talos, comment: the cluster}";

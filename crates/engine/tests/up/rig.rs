@@ -183,7 +183,11 @@ impl Rig {
         let fits =
             |made: &ClientFiles| made.kubeconfig.expose().starts_with(PROVISIONAL) == goes_around;
         let has_client_files = self.files.lock().unwrap().last().is_some_and(fits);
-        planning::plan(&desired, &world, PlanOptions { has_client_files, was_up: has_client_files })
+        planning::plan(
+            &desired,
+            &world,
+            PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
+        )
     }
 
     /// What `talmox up` does, with a cut somewhere.

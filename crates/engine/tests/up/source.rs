@@ -27,7 +27,7 @@ impl Rig {
         show::findings(&planning::plan(
             &desired,
             &world,
-            PlanOptions { has_client_files: true, was_up: true },
+            PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
         ))
     }
 }

@@ -5,6 +5,7 @@ mod owner;
 pub(crate) mod smbios_uuid;
 mod template_mark;
 mod unfinished_vm;
+mod unmarked_vm;
 
 pub use marker::{ClusterMark, FirstRole, Marker, NoMarker, Stage};
 pub use owner::{Identity, Owner};
@@ -12,3 +13,4 @@ pub use smbios_uuid::SmbiosUuid;
 pub use template_mark::TemplateMark;
 pub(crate) use template_mark::version_in_name;
 pub use unfinished_vm::unfinished_vm_hint;
+pub use unmarked_vm::UnmarkedSign;

@@ -20,6 +20,14 @@ talmox_model::codes! {
             action: "If it is the VM of the node, put the line that the hint shows into its notes. If it is a copy, remove the line \
                 that starts with `talmox/1` from its notes. A copied inventory needs secrets of its own: `talmox secrets init`.",
         }
+        VmUnidentified = "vm-unidentified" {
+            title: "A VM with tags or a UUID of this cluster has no marker",
+            meaning: "etcd would be bootstrapped, and a VM carries the tags of this cluster, or a UUID such as talmox derives in the \
+                pool of the cluster. Its notes do not say what it is, so it may be a control plane with etcd data, and a bootstrap \
+                could create a second cluster beside it.",
+            action: "If the VM is a node of this cluster, put the line that the hint shows into its notes. If it belongs to something \
+                else, remove the tags `talmox` and `CLUSTER` from it, or remove it from the pool.",
+        }
         VmDuplicate = "vm-duplicate" {
             title: "Two VMs claim to be the same node",
             meaning: "Both VMs have the marker and UUID of one node, usually because one was restored from a backup beside the other. \
@@ -180,10 +188,12 @@ talmox_model::codes! {
         }
         ControlPlanesLost = "control-planes-lost" {
             title: "All control planes are gone",
-            meaning: "The VMs of all control planes are missing while workers are left. New control planes start an empty cluster: \
-                everything that Kubernetes stored is lost, and workers stop their pods.",
+            meaning: "The VMs of all control planes are missing while workers are left, or while run logs or client files show that \
+                the cluster was up. New control planes start an empty cluster: everything that Kubernetes stored is lost, and workers \
+                stop their pods. If the old VMs exist elsewhere, there are two clusters with the same secrets.",
             action: "Restore the VM of a control plane from a Proxmox backup, with its notes, then run the same command. To start \
-                again, run `talmox destroy` first. Talos documents the restore of an etcd snapshot under disaster recovery.",
+                again, run `talmox destroy` first; if no VM is left, move kubeconfig, talosconfig and the run logs away. Talos \
+                documents the restore of an etcd snapshot under disaster recovery.",
         }
         EtcdMajorityLost = "etcd-majority-lost" {
             title: "etcd has lost its majority",

@@ -12,6 +12,9 @@ pub struct PlanOptions {
     pub has_client_files: bool,
     /// Whether client files show that the cluster was up once, also if they have to be written again.
     pub was_up: bool,
+    /// Whether run logs or client files show that etcd of this cluster was bootstrapped, and no `destroy` ended it since. If no
+    /// control plane is left then, a bootstrap needs the consent of the user.
+    pub was_bootstrapped: bool,
 }
 
 /// A plan under construction.

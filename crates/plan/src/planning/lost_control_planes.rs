@@ -3,6 +3,9 @@
 //! If all control planes are gone and workers are left, new control planes have no data, so etcd could be bootstrapped. But that
 //! creates an empty cluster, in which workers stop their pods: the user must decide.
 //!
+//! The same if no worker is left and run logs or client files show that the cluster was up: its VMs may exist where this plan does
+//! not find them, under other names and with other notes, and a second etcd would start beside theirs.
+//!
 //! If etcd lost its majority, new control planes would wait for the remaining members until the timeout.
 
 use std::collections::BTreeMap;
@@ -16,8 +19,15 @@ use crate::plan::{Finding, FindingCode};
 const WAYS: &str = "\
 restore the VMs of control planes from a Proxmox backup, with their notes, then run the same command
 to start again, destroy the rest too: talmox destroy
-to let the workers join an empty cluster, move its kubeconfig and talosconfig away, run the same command, and restart the \
-kubelets of the workers. The Talos documentation on disaster recovery describes how to restore a snapshot of etcd into it";
+to let the workers join an empty cluster, move its kubeconfig, its talosconfig and its run logs (.talmox) away, run the same \
+command, and restart the kubelets of the workers. The Talos documentation on disaster recovery describes how to restore a snapshot of etcd into it";
+
+const WAYS_WITHOUT_A_VM: &str = "\
+find the VMs of its control planes in Proxmox: if their names, notes or tags were changed, restore them; if the inventory was \
+changed, restore the names, vmids and addresses of its nodes
+if they were deleted, restore them from a Proxmox backup, with their notes, then run the same command
+to start an empty cluster, only if all its VMs are gone for good: move its kubeconfig, its talosconfig and its run logs \
+(.talmox) away, then run the same command";
 
 const IF_IT_WAS_UP: &str = "if it was up before, everything that Kubernetes stored is lost with them: to keep it, restore \
      the VMs from a Proxmox backup, with their notes. The workers join after their kubelets restart: talosctl -n ADDRESS \
@@ -43,14 +53,20 @@ pub(super) fn finding(
     if !control_planes.iter().all(is_new) {
         return None;
     }
+    let cluster = &builder.desired.cluster;
+    let (was_up, was_bootstrapped) = (builder.options.was_up, builder.options.was_bootstrapped);
     let mut left = workers.into_iter().filter(|placed| !is_new(placed)).peekable();
-    left.peek()?;
+    if left.peek().is_none() {
+        let message = "run logs or client files show that this cluster was up, and no VM of its control planes is found: new \
+                       ones would start an empty cluster, beside the old one if that exists";
+        return was_bootstrapped.then(|| {
+            Finding::error(FindingCode::ControlPlanesLost, cluster, message).hint(WAYS_WITHOUT_A_VM)
+        });
+    }
     // A worker gets its certificate from a control plane: before there was one, it does not answer.
     let has_answered = |placed: &&&Placed<'_>| {
         matches!(builder.observed.nodes.get(&placed.node.name), Some(TalosSeen::OwnNode(_)))
     };
-    let cluster = &builder.desired.cluster;
-    let was_up = builder.options.was_up;
     match left.find(has_answered) {
         Some(worker) if was_up => {
             let message = format!(
@@ -58,6 +74,11 @@ pub(super) fn finding(
                  pods, and would stop them in a new, empty cluster",
                 worker.node.name
             );
+            Some(Finding::error(FindingCode::ControlPlanesLost, cluster, message).hint(WAYS))
+        }
+        _ if was_bootstrapped => {
+            let message = "all control planes are gone, and with them everything that Kubernetes stored: new ones would start \
+                           an empty cluster";
             Some(Finding::error(FindingCode::ControlPlanesLost, cluster, message).hint(WAYS))
         }
         found if found.is_some() || was_up => {

@@ -34,6 +34,7 @@ mod split_etcd;
 mod storage_cleanup;
 mod talos;
 mod template;
+mod unmarked_vm;
 mod unreadable;
 mod up;
 mod vip;

@@ -7,7 +7,8 @@ use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
 use super::{
-    cluster, lost_control_planes, maintenance_mode, node_drift, other_os, preflight, unreadable, vm,
+    cluster, lost_control_planes, maintenance_mode, node_drift, other_os, preflight, unmarked_vm,
+    unreadable, vm,
 };
 use crate::desired::ExpectedNetwork;
 use crate::observed::{EtcdSeen, TalosSeen};
@@ -284,6 +285,11 @@ fn bootstrap(
     }
     if let Some(finding) = unreadable::keeps_from_bootstrap(builder) {
         builder.findings.push(finding);
+        return None;
+    }
+    let unmarked = unmarked_vm::keep_from_bootstrap(builder);
+    if !unmarked.is_empty() {
+        builder.findings.extend(unmarked);
         return None;
     }
     builder.findings.extend(lost_control_planes::finding(builder, nodes, vms));

@@ -19,7 +19,7 @@ pub fn templates(desired: &Desired, observed: &Observed, numbers: &[VmId]) -> Pl
     let mut builder = Builder {
         desired,
         observed,
-        options: PlanOptions { has_client_files: true, was_up: true },
+        options: PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
         places: places(desired, &observed.pve),
         changes: vec![],
         findings: vec![],

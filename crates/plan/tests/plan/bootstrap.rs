@@ -4,8 +4,11 @@ use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
     EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen, Unobserved,
 };
-use talmox_plan::plan::{self, Action, BootstrapEtcd, Class, Evidence, Object, Plan, show};
+use talmox_plan::plan::{
+    self, Action, BootstrapEtcd, Class, Evidence, Finding, FindingCode, Object, Plan, show,
+};
 use talmox_plan::planning::{self, PlanOptions};
+use talmox_pve_types::config::VmConfig;
 
 use crate::support::{HEAD, HOME, desired, errors, home, plan, plan_with, warnings};
 use crate::world::{carry_out, empty, settled, vmid};
@@ -134,7 +137,11 @@ fn control_planes_lost() -> Observed {
 }
 
 fn told(world: &Observed, was_up: bool) -> (Vec<String>, Vec<String>) {
-    let plan = plan_with(&home(), world, PlanOptions { has_client_files: was_up, was_up });
+    let plan = plan_with(
+        &home(),
+        world,
+        PlanOptions { has_client_files: was_up, was_up, was_bootstrapped: false },
+    );
     (errors(&plan), warnings(&plan))
 }
 
@@ -155,6 +162,84 @@ fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begu
     assert_eq!(told(&empty(), true), (vec![], vec![]), "it was destroyed");
     let rebuilt = first_vm_lost();
     assert_eq!(told(&rebuilt, true), (vec![], vec![]), "the others have what was in it");
+}
+
+/// Run logs and client files are witnesses as well: without any VM, and with workers that do not answer.
+#[test]
+fn a_cluster_that_was_up_before_is_not_replaced_by_an_empty_one_unasked() {
+    let errors_of = |world: &Observed, was_bootstrapped: bool| {
+        let options = PlanOptions { has_client_files: true, was_up: true, was_bootstrapped };
+        let plan = plan_with(&home(), world, options);
+        let hints: Vec<String> = plan.errors().filter_map(|one| one.hint.clone()).collect();
+        let is_explained = hints.iter().all(|hint| hint.contains("run logs (.talmox) away"));
+        assert!(is_explained, "{hints:?}");
+        errors(&plan)
+    };
+    let found = "home: run logs or client files show that this cluster was up, and no VM of its control planes is found: new \
+                 ones would start an empty cluster, beside the old one if that exists";
+    assert_eq!(errors_of(&empty(), true), [found]);
+    assert_eq!(
+        errors_of(&empty(), false),
+        Vec::<String>::new(),
+        "a new cluster, or `destroy` ended it"
+    );
+    let mut world = control_planes_lost();
+    for name in ["wk-1", "wk-2"] {
+        world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    }
+    let lost = "home: all control planes are gone, and with them everything that Kubernetes stored: new ones would start an \
+                empty cluster";
+    assert_eq!(errors_of(&world, true), [lost]);
+    let rebuilt = first_vm_lost();
+    assert_eq!(errors_of(&rebuilt, true), Vec::<String>::new(), "the others have what was in it");
+}
+
+/// A cluster whose VMs have other names and notes in Proxmox, and whose nodes do not answer.
+fn without_notes(are_tags_kept: bool) -> Observed {
+    let mut world = settled(&home());
+    for seen in world.pve.vms.values_mut() {
+        let config = seen.config.as_ref().unwrap();
+        let kept = config.iter().filter(|(key, _)| !["name", "description", "tags"].contains(key));
+        let mut entries: Vec<(String, String)> =
+            kept.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        entries.push(("name".to_owned(), "web".to_owned()));
+        if are_tags_kept {
+            entries.push(("tags".to_owned(), "talmox;home".to_owned()));
+        }
+        seen.config = Ok(VmConfig::new(entries));
+    }
+    world.nodes.clear();
+    world.kubernetes = KubernetesSeen::NotAsked;
+    world
+}
+
+#[test]
+fn vms_of_the_cluster_without_notes_keep_it_from_being_bootstrapped_before_anything_is_made() {
+    let nodes = HOME
+        .replace("cp-", "new-")
+        .replace("wk-", "other-")
+        .replace("vmid: 30", "vmid: 35")
+        .replace("10.0.0.1", "10.0.0.6")
+        .replace("10.0.0.2", "10.0.0.7");
+    let edited = desired(&format!("{HEAD}{nodes}"));
+    for (are_tags_kept, sign) in [
+        (true, "has the tags talmox and home, and no valid marker in its notes"),
+        (false, "has a UUID such as talmox derives, is in a pool of home"),
+    ] {
+        let plan = plan(&edited, &without_notes(are_tags_kept));
+        assert!(bootstrap(&plan).is_none());
+        let found: Vec<&Finding> =
+            plan.errors().filter(|one| one.code == FindingCode::VmUnidentified).collect();
+        assert_eq!(found.len(), 5, "{:?}", plan.findings);
+        for (number, finding) in (300..).zip(&found) {
+            let start = format!("etcd is not bootstrapped: VM {number} (web) on pve1 {sign}");
+            assert!(finding.message.starts_with(&start), "{}", finding.message);
+            let hint = finding.hint.as_deref().unwrap();
+            assert!(hint.contains("node=NAME stage=made"), "{hint}");
+            let release = if are_tags_kept { "remove the tags" } else { "remove it from the pool" };
+            assert!(hint.contains(release), "{hint}");
+        }
+    }
 }
 
 /// The VMs of these control planes are gone, and etcd of the others is so.
@@ -234,7 +319,11 @@ fn a_first_control_plane_is_not_made_before_older_ones_have_told() {
 #[test]
 fn only_vms_that_this_run_creates_are_reset() {
     let resets = |world: &Observed, was_up: bool| {
-        let plan = planning::plan(&home(), world, PlanOptions { has_client_files: false, was_up });
+        let plan = planning::plan(
+            &home(),
+            world,
+            PlanOptions { has_client_files: false, was_up, was_bootstrapped: false },
+        );
         let apply = plan.steps.iter().find_map(|step| match &step.action {
             Action::ApplyConfig(apply) if apply.node.name == "wk-1" => Some(apply.resets),
             _ => None,
@@ -285,7 +374,11 @@ fn plan_of_silent_cluster() -> Plan {
     for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
         world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     }
-    planning::plan(&home(), &world, PlanOptions { has_client_files: false, was_up: false })
+    planning::plan(
+        &home(),
+        &world,
+        PlanOptions { has_client_files: false, was_up: false, was_bootstrapped: false },
+    )
 }
 
 #[test]

@@ -362,7 +362,11 @@ fn a_cluster_that_is_not_well_is_not_done() {
     world.kubernetes = KubernetesSeen::Silent("no API server answers yet".to_owned());
     world.vip = VipSeen::Silent;
     assert_eq!(ids(&plan(&desired, &world)), ["vip", "cluster/health"]);
-    let missing = talmox_plan::planning::PlanOptions { has_client_files: false, was_up: false };
+    let missing = talmox_plan::planning::PlanOptions {
+        has_client_files: false,
+        was_up: false,
+        was_bootstrapped: false,
+    };
     let plan = talmox_plan::planning::plan(&desired, &world, missing);
     assert_eq!(ids(&plan), ["vip", "kubeconfig", "cluster/health"]);
 }

@@ -75,7 +75,11 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
             let unread = Unread { host: host.parse().unwrap(), reason: reason.clone() };
             world.pve.unread.insert(vmid(number), unread);
         }
-        errors(&planning::plan(&home(), &world, PlanOptions { has_client_files: true, was_up }))
+        errors(&planning::plan(
+            &home(),
+            &world,
+            PlanOptions { has_client_files: true, was_up, was_bootstrapped: false },
+        ))
     };
     let missing = |host: &str| {
         vec![format!(
@@ -104,8 +108,11 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
 #[test]
 fn what_cannot_be_read_keeps_etcd_from_being_bootstrapped() {
     let bootstraps = |world: &Observed| {
-        let plan =
-            planning::plan(&home(), world, PlanOptions { has_client_files: false, was_up: false });
+        let plan = planning::plan(
+            &home(),
+            world,
+            PlanOptions { has_client_files: false, was_up: false, was_bootstrapped: false },
+        );
         let is_bootstrap = |step: &plan::Step| step.id.as_str() == "etcd/bootstrap";
         (plan.steps.iter().any(is_bootstrap), errors(&plan))
     };

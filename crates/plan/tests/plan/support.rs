@@ -119,7 +119,11 @@ pub(crate) fn single(settings: &str) -> Desired {
 }
 
 pub(crate) fn plan(desired: &Desired, world: &Observed) -> Plan {
-    plan_with(desired, world, PlanOptions { has_client_files: true, was_up: true })
+    plan_with(
+        desired,
+        world,
+        PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
+    )
 }
 
 /// Without the warning that configs are sent to maintenance mode, which every plan of a new cluster with `boot: cloudinit` has and
@@ -132,7 +136,11 @@ pub(crate) fn plan_with(desired: &Desired, world: &Observed, options: PlanOption
 }
 
 pub(crate) fn whole_plan(desired: &Desired, world: &Observed) -> Plan {
-    planning::plan(desired, world, PlanOptions { has_client_files: true, was_up: true })
+    planning::plan(
+        desired,
+        world,
+        PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
+    )
 }
 
 pub(crate) fn text(desired: &Desired, world: &Observed) -> String {

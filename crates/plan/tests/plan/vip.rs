@@ -104,7 +104,7 @@ fn that_nobody_brings_it_is_told_and_not_waited_for() {
     assert!(!leads_around(&desired, &there));
     assert!(plan(&desired, &there).is_empty() && plan(&desired, &there).findings.is_empty());
     // Somebody has brought it by hand, and the files still lead around it.
-    let options = PlanOptions { has_client_files: false, was_up: true };
+    let options = PlanOptions { has_client_files: false, was_up: true, was_bootstrapped: false };
     let after = talmox_plan::planning::plan(&desired, &there, options);
     assert_eq!(writes(&after), [("kubeconfig", Meanwhile::Await(None))]);
     assert_eq!(ids(&after), ["kubeconfig"]);

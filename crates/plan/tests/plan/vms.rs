@@ -243,7 +243,11 @@ fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     let changed = home_with("name: wk-1", "memory: 8192, name: wk-1");
     let told = |desired: &Desired, was_up: bool| {
-        let plan = planning::plan(desired, &world, PlanOptions { has_client_files: true, was_up });
+        let plan = planning::plan(
+            desired,
+            &world,
+            PlanOptions { has_client_files: true, was_up, was_bootstrapped: false },
+        );
         let told = plan.findings.into_iter().find(|finding| finding.subject == "wk-1");
         told.and_then(|finding| finding.hint).unwrap_or_default()
     };

@@ -23,6 +23,7 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
 use crate::runtime;
+use crate::session::RunLocks;
 
 /// Send a machine config to a node
 ///
@@ -98,7 +99,7 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     };
     let apply = Apply { config: &config, mode, dry_run: args.dry_run };
     let applied = if args.dry_run {
-        block_on(send(&target, expected.as_ref(), &apply))?
+        block_on(send(&target, expected.as_ref(), &apply, &RunLocks::default(), printer))?
     } else {
         runtime::run(send_locked(
             &target,
@@ -126,7 +127,7 @@ async fn send_locked(
     let mut signals = StopSignals::new()?;
     let sent = tokio::select! {
         biased;
-        sent = send(target, expected, apply) => sent,
+        sent = send(target, expected, apply, &locks, printer) => sent,
         () = signals.requested() => Err(interrupted(target)),
     };
     locks.release(printer).await;
@@ -146,10 +147,13 @@ async fn send(
     target: &Target,
     expected: Option<&Expected>,
     apply: &Apply<'_>,
+    locks: &RunLocks,
+    printer: &Printer,
 ) -> Result<Applied, CommandError> {
     if let Some(expected) = expected {
         refuse_other_machine(target, expected).await?;
     }
+    lock::confirm(locks, printer).await?;
     match target.call_with_retries(async || target.client.apply(apply).await).await {
         Ok(applied) => Ok(applied),
         Err(error) => Err(match apply_outcome::mode_hint(&error, apply.mode, &target.caller) {

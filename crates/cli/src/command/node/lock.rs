@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use talmox_clock::Clock;
-use talmox_engine::cluster_lock::{self, LockKey, TakeError};
+use talmox_engine::cluster_lock::{self, LockKey, TakeError, Unconfirmed};
 use talmox_plan::ownership::ClusterMark;
 
 use super::super::client::bundle_of;
@@ -47,6 +47,27 @@ pub(super) async fn take(
             Ok(RunLocks::default())
         }
     }
+}
+
+/// Reads the locks right before the change. A lost lock is an error, because another run may work on the cluster. Without an answer of
+/// Proxmox a warning says so.
+pub(super) async fn confirm(locks: &RunLocks, printer: &Printer) -> Result<(), CommandError> {
+    for fence in locks.fences() {
+        match fence.check_now().await {
+            Ok(()) => {}
+            Err(Unconfirmed::Lost(lost)) => {
+                return Err(CommandError::failed(CommandCode::ClusterLocked, "nothing was sent")
+                    .because(lost)
+                    .hint("find out which run works on the cluster; when it has ended, run the same command"));
+            }
+            Err(error) => warn(
+                &CommandError::failed(CommandCode::LockFailed, "the lock is not confirmed")
+                    .because(error),
+                printer,
+            ),
+        }
+    }
+    Ok(())
 }
 
 fn warn(error: &CommandError, printer: &Printer) {

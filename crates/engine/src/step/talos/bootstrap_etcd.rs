@@ -72,7 +72,7 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
             wait.not_yet(reason).await?;
             continue;
         }
-        let reason = match context.act(async { Ok(client.bootstrap().await) }).await? {
+        let reason = match context.act_alone(async { Ok(client.bootstrap().await) }).await? {
             Ok(()) => {
                 done = Done::Acted;
                 accepted_in = Some(boot);

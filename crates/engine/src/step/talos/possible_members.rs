@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use talmox_plan::desired::TAG;
-use talmox_plan::ownership::{FirstRole, Marker, SmbiosUuid, Stage};
+use talmox_plan::ownership::{FirstRole, Marker, SmbiosUuid, Stage, UnmarkedSign};
 use talmox_plan::plan::{BootstrapEtcd, ClusterSigns};
 use talmox_pve::PveError;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
-use talmox_pve::id::MacAddress;
+use talmox_pve::id::{MacAddress, PoolId};
 use talmox_pve::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_api::Expected;
 use tokio::task::JoinSet;
@@ -32,10 +32,12 @@ pub(super) struct PossibleMember {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) expected: Expected,
     /// Whether it need not answer. A configured worker cannot answer before the cluster exists, but only its notes prove that it was
-    /// never a control plane: a node can be moved in the inventory. Tags alone prove nothing, because any user can set them.
+    /// never a control plane: a node can be moved in the inventory.
     pub(super) may_be_silent: bool,
     /// Whether it is a worker in the inventory, and its notes do not show whether it was created as one.
     pub(super) is_role_unknown: bool,
+    /// The sign of a VM whose notes have no marker: they may have been replaced.
+    pub(super) unmarked: Option<UnmarkedSign>,
 }
 
 /// Result of the search.
@@ -59,8 +61,14 @@ impl PossibleMembers {
         };
         let own = step.node.own.vm.vmid;
         let cluster_id = context.cluster()?.bundle.cluster.id.clone();
-        let pool =
-            all.guests.iter().find(|guest| guest.vmid == own).and_then(|own| own.pool.clone());
+        let is_node = |guest: &&Guest| {
+            guest.vmid == own || step.signs.nodes.iter().any(|node| node.vmid == guest.vmid)
+        };
+        // The list is some seconds old, and may not show the pool of a new VM yet.
+        let pools: Vec<PoolId> =
+            all.guests.iter().filter(is_node).filter_map(|guest| guest.pool.clone()).collect();
+        let is_in_pool =
+            |guest: &Guest| guest.pool.as_ref().is_some_and(|pool| pools.contains(pool));
         let mut numbers: BTreeSet<_> = step
             .signs
             .nodes
@@ -96,9 +104,10 @@ impl PossibleMembers {
                         &cluster_id,
                         &guest,
                         &config,
+                        is_in_pool(&guest),
                     ));
                 }
-                Err(error) if may_be_own(&step.signs, &guest, pool.as_ref()) => {
+                Err(error) if may_be_own(&step.signs, &guest, is_in_pool(&guest)) => {
                     possible.unread.push(unread(&guest, &error));
                 }
                 Err(_) => {}
@@ -125,7 +134,7 @@ fn unread(guest: &Guest, error: &PveError) -> String {
 }
 
 /// Whether a VM whose config cannot be read may be of this cluster, by the list of all VMs.
-fn may_be_own(signs: &ClusterSigns, guest: &Guest, pool: Option<&talmox_pve::id::PoolId>) -> bool {
+fn may_be_own(signs: &ClusterSigns, guest: &Guest, is_in_pool: bool) -> bool {
     let has_tag = |wanted: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(wanted));
     let is_node = signs
         .nodes
@@ -133,7 +142,6 @@ fn may_be_own(signs: &ClusterSigns, guest: &Guest, pool: Option<&talmox_pve::id:
         .any(|node| node.vmid == guest.vmid || guest.name.as_deref() == Some(node.name.as_str()));
     // Clusters can be renamed, and a tag policy can reject tags.
     let is_of_another = has_tag(TAG) && guest.tags.len() > 1 && !has_tag(&signs.cluster);
-    let is_in_pool = pool.is_some() && guest.pool.as_ref() == pool;
     is_node || has_tag(&signs.cluster) && has_tag(TAG) || is_in_pool && !is_of_another
 }
 
@@ -142,17 +150,17 @@ fn possible_member(
     cluster_id: &str,
     guest: &Guest,
     config: &VmConfig,
+    is_in_pool: bool,
 ) -> Option<PossibleMember> {
     let marker = Marker::find(config.description());
     let uuid = config.smbios().uuid;
     let by_uuid = signs.nodes.iter().find(|node| Some(&node.uuid) == uuid.as_ref());
     let is_marked = marker.as_ref().is_some_and(|marker| marker.cluster == signs.mark);
-    let tags = config.tags();
     // A VM without notes, of a node that is not in the inventory: its UUID is derived from its name.
     let own_uuid = |name: &String| SmbiosUuid::of(cluster_id, name).to_string();
     let is_by_name = uuid.is_some() && guest.name.as_ref().map(own_uuid) == uuid;
-    let is_tagged = marker.is_none() && tags.contains(TAG) && tags.contains(&signs.cluster);
-    if !is_marked && by_uuid.is_none() && !is_by_name && !is_tagged {
+    let unmarked = UnmarkedSign::find(config, &signs.cluster, is_in_pool);
+    if !is_marked && by_uuid.is_none() && !is_by_name && unmarked.is_none() {
         return None;
     }
     let is_running = guest.status == "running";
@@ -182,10 +190,8 @@ fn possible_member(
             instance_id: None,
         },
         is_role_unknown: node.is_some_and(|node| !node.has_etcd) && first_role.is_none(),
-        may_be_silent: match node {
-            Some(node) => !node.has_etcd && is_first_worker,
-            None => !is_marked && !is_by_name,
-        },
+        may_be_silent: node.is_some_and(|node| !node.has_etcd) && is_first_worker,
+        unmarked,
         name,
     })
 }

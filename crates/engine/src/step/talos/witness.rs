@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_plan::desired::Contact;
-use talmox_plan::ownership::Identity;
+use talmox_plan::ownership::{Identity, UnmarkedSign};
 use talmox_plan::plan::{BootstrapEtcd, Evidence, OwnVm, TalosNode};
 use talmox_talos_api::{Look, Verdict};
 use tokio::task::JoinSet;
@@ -109,6 +109,28 @@ fn silent(name: &str, own: &OwnVm, reason: &str) -> Objection {
     }
 }
 
+/// The objection to a VM whose notes do not show what it is.
+fn unmarked(
+    step: &BootstrapEtcd,
+    member: &PossibleMember,
+    sign: UnmarkedSign,
+    reason: &str,
+) -> Objection {
+    let (vmid, host, name) = (member.vm.vmid, &member.vm.node, &member.name);
+    let (cluster, mark) = (&step.signs.cluster, &step.signs.mark);
+    Objection {
+        reason: format!(
+            "VM {vmid} ({name}) on {host} {}, so it may have etcd data, and cannot be read: {reason}",
+            sign.describe(cluster)
+        ),
+        hint: format!(
+            "bring VM {vmid} on {host} up and check that its guest agent reports its address; then run the same command to \
+             resume\n{}",
+            sign.hint(vmid, cluster, mark)
+        ),
+    }
+}
+
 /// Reads a VM with a sign of this cluster that is not a control plane of the inventory.
 async fn ask_member(
     step: &BootstrapEtcd,
@@ -117,7 +139,10 @@ async fn ask_member(
 ) -> Result<Option<Objection>, StepError> {
     let own = node_of(step, member, Contact::AskAgent).own;
     let objection = |reason: &str| {
-        let mut objection = silent(&member.name, &own, reason);
+        let mut objection = match member.unmarked {
+            Some(sign) => unmarked(step, member, sign, reason),
+            None => silent(&member.name, &own, reason),
+        };
         if member.is_role_unknown {
             objection.hint.push_str(
                 "\nif an earlier release of talmox created it as a worker, and it was never a control plane, add the word \

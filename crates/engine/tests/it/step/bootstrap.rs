@@ -14,6 +14,8 @@ use crate::support::bundle;
 const FIRST: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
 const STRANGE: &str = "00000000-0000-4000-8000-000000000001";
+/// Such as talmox derives.
+const DERIVED: &str = "2ed6657d-e927-568b-95e1-2665a8aea6a2";
 
 /// Of an inventory with one control plane: whatever else there is, it does not name.
 fn signs() -> ClusterSigns {
@@ -342,6 +344,48 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
         assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
         assert_eq!(first.facts().bootstraps, 1);
     }
+}
+
+/// Its notes were replaced and its name changed, and a config on a volume leaves no address: only tags or UUID show what it is.
+#[tokio::test]
+async fn a_vm_without_notes_and_address_forbids_it_by_its_tags_or_uuid() {
+    let bare = |tags: &str| {
+        let vm = other_vm("web server", tags).replace(UUID, DERIVED);
+        vm.replace(&format!("      ipconfig0: ip={OTHER}/24\n"), "")
+    };
+    for (vm, sign, release) in [
+        (
+            bare("talmox;home"),
+            "VM 777 (renamed) on pve1 has the tags talmox and home, and no valid marker in its notes",
+            "remove the tags talmox and home from it",
+        ),
+        (
+            bare(""),
+            "VM 777 (renamed) on pve1 has a UUID such as talmox derives, is in a pool of home",
+            "remove it from the pool",
+        ),
+    ] {
+        assert!(!vm.contains("ipconfig0") && vm.contains(DERIVED), "{vm}");
+        for status in ["running", "stopped"] {
+            let vm = vm.replace("status: running", &format!("status: {status}"));
+            let pool = "pools:\n  - {poolid: talos, vms: [300, 777]}\n";
+            let mut rig = Rig::with_proxmox(&format!("{vm}{pool}"));
+            let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+            let told = rig.run(bootstrap(&[])).await;
+            let failure = told.failure();
+            assert!(failure.starts_with("etcd is not bootstrapped: "), "{failure}");
+            assert!(failure.contains(sign), "{failure}");
+            assert!(told.hint().contains(release), "{}", told.hint());
+            assert!(told.hint().contains("node=NAME stage=made"), "{}", told.hint());
+            assert_eq!(first.facts().bootstraps, 0);
+        }
+    }
+    // A UUID alone, outside of the pool, is no sign.
+    let mut rig = Rig::with_proxmox(&bare(""));
+    let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
+    let told = rig.run(bootstrap(&[])).await;
+    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert_eq!(first.facts().bootstraps, 1);
 }
 
 #[tokio::test]

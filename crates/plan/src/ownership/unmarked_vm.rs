@@ -1,0 +1,102 @@
+//! VMs without a marker that carry another sign of a cluster: their notes were replaced or deleted.
+//!
+//! Such a VM may hold etcd data, whatever its name is. It is not an owned VM, so talmox never changes it, but etcd is not
+//! bootstrapped beside it.
+
+use talmox_pve_types::config::VmConfig;
+use talmox_pve_types::id::VmId;
+
+use super::marker::{ClusterMark, Marker};
+use crate::desired::TAG;
+
+/// Sign of a cluster on a VM whose notes have no valid marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnmarkedSign {
+    /// The tag of talmox and the tag of the cluster.
+    Tags,
+    /// A UUID of version 5 in a pool of the cluster: talmox derives UUIDs (version 5), Proxmox draws random ones (version 4).
+    DerivedUuid,
+}
+
+impl UnmarkedSign {
+    /// The sign of a VM; none if its notes have a marker, of this cluster or of another one, which then decides.
+    pub fn find(config: &VmConfig, cluster: &str, is_in_pool: bool) -> Option<Self> {
+        if config.is_template() || Marker::find(config.description()).is_some() {
+            return None;
+        }
+        let tags = config.tags();
+        if tags.contains(TAG) && tags.contains(cluster) {
+            return Some(Self::Tags);
+        }
+        let uuid = config.smbios().uuid?;
+        let is_derived = uuid.as_bytes().get(14) == Some(&b'5');
+        (is_in_pool && is_derived).then_some(Self::DerivedUuid)
+    }
+
+    /// The sign in words, after the name of the VM.
+    pub fn describe(self, cluster: &str) -> String {
+        match self {
+            Self::Tags => {
+                format!("has the tags {TAG} and {cluster}, and no valid marker in its notes")
+            }
+            Self::DerivedUuid => format!(
+                "has a UUID such as talmox derives, is in a pool of {cluster}, and has no valid marker in its notes"
+            ),
+        }
+    }
+
+    /// How to prove what the VM is.
+    pub fn hint(self, vmid: VmId, cluster: &str, mark: &ClusterMark) -> String {
+        let release = match self {
+            Self::Tags => format!("remove the tags {TAG} and {cluster} from it"),
+            Self::DerivedUuid => "remove it from the pool".to_owned(),
+        };
+        format!(
+            "if VM {vmid} is a node of {cluster}, put this line into its notes, with the name that the node had: talmox/1 \
+             cluster={mark} node=NAME stage=made\nif VM {vmid} belongs to something else, {release}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ownership::Stage;
+
+    const DERIVED: &str = "uuid=2ed6657d-e927-568b-95e1-2665a8aea6a2";
+    const RANDOM: &str = "uuid=2ed6657d-e927-468b-95e1-2665a8aea6a2";
+
+    fn found(pairs: &[(&str, &str)], is_in_pool: bool) -> Option<UnmarkedSign> {
+        let owned = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        UnmarkedSign::find(&VmConfig::new(owned), "home", is_in_pool)
+    }
+
+    #[test]
+    fn tags_or_a_derived_uuid_in_the_pool_are_signs() {
+        let both = ("tags", "talmox;home");
+        assert_eq!(found(&[both, ("smbios1", RANDOM)], false), Some(UnmarkedSign::Tags));
+        assert_eq!(found(&[both, ("description", "mine")], true), Some(UnmarkedSign::Tags));
+        assert_eq!(found(&[("smbios1", DERIVED)], true), Some(UnmarkedSign::DerivedUuid));
+        assert_eq!(found(&[("smbios1", DERIVED)], false), None, "other tools derive UUIDs too");
+        assert_eq!(found(&[("smbios1", RANDOM)], true), None);
+        assert_eq!(found(&[("tags", "talmox;other")], true), None);
+        assert_eq!(found(&[both, ("template", "1")], true), None);
+    }
+
+    #[test]
+    fn one_marker_decides_and_two_do_not() {
+        let marker = Marker {
+            cluster: ClusterMark::of("another"),
+            node: "cp-1".to_owned(),
+            stage: Stage::Made,
+            data: None,
+            are_tags_rejected: false,
+            first_role: None,
+        };
+        let both = ("tags", "talmox;home");
+        let (once, twice) = (marker.to_string(), format!("{marker}\n{marker}"));
+        assert_eq!(found(&[both, ("description", once.as_str())], true), None);
+        let doubled = found(&[both, ("description", twice.as_str())], true);
+        assert_eq!(doubled, Some(UnmarkedSign::Tags));
+    }
+}
