@@ -11,13 +11,13 @@ use crate::Problems;
 
 const HEADER: &str = "| crate | what it is | depends on |";
 
-/// A crate, by its folder.
+/// The crates of the workspace, by folder.
 type Crates = BTreeMap<String, Crate>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Crate {
     name: String,
-    /// Names of folders, without `crates/`.
+    /// Dependencies in the workspace, as folder names without `crates/`.
     normal: BTreeSet<String>,
     /// Dependencies of tests and benches only.
     in_tests: BTreeSet<String>,
@@ -97,7 +97,7 @@ fn workspace(metadata: &Json) -> Crates {
             set.insert(short(folder));
         }
         let folder = folders.get(name)?;
-        // Tests may ask for more features of what the crate depends on anyway, and of the crate itself.
+        // Tests may enable more features of a normal dependency, and of the crate itself.
         found.in_tests.remove(&short(folder));
         found.in_tests = &found.in_tests - &found.normal;
         Some((folder.clone(), found))
@@ -105,7 +105,7 @@ fn workspace(metadata: &Json) -> Crates {
     packages().filter_map(read).collect()
 }
 
-/// The name of a folder in the last column.
+/// Name of a folder without its path, as in the column `depends on`.
 fn short(folder: &str) -> String {
     folder.rsplit('/').next().unwrap_or_default().to_owned()
 }

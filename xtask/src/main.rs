@@ -1,6 +1,7 @@
 //! Tasks of this repository: `cargo xtask generate` writes the generated files, `cargo xtask check`
 //! checks rules that the compiler does not check, `cargo xtask dist` builds the static binary,
-//! `cargo xtask chaos` tests the invariants of clusters in the lab under random disturbance.
+//! `cargo xtask retryable TEST…` checks whether CI may retry failed tests, `cargo xtask chaos` tests
+//! the invariants of clusters in the lab under random disturbance.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
@@ -38,8 +39,9 @@ fn main() -> ExitCode {
             problems
         }
         Some("dist") => dist::build(&root),
+        Some("retryable") => threat_model::check_retryable(&root, &arguments[1..]),
         Some("chaos") => chaos::run(&root, &arguments[1..]),
-        _ => vec!["usage: cargo xtask generate | check | dist | chaos".to_owned()],
+        _ => vec!["usage: cargo xtask generate | check | dist | retryable | chaos".to_owned()],
     };
     for problem in &problems {
         eprintln!("xtask: {problem}");

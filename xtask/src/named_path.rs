@@ -79,7 +79,7 @@ fn exists(path: &str, paths: &BTreeSet<String>) -> bool {
 mod tests {
     use super::*;
 
-    /// Paths that a document names and that do not exist.
+    /// Paths in a document that do not exist.
     fn missing_of(text: &str) -> Problems {
         let all = ["crates", "crates/yaml", "crates/yaml/src", "crates/yaml/src/read.rs", "docs"];
         missing("A.md", text, &all.map(str::to_owned).into())

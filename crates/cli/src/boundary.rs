@@ -90,7 +90,8 @@ impl Boundary {
         })
     }
 
-    /// Reads such a file for the inventory checks. A folder of manifests is only resolved; its files are read later.
+    /// Reads a file that the inventory refers to, for the checks of the inventory. For a folder of manifests it only
+    /// checks that the folder is inside the boundary; the files are read later.
     pub(crate) fn content(&self, path: &Path, kind: ReferenceKind) -> Content {
         if kind == ReferenceKind::Manifests && path.is_dir() {
             return self.admit(path).map(|_| vec![]).map_err(|error| error.to_string());

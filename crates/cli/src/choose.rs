@@ -124,7 +124,7 @@ impl Chosen {
         std::fs::create_dir_all(&runs).map_err(|error| {
             CommandError::failed(
                 CommandCode::FileUnwritable,
-                format!("cannot make {}", runs.display()),
+                format!("cannot create {}", runs.display()),
             )
             .because(error)
         })?;
@@ -205,7 +205,7 @@ pub(crate) fn one(
         let known: Vec<_> = wanted.iter().map(|files| files.default_name.as_str()).collect();
         return Err(CommandError::usage_as(
             CommandCode::ClusterAmbiguous,
-            "the inventory holds several clusters",
+            "the inventory has several clusters",
         )
         .hint(format!("name one of them: {}", known.join(", "))));
     };

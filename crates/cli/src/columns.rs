@@ -33,7 +33,7 @@ pub(crate) fn narrow(
     left_out
 }
 
-/// Note below a table that names the removed columns.
+/// Note below a table, with the names of the removed columns.
 pub(crate) fn no_room(left_out: &[&str]) -> String {
     if left_out.is_empty() {
         return String::new();

@@ -62,7 +62,7 @@ talmox_model::codes! {
         }
         NodeAddressUnknown = "node-address-unknown" {
             title: "The address of a node is unknown",
-            meaning: "The node gets its address by DHCP, and neither the inventory nor the guest agent tells it; or talmox could not \
+            meaning: "The node gets its address by DHCP, and neither the inventory nor the guest agent has it; or talmox could not \
                 verify which machine the node is.",
             action: "Name the node by its address, if you know it.",
         }
@@ -107,14 +107,14 @@ talmox_model::codes! {
         }
         FileExists = "file-exists" {
             title: "A file exists already",
-            meaning: "The command does not overwrite files that talmox did not write, or that hold keys.",
+            meaning: "The command does not overwrite files that talmox did not write, or that contain keys.",
             action: "Move the file away, choose another path, or pass `--force` or `--merge` where the command has it.",
         }
         FileUnsafe = "file-unsafe" {
             title: "A file is a link or not a regular file",
             meaning: "Keys and logs are only written to regular files at their own path: a link could lead to a place that other users \
                 read.",
-            action: "Look where the link leads (`ls -l`), then remove it.",
+            action: "Check the target of the link (`ls -l`), then remove the link.",
         }
         HomeMissing = "home-missing" {
             title: "There is no home folder",
@@ -124,7 +124,7 @@ talmox_model::codes! {
         OutputFailed = "output-failed" {
             title: "The result cannot be written",
             meaning: "Writing to stdout failed, for example because the disk of a redirected file is full.",
-            action: "Check where the output goes, then run the command again.",
+            action: "Check the target of the output, then run the command again.",
         }
         OutputUnknown = "output-unknown" {
             title: "There is no such output",
@@ -135,7 +135,7 @@ talmox_model::codes! {
             title: "The cluster has no secrets",
             meaning: "The secrets bundle, or a value that `{secret: PATH}` refers to, does not exist. Machine configs and certificates \
                 are made from the bundle.",
-            action: "For a new cluster run `talmox secrets init`; take existing ones over with `talmox secrets import FILE`; set a \
+            action: "For a new cluster run `talmox secrets init`; import existing ones with `talmox secrets import FILE`; set a \
                 value with `talmox secrets set PATH`.",
         }
         SecretsExist = "secrets-exist" {
@@ -209,7 +209,7 @@ talmox_model::codes! {
             action: "Check the clock with `date`. Talos documents how to rotate an authority.",
         }
         CertificateFailed = "certificate-failed" {
-            title: "A certificate or client file cannot be made",
+            title: "A certificate or client file cannot be created",
             meaning: "Signing with the authority of the secrets bundle failed, usually because the bundle is broken.",
             action: "Check the bundle with `talmox secrets show`.",
         }
@@ -260,7 +260,7 @@ talmox_model::codes! {
             action: "Fix each error, then run the command again. `talmox explain CODE` explains a finding.",
         }
         PlanUnsupported = "plan-unsupported" {
-            title: "`up` does not make such changes yet",
+            title: "`up` does not support these changes",
             meaning: "The plan contains changes of existing VMs or nodes that this release reports but does not make. Nothing was \
                 changed.",
             action: "Undo these changes in the inventory, or make them by hand; `talmox plan` shows them.",

@@ -12,13 +12,15 @@ use aws_lc_rs::digest;
 use talmox_model::value::SecretCommand;
 
 use crate::choose::Chosen;
+use crate::confirm;
 use crate::disk::{self, Before};
 use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
-use crate::{confirm, regular_file};
+use crate::regular_file::{self, ReadError};
 
-/// Environment variables that every command gets. It gets other variables only if its reference names them.
+/// Environment variables that every command gets. Other variables are passed only if the reference in the inventory
+/// lists them.
 pub(crate) const VARIABLES: [&str; 2] = ["PATH", "HOME"];
 
 /// Whether the user may be asked for consent.
@@ -80,32 +82,66 @@ pub(crate) fn variables(command: &SecretCommand) -> Vec<&str> {
     VARIABLES.into_iter().chain(named.filter(|name| !VARIABLES.contains(name))).collect()
 }
 
-/// Path of the file that stores the consent to a command of this inventory. `None` without a home folder.
+/// Path of the file that stores the consent to a command of this inventory. `None` without a home folder, or if a file that the
+/// command names cannot be read: talmox could not detect changes of that file.
 fn record(command: &SecretCommand, chosen: &Chosen) -> Option<PathBuf> {
     let file = chosen.file();
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let name = key(command, &file, chosen.folder());
+    let name = key(command, &file, chosen.folder())?;
     Some(environment::state_folder()?.join("talmox/allowed-commands").join(name))
 }
 
-/// Checksum of what the consent covers: the inventory, the words, the variables, and the content of a script that is named by its
-/// path. A script that changes, for example by `git pull`, needs new consent.
-fn key(command: &SecretCommand, file: &Path, folder: &Path) -> String {
+/// Checksum of everything that the consent covers: the inventory, the words, the variables, and the content of each file whose
+/// path is one of the words, as in `[sh, ./vault.sh]`. If a file changes, for example by `git pull`, the user must consent again.
+/// `None` if a file cannot be read.
+fn key(command: &SecretCommand, file: &Path, folder: &Path) -> Option<String> {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut add = |bytes: &[u8]| {
         context.update(&(bytes.len() as u64).to_be_bytes());
         context.update(bytes);
     };
-    add(b"talmox command 1");
+    add(b"talmox command 2");
     add(file.as_os_str().as_encoded_bytes());
     add(&command.words.len().to_be_bytes());
     command.words.iter().for_each(|word| add(word.as_bytes()));
+    add(&command.env.len().to_be_bytes());
     command.env.iter().for_each(|name| add(name.as_bytes()));
-    if let Some(program) = command.words.first().filter(|program| program.contains('/')) {
-        let script = regular_file::read(&folder.join(program), regular_file::LARGEST_OWN);
-        add(&script.unwrap_or_default());
+    for path in named_paths(&command.words, folder) {
+        // A missing file and an empty file have different checksums.
+        let Some(found) = path.metadata().ok().filter(fs::Metadata::is_file) else {
+            add(b"no file");
+            continue;
+        };
+        match regular_file::read(&path, regular_file::LARGEST_OWN) {
+            Ok(text) => {
+                add(b"file");
+                add(&text);
+            }
+            // A large program. Every change sets the time of the last change, which no user can set.
+            Err(ReadError::TooLarge(_)) => {
+                add(b"large file");
+                add(identity(&found).as_bytes());
+            }
+            Err(_) => return None,
+        }
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    Some(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Identity and state of a file, which differ after every change of its content.
+fn identity(found: &fs::Metadata) -> String {
+    let (device, inode, length) = (found.dev(), found.ino(), found.len());
+    format!("{device} {inode} {length} {}.{:09}", found.ctime(), found.ctime_nsec())
+}
+
+/// Paths that the words of a command may name, relative to the folder that it runs in: each word, and the value of an option
+/// (`--config=FILE`). A program without a slash is found in the user's PATH, which the author of an inventory does not control.
+fn named_paths(words: &[String], folder: &Path) -> Vec<PathBuf> {
+    let program = words.iter().take(1).filter(|program| program.contains('/'));
+    let arguments = words.iter().skip(1);
+    let named = program.chain(arguments).map(String::as_str);
+    let values = words.iter().skip(1).filter_map(|word| Some(word.split_once('=')?.1));
+    named.chain(values).map(|path| folder.join(path)).collect()
 }
 
 /// Whether the consent is stored. A file of another user does not count.
@@ -126,7 +162,7 @@ mod tests {
             SecretCommand { words: own(words), env: own(env) }
         };
         let file = folder.path().join("cluster.yaml");
-        let key_of = |command: &SecretCommand| key(command, &file, folder.path());
+        let key_of = |command: &SecretCommand| key(command, &file, folder.path()).unwrap();
         fs::write(folder.path().join("vault"), "one").unwrap();
         let first = command(&["./vault", "a b"], &[]);
         let known = key_of(&first);
@@ -138,10 +174,51 @@ mod tests {
         ] {
             assert_ne!(key_of(&other), known, "{other:?}");
         }
-        assert_ne!(key(&first, Path::new("/elsewhere/cluster.yaml"), folder.path()), known);
+        let elsewhere = key(&first, Path::new("/elsewhere/cluster.yaml"), folder.path());
+        assert_ne!(elsewhere.unwrap(), known);
         fs::write(folder.path().join("vault"), "two").unwrap();
         assert_ne!(key_of(&first), known, "the script changed");
         assert_eq!(shown(&command(&["a\u{1b}[2J"], &[])), r#"["a\u{1b}[2J"]"#);
         assert_eq!(variables(&command(&["a"], &["HOME", "X"])), ["PATH", "HOME", "X"]);
+    }
+
+    #[test]
+    fn consent_covers_every_file_that_the_words_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let key_of = |words: &[&str]| {
+            let words = words.iter().map(|&word| word.to_owned()).collect();
+            let command = SecretCommand { words, env: vec![] };
+            key(&command, Path::new("cluster.yaml"), folder.path())
+        };
+        fs::create_dir(folder.path().join("scripts")).unwrap();
+        for words in [
+            &["sh", "./vault.sh"][..],
+            &["sh", "vault.sh"],
+            &["sh", "-e", "scripts/../vault.sh", "key"],
+            &["vault", "--config=vault.sh"],
+            &["./vault.sh"],
+        ] {
+            fs::remove_file(folder.path().join("vault.sh")).ok();
+            let missing = key_of(words).unwrap();
+            write("vault.sh", "");
+            let empty = key_of(words).unwrap();
+            write("vault.sh", "echo hunter2");
+            let script = key_of(words).unwrap();
+            assert_eq!(key_of(words).unwrap(), script);
+            assert!(missing != empty && empty != script && script != missing, "{words:?}");
+        }
+        // A file in the folder is not the program of the same name in PATH, and a folder is not a file.
+        let (plain, listed) = (key_of(&["vault.sh"]), key_of(&["ls", "scripts"]));
+        write("vault.sh", "echo other");
+        write("scripts/more", "more");
+        assert_eq!((key_of(&["vault.sh"]), key_of(&["ls", "scripts"])), (plain, listed));
+        // A program that is too large to be read is known by its size and the time of its last change.
+        let large = fs::File::create(folder.path().join("large")).unwrap();
+        large.set_len(regular_file::LARGEST_OWN + 1).unwrap();
+        let before = key_of(&["./large"]);
+        assert_eq!((before.is_some(), key_of(&["./large"]) == before), (true, true));
+        large.set_len(regular_file::LARGEST_OWN + 2).unwrap();
+        assert_ne!(key_of(&["./large"]), before);
     }
 }

@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Asks a question and returns an error unless the answer is yes.
 pub(crate) fn require_yes(question: &str) -> Result<(), CommandError> {
-    let answer = answer(&format!("{question} [y/N] "), "add --yes to go on without being asked")?;
+    let answer = answer(&format!("{question} [y/N] "), "pass --yes to skip the question")?;
     if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
@@ -24,13 +24,13 @@ pub(crate) fn require_yes(question: &str) -> Result<(), CommandError> {
 
 /// Asks a question and returns whether the answer is yes.
 pub(crate) fn is_yes(question: &str) -> Result<bool, CommandError> {
-    let answer = answer(&format!("{question} [y/N] "), "run it on a terminal")?;
+    let answer = answer(&format!("{question} [y/N] "), "run the command on a terminal")?;
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Asks a question and returns an error unless the answer is `word`.
 pub(crate) fn require_word(question: &str, word: &str) -> Result<(), CommandError> {
-    let answer = answer(&format!("{question} "), "add --yes to go on without being asked")?;
+    let answer = answer(&format!("{question} "), "pass --yes to skip the question")?;
     if answer == word {
         return Ok(());
     }

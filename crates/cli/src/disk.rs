@@ -75,9 +75,9 @@ impl Staged {
                 let current = read_secret(target)?;
                 if current.as_ref().map(SecretText::expose) != Some(known) {
                     let message =
-                        format!("{} was changed by somebody else meanwhile", path.display());
+                        format!("another process changed {} in the meantime", path.display());
                     return Err(CommandError::failed(CommandCode::FileChanged, message)
-                        .hint("nothing was written; try again"));
+                        .hint("nothing was written; run the same command again"));
                 }
                 fs::rename(&temporary.0, target).map_err(failed)?;
             }
@@ -118,9 +118,9 @@ pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, Com
 /// Returns an error if a path where talmox writes its own files is a link: the link could make it overwrite other files.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-        let message = format!("{} is a link, which talmox did not make", path.display());
+        let message = format!("{} is a link that talmox did not create", path.display());
         return Err(CommandError::failed(CommandCode::FileUnsafe, message)
-            .hint("look where it leads, then remove it"));
+            .hint("check the target of the link, then remove the link"));
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ fn followed(path: &Path) -> Result<PathBuf, CommandError> {
         return Ok(path.to_owned());
     };
     let nowhere = |error| {
-        let message = format!("{} is a link that leads nowhere", path.display());
+        let message = format!("{} is a link without a target", path.display());
         CommandError::failed(CommandCode::FileUnreadable, message).because(error)
     };
     let target =
@@ -211,7 +211,7 @@ fn followed(path: &Path) -> Result<PathBuf, CommandError> {
     if !target.is_file() {
         return Err(CommandError::failed(
             CommandCode::FileUnsafe,
-            format!("{} is no regular file", path.display()),
+            format!("{} is not a regular file", path.display()),
         ));
     }
     Ok(target)

@@ -22,7 +22,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// Path in an environment variable.
+/// Path in an environment variable. None if the variable is not set or empty.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     raw(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

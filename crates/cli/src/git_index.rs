@@ -35,7 +35,7 @@ pub(crate) fn tracked(repository: &Path) -> Result<Vec<Vec<u8>>, IndexError> {
     }
 }
 
-/// Git folder of a repository. In a worktree and in a submodule, `.git` is a file that names it.
+/// Git folder of a repository. In a worktree and in a submodule, `.git` is a file that contains its path.
 fn git_folder(repository: &Path) -> Result<PathBuf, IndexError> {
     let path = repository.join(".git");
     if path.is_dir() {

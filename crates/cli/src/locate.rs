@@ -17,7 +17,7 @@ use crate::error::CommandError;
 pub(crate) struct Located {
     /// Selected clusters, and the other clusters of the same inventory (`is_neighbour`).
     pub(crate) clusters: Vec<ClusterFiles>,
-    /// Restriction of the files that the inventory may name.
+    /// Restriction of the files that the inventory may use.
     pub(crate) boundary: Boundary,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn locate(
             CommandCode::InventoryMissing,
             format!("there is no inventory at {}", root.display()),
         );
-        return Err(error.hint("name a cluster's folder or file, or run `talmox init`"));
+        return Err(error.hint("pass the folder or file of a cluster, or run `talmox init`"));
     }
     let boundary = boundary_of(&root, allowed);
     if root.is_file() || root.join("cluster.yaml").is_file() {
@@ -56,9 +56,9 @@ pub(crate) fn locate(
             format!("no cluster in {}", root.display()),
         );
         let hint = if has_other_suffix(&root) {
-            "rename cluster.yml to cluster.yaml: only that name is looked for"
+            "rename cluster.yml to cluster.yaml: talmox reads only that name"
         } else {
-            "a cluster is a folder with a cluster.yaml; `talmox init` writes one"
+            "run `talmox init` to write one: a cluster is a folder with a cluster.yaml"
         };
         return Err(error.hint(hint));
     }
@@ -75,7 +75,7 @@ pub(crate) fn locate(
             );
             return Err(error.hint(match nearest(name, &folders) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are: {}", folders.join(", ")),
+                None => format!("clusters: {}", folders.join(", ")),
             }));
         };
         wanted.push(found[at].clone());
@@ -115,7 +115,7 @@ fn default_root() -> Result<PathBuf, CommandError> {
         }
     }
     let error = CommandError::usage_as(CommandCode::InventoryMissing, "there is no inventory here");
-    Err(error.hint("run `talmox init` to write one, or name one with --inventory PATH"))
+    Err(error.hint("run `talmox init` to write one, or pass --inventory PATH"))
 }
 
 /// The `cluster_name:` of a cluster, which is used in output.
@@ -155,7 +155,7 @@ fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Loca
     };
     if let Some(other) = names.iter().find(|name| **name != own.default_name) {
         let message = format!("{} is the cluster `{}`", path.display(), own.default_name);
-        return Err(CommandError::usage(message).hint(format!("leave `{other}` out")));
+        return Err(CommandError::usage(message).hint(format!("omit `{other}`")));
     }
     let folder = if path.is_file() { path.parent() } else { Some(path) };
     let mut clusters = vec![own];

@@ -20,7 +20,7 @@ pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError 
         error => (format!("cannot render the cluster `{}`", cluster.name), error),
     };
     let place = |span: Span| inventory.sources.locate(span);
-    let check = format!("`talmox check {}` shows all that Talos refuses", cluster.name);
+    let check = format!("run `talmox check {}` to see everything that Talos rejects", cluster.name);
     match error {
         DeriveError::Missing { hint, .. } => {
             CommandError::failed(CommandCode::ConfigInvalid, whose).because(error).hint(hint)
@@ -57,11 +57,10 @@ pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError 
             };
             CommandError::failed(
                 CommandCode::ConfigInvalid,
-                format!("{whose}: Talos refuses the config: {}", messages.join("; ")),
+                format!("{whose}: Talos rejects the config: {}", messages.join("; ")),
             )
             .hint(format!(
-                "{see}{check}, and `talmox config validate --mode cloud FILE` judges a single \
-                     config"
+                "{see}{check}, or `talmox config validate --mode cloud FILE` to check a single config"
             ))
         }
         error => CommandError::failed(CommandCode::ConfigInvalid, whose).because(error),

@@ -4,8 +4,9 @@
 //! Two kinds of results are written byte for byte if stdout is not a terminal: files (configs, kubeconfigs), which other programs read,
 //! and logs of nodes, which are piped into `grep` or stored in a file.
 
-use std::borrow::Cow;
+use std::fmt::Debug;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 
 use crate::args::{Color, Format};
 use crate::command_code::CommandCode;
@@ -19,6 +20,33 @@ pub(crate) struct Printer {
     pub(crate) color: bool,
     /// Whether only results and errors are shown (`--quiet`).
     pub(crate) is_quiet: bool,
+    streams: Arc<dyn Streams>,
+}
+
+/// Stdout and stderr, so that tests can record the output.
+trait Streams: Debug + Send + Sync {
+    fn write_stdout(&self, bytes: &[u8]) -> io::Result<()>;
+    fn write_stderr(&self, bytes: &[u8]) -> io::Result<()>;
+    fn is_stdout_terminal(&self) -> bool;
+}
+
+/// The streams of this process.
+#[derive(Debug)]
+struct ProcessStreams;
+
+impl Streams for ProcessStreams {
+    fn write_stdout(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes).and_then(|()| stdout.flush())
+    }
+
+    fn write_stderr(&self, bytes: &[u8]) -> io::Result<()> {
+        io::stderr().lock().write_all(bytes)
+    }
+
+    fn is_stdout_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
 }
 
 /// Columns and rows of a terminal.
@@ -36,12 +64,16 @@ impl Printer {
             Color::Never => false,
             Color::Auto => io::stderr().is_terminal() && !no_color,
         };
-        Self { format, color, is_quiet: false }
+        Self { format, color, is_quiet: false, streams: Arc::new(ProcessStreams) }
     }
 
     /// Sets whether progress, notes and warnings are suppressed.
     pub(crate) fn quiet(self, is_quiet: bool) -> Self {
         Self { is_quiet, ..self }
+    }
+
+    pub(crate) fn without_color(self) -> Self {
+        Self { color: false, ..self }
     }
 
     /// Size of the terminal on stderr. `None` if stderr is not a terminal, if the terminal cannot move the cursor, or if it is too
@@ -63,12 +95,12 @@ impl Printer {
 
     /// Whether results are printed with colours.
     pub(crate) fn colors_results(&self) -> bool {
-        self.color && io::stdout().is_terminal()
+        self.color && self.streams.is_stdout_terminal()
     }
 
     /// Maximum width of a result in columns; `None` if stdout is a file or a pipe.
     pub(crate) fn result_columns(&self) -> Option<usize> {
-        if !io::stdout().is_terminal() {
+        if !self.streams.is_stdout_terminal() {
             return None;
         }
         terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| columns.0.into())
@@ -76,28 +108,26 @@ impl Printer {
 
     /// Prints a result. A closed pipe (`| head`) is not an error.
     pub(crate) fn result(&self, text: &str) -> Result<(), CommandError> {
-        write_result(self.shown_result(text).as_bytes()).map(|_| ())
-    }
-
-    fn shown_result<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let escapes = match self.format {
             Format::Text => EscapeSyntax::Text,
             Format::Json => EscapeSyntax::Json,
         };
-        escape::shown(text, escapes)
+        self.write_result(escape::shown(text, escapes).as_bytes()).map(|_| ())
     }
 
     /// Prints a file for another program: byte for byte, unless stdout is a terminal.
     pub(crate) fn file(&self, text: &str) -> Result<(), CommandError> {
-        if io::stdout().is_terminal() {
-            return write_result(escape::shown(text, EscapeSyntax::Text).as_bytes()).map(|_| ());
+        if self.streams.is_stdout_terminal() {
+            let shown = escape::shown(text, EscapeSyntax::Text);
+            return self.write_result(shown.as_bytes()).map(|_| ());
         }
-        write_result(text.as_bytes()).map(|_| ())
+        self.write_result(text.as_bytes()).map(|_| ())
     }
 
     /// Printer for a log that arrives in pieces.
     pub(crate) fn log(&self) -> LogPrinter {
-        LogPrinter { pieces: io::stdout().is_terminal().then(Pieces::default) }
+        let pieces = self.streams.is_stdout_terminal().then(Pieces::default);
+        LogPrinter { pieces, printer: self.clone() }
     }
 
     /// Prints notes to stderr, unless `--quiet` is set.
@@ -114,12 +144,12 @@ impl Printer {
 
     /// Prints text to stderr without a line end, even with `--quiet`: plans and findings.
     pub(crate) fn say_raw(&self, text: &str) {
-        write_to_stderr(&escape::shown(text, EscapeSyntax::Text));
+        self.write_to_stderr(&escape::shown(text, EscapeSyntax::Text));
     }
 
     /// Draws a view that moves the cursor. Its text from other systems must have passed [`escape::plain`].
     pub(crate) fn draw(&self, text: &str) {
-        write_to_stderr(&escape::drawn(text));
+        self.write_to_stderr(&escape::drawn(text));
     }
 
     /// Prints an error to stderr; with `--format json` also to stdout.
@@ -170,48 +200,50 @@ impl Printer {
     pub(crate) fn paint(&self, text: &str, sgr: &str) -> String {
         if self.color { escape::styled(text, sgr) } else { text.to_owned() }
     }
+
+    /// Writes to stdout. Returns false if it was closed.
+    fn write_result(&self, bytes: &[u8]) -> Result<bool, CommandError> {
+        match self.streams.write_stdout(bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => {
+                Err(CommandError::failed(CommandCode::OutputFailed, "cannot write the result")
+                    .because(error))
+            }
+        }
+    }
+
+    fn write_to_stderr(&self, text: &str) {
+        self.streams.write_stderr(text.as_bytes()).ok();
+    }
 }
 
 /// Prints a log: byte for byte, or on a terminal with control characters escaped.
 #[derive(Debug)]
 pub(crate) struct LogPrinter {
     pieces: Option<Pieces>,
+    printer: Printer,
 }
 
 impl LogPrinter {
     /// Prints a piece. Returns false if stdout was closed.
     pub(crate) fn piece(&mut self, bytes: &[u8]) -> Result<bool, CommandError> {
         match &mut self.pieces {
-            Some(pieces) => write_result(pieces.take(bytes).as_bytes()),
-            None => write_result(bytes),
+            Some(pieces) => self.printer.write_result(pieces.take(bytes).as_bytes()),
+            None => self.printer.write_result(bytes),
         }
     }
 
     pub(crate) fn end(self) -> Result<(), CommandError> {
         let rest = self.pieces.map(Pieces::end).unwrap_or_default();
-        write_result(rest.as_bytes()).map(|_| ())
+        self.printer.write_result(rest.as_bytes()).map(|_| ())
     }
-}
-
-/// Writes to stdout. Returns false if it was closed.
-fn write_result(bytes: &[u8]) -> Result<bool, CommandError> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => {
-            Err(CommandError::failed(CommandCode::OutputFailed, "cannot write the result")
-                .because(error))
-        }
-    }
-}
-
-fn write_to_stderr(text: &str) {
-    io::stderr().lock().write_all(text.as_bytes()).ok();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -225,34 +257,116 @@ mod tests {
         text.replace("\r\n", "\n").chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
     }
 
-    fn printers() -> [Printer; 3] {
-        [(Format::Text, true), (Format::Text, false), (Format::Json, true)]
-            .map(|(format, color)| Printer { format, color, is_quiet: false })
+    /// Streams that record the output.
+    #[derive(Debug, Default)]
+    struct Recorded {
+        stdout: Mutex<Vec<u8>>,
+        stderr: Mutex<Vec<u8>>,
+        is_terminal: bool,
+    }
+
+    impl Recorded {
+        /// Output since the last call, of stdout and stderr.
+        fn take(&self) -> (String, String) {
+            let text = |bytes: &Mutex<Vec<u8>>| {
+                let bytes = std::mem::take(&mut *bytes.lock().unwrap());
+                String::from_utf8(bytes).unwrap()
+            };
+            (text(&self.stdout), text(&self.stderr))
+        }
+    }
+
+    impl Streams for Recorded {
+        fn write_stdout(&self, bytes: &[u8]) -> io::Result<()> {
+            self.stdout.lock().unwrap().extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn write_stderr(&self, bytes: &[u8]) -> io::Result<()> {
+            self.stderr.lock().unwrap().extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn is_stdout_terminal(&self) -> bool {
+            self.is_terminal
+        }
+    }
+
+    /// Printers of all kinds, with or without a terminal.
+    fn printers(is_terminal: bool) -> Vec<(Printer, Arc<Recorded>)> {
+        let kinds = [(Format::Text, true), (Format::Text, false), (Format::Json, true)];
+        let printer = |(format, color)| {
+            let recorded = Arc::new(Recorded { is_terminal, ..Recorded::default() });
+            let streams: Arc<dyn Streams> = Arc::<Recorded>::clone(&recorded);
+            (Printer { format, color, is_quiet: false, streams }, recorded)
+        };
+        kinds.into_iter().map(printer).collect()
     }
 
     proptest! {
         #[test]
         fn no_output_function_prints_control_characters(text in "(?s).{0,48}") {
-            for printer in printers() {
+            for (printer, recorded) in printers(true) {
                 let painted = format!("{} {text}", printer.paint(&text, "1;31"));
                 let plan = printer.plan(&format!("+ vm {text}\nerror[vm-foreign]: {text}\n{text}"), printer.color);
-                let error = CommandError::failed(CommandCode::OutputFailed, text.clone()).hint(text.clone());
-                let json = format!("{}\n", error.to_json());
-                for printed in [&text, &painted, &plan, &error.chain(), &json] {
-                    let shown = escape::shown(printed, EscapeSyntax::Text);
-                    prop_assert!(!hidden(&shown), "{shown:?}");
-                    let result = printer.shown_result(printed);
-                    prop_assert!(!hidden(&result), "{result:?}");
-                    let has_colors = printer.color && printer.format == Format::Text;
-                    prop_assert!(has_colors || !result.contains('\x1b'), "{result:?}");
+                for printed in [&text, &painted, &plan] {
+                    printer.say(printed);
+                    printer.say_always(printed);
+                    printer.say_raw(printed);
+                    printer.warn(printed);
+                    printer.say_error(CommandCode::OutputFailed, printed);
+                    printer.result(printed).unwrap();
+                    printer.file(printed).unwrap();
+                    let mut log = printer.log();
+                    log.piece(printed.as_bytes()).unwrap();
+                    log.end().unwrap();
                 }
+                let error = CommandError::failed(CommandCode::OutputFailed, text.clone());
+                printer.error(&error.because(io::Error::other(text.clone())).hint(text.clone()));
+                let (stdout, stderr) = recorded.take();
+                prop_assert!(!stdout.is_empty() && !stderr.is_empty());
+                prop_assert!(!hidden(&stdout), "{stdout:?}");
+                prop_assert!(!hidden(&stderr), "{stderr:?}");
+                // Only `draw` may move the cursor; its text was escaped before.
+                printer.draw(&format!("\r\x1b[K{}", escape::plain(&text)));
+                let (_, drawn) = recorded.take();
+                let drawn = drawn.strip_prefix("\r\x1b[K").map(str::to_owned);
+                prop_assert!(drawn.as_ref().is_some_and(|drawn| !hidden(drawn)), "{drawn:?}");
+            }
+        }
+
+        #[test]
+        fn json_results_have_no_colours_and_piped_files_are_exact(text in "(?s).{0,48}") {
+            for (printer, recorded) in printers(false) {
+                printer.result(&printer.paint(&text, "1;31")).unwrap();
+                let (result, _) = recorded.take();
+                let has_colors = printer.color && printer.format == Format::Text;
+                prop_assert!(has_colors || !result.contains('\x1b'), "{result:?}");
+                printer.file(&text).unwrap();
+                let mut log = printer.log();
+                log.piece(text.as_bytes()).unwrap();
+                log.end().unwrap();
+                let (exact, _) = recorded.take();
+                prop_assert_eq!(exact, format!("{text}{text}"));
             }
         }
     }
 
     #[test]
+    fn a_quiet_printer_shows_errors_only() {
+        for (printer, recorded) in printers(false) {
+            let printer = printer.quiet(true);
+            printer.say("note");
+            printer.warn("warning");
+            assert_eq!(recorded.take(), (String::new(), String::new()));
+            printer.say_always("needed");
+            assert_eq!(recorded.take().1, "needed\n");
+        }
+    }
+
+    #[test]
     fn json_errors_have_no_colours() {
-        let [printer, ..] = printers();
+        let (printer, _) = printers(false).remove(0);
         let error = CommandError::failed(
             CommandCode::OutputFailed,
             format!("{} no", printer.paint("hint:", "1;36")),

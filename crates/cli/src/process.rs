@@ -25,7 +25,8 @@ pub(crate) fn own_mark() -> Option<ProcessMark> {
     Some(ProcessMark { space: space()?, started: started("self")? })
 }
 
-/// Whether the process of a lock holder runs. It is reported as dead only if this process could see it.
+/// Whether the process that holds a lock runs. `Dead` is returned only if this process could see the other process if
+/// it existed.
 pub(crate) fn life(holder: &Holder) -> Life {
     let (Some(theirs), Some(own)) = (&holder.process, space()) else { return Life::Unknown };
     if theirs.space != own {

@@ -167,9 +167,9 @@ impl<'a> Resolver<'a> {
         };
         let shown = self.chosen.secrets_path();
         let shown = shown.display();
-        let set = format!("`talmox secrets set {path}` writes it");
+        let set = format!("run `talmox secrets set {path}`");
         let Some(file) = opened else {
-            let message = format!("{setting}: there is no {shown}, where `{path}` should be");
+            let message = format!("{setting}: {shown}, which should have `{path}`, does not exist");
             return Err(CommandError::failed(CommandCode::SecretsMissing, message).hint(set));
         };
         match (file.document.get_text(path), file.document.get(path)) {
@@ -215,7 +215,7 @@ impl<'a> Resolver<'a> {
                 command_consent::shown(command)
             );
             return Err(CommandError::usage_as(CommandCode::SecretCommandNotAllowed, message).hint(
-                "look at the command; then pass --allow-commands, or run talmox on a terminal and answer the question",
+                "review the command; then pass --allow-commands, or run talmox on a terminal and answer the question",
             ));
         }
         let folder = self.chosen.folder();
@@ -237,7 +237,7 @@ impl<'a> Resolver<'a> {
             // The output may contain the secret, so it is not shown.
             let error = failed(&format!("failed ({})", output.status));
             return Err(error.hint(
-                "run it by hand to see what it says; it gets only PATH, HOME and the variables that `env: […]` names",
+                "run it by hand to see its output; it gets only PATH, HOME and the variables of `env: […]`",
             ));
         }
         let text = String::from_utf8(output.stdout).map_err(|_| failed("printed no text"))?;
@@ -255,9 +255,9 @@ fn variable(name: &str, setting: Name<'_>) -> Result<SecretText, CommandError> {
     let value = environment::raw(name).ok_or_else(|| {
         let message = format!("{setting}: the environment variable {name} is not set");
         let hint = if setting == Name::Cluster("proxmox.token") {
-            format!("`export {name}=…`; `talmox init --role` prints how to make the token")
+            format!("run `export {name}=…`; `talmox init --role` prints how to create the token")
         } else {
-            format!("`export {name}=…`, or refer to another place")
+            format!("run `export {name}=…`, or use another secret reference")
         };
         CommandError::failed(CommandCode::SecretUnset, message).hint(hint)
     })?;

@@ -63,8 +63,8 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     take(file, known.len(), limit, path)
 }
 
-/// Reads a file that the user names on the command line, of at most `limit` bytes. It may be a pipe, as in
-/// `talmox secrets import <(…)`.
+/// Reads a file of at most `limit` bytes whose path is an argument of the command line. It may be a pipe,
+/// as in `talmox secrets import <(…)`.
 pub(crate) fn read_argument(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let file = File::open(path).map_err(|error| ReadError::of(path, error))?;
     take(file, 0, limit, path)

@@ -49,9 +49,9 @@ impl RenderedFolder {
             Some(text) => parse_list(text.expose()).ok_or_else(|| {
                 CommandError::failed(
                     CommandCode::FileExists,
-                    format!("{} is not a list of talmox", list.display()),
+                    format!("{} is not a file list of talmox", list.display()),
                 )
-                .hint("move it away; files of nodes that left are then yours to remove")
+                .hint("move it away; then delete the files of removed nodes by hand")
             })?,
         };
         Ok(Self { folder: folder.to_owned(), cluster, before, files: BTreeMap::new() })
@@ -103,7 +103,7 @@ impl RenderedFolder {
         let own = checksum(cluster_id);
         if self.cluster.as_ref().is_some_and(|known| *known != own) {
             let folder = self.folder.display();
-            let message = format!("{folder} holds the configs of another cluster");
+            let message = format!("{folder} has the configs of another cluster");
             return Err(CommandError::failed(CommandCode::FileExists, message).hint(
                 "choose another --output; if the cluster got new secrets, its running nodes do not \
                  know them",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Source of time, real or scaled. Clones show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Creation time of this clock, in the machine's time and in its own.
+    /// Creation time of this clock: `origin` in the time of the machine, `epoch` in the time of this clock.
     origin: Instant,
     epoch: SystemTime,
     speed: f64,

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 
-/// Pause between two looks at a deadline that was paused meanwhile, with next to no time left.
+/// Minimum pause between two checks of a deadline that was paused meanwhile and has almost no time left.
 const RECHECK: Duration = Duration::from_secs(1);
 
 /// Deadline that does not pass while it is paused, for instance while a step waits for its turn: the steps before it have

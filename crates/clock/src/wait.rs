@@ -9,8 +9,8 @@ use crate::pausable_deadline::PausableDeadline;
 /// Pause between two looks, unless the wait has another one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One wait for a condition. The caller looks; while the condition is not met it calls [`Wait::not_yet`] with the reason, and
-/// looks again. The last look is at the deadline.
+/// One wait for a condition. The caller checks the condition. While it is not met, the caller calls [`Wait::not_yet`] with
+/// the reason, and checks again. The last check is at the deadline.
 pub struct Wait<'a> {
     clock: Clock,
     deadline: WaitDeadline,
@@ -53,9 +53,9 @@ enum Pause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitError {
     TimedOut {
-        /// Time that the condition had.
+        /// Duration of the wait.
         after: Duration,
-        /// What was missing at the last look.
+        /// Reason why the condition was not met at the last check.
         reason: String,
     },
     Cancelled,
@@ -139,13 +139,13 @@ impl<'a> Wait<'a> {
         self.reported = reason;
     }
 
-    /// Reports why the condition is not met, and pauses until the next look.
+    /// Reports why the condition is not met, and pauses until the next check.
     pub async fn not_yet(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
         self.silent_since = None;
         self.pause_for(reason.into()).await
     }
 
-    /// The same if the look got no answer: the silence limit applies as well as the deadline.
+    /// Like [`Self::not_yet`], for a check that got no answer: the silence limit applies as well as the deadline.
     pub async fn no_answer(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
         let reason = reason.into();
         let since = *self.silent_since.get_or_insert_with(|| self.clock.moment());
@@ -223,7 +223,7 @@ impl From<PausableDeadline> for WaitDeadline {
 }
 
 impl WaitError {
-    /// What was missing at the last look; empty if the wait was cancelled.
+    /// Reason why the condition was not met at the last check; empty if the wait was cancelled.
     pub fn reason(&self) -> &str {
         match self {
             Self::TimedOut { reason, .. } => reason,

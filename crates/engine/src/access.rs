@@ -26,10 +26,11 @@ pub struct ClientFiles {
     pub talosconfig: SecretText,
 }
 
-/// Writes the files, or returns why it cannot.
+/// Function that writes the client files. The error is the reason why it cannot.
 pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Sync>;
 
-/// The address of the Kubernetes API from this machine, and the name in its certificate if that is another.
+/// The URL at which this machine reaches the Kubernetes API, and the host name in its certificate if that differs from
+/// the host of the URL.
 pub fn kubernetes_server(url: &str, reach: &Reach) -> (String, Option<String>) {
     let unchanged = (url.to_owned(), None);
     let Some(url) = HttpUrl::parse(url).ok().filter(|url| url.https) else { return unchanged };
@@ -55,7 +56,7 @@ pub struct ClusterAccess {
     pub write_files: WriteFiles,
 }
 
-/// Why the secrets bundle cannot be used.
+/// Reason why the secrets bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error("no client of the Talos API can be made")]
@@ -65,7 +66,7 @@ pub enum AccessError {
 }
 
 impl ClusterAccess {
-    /// What answers at the address of a node.
+    /// Identifies the machine that answers at the address of a node.
     pub(crate) async fn probe(&self, node: IpAddr) -> Result<Verdict, AccessError> {
         let address = node_address(node.to_string());
         Ok(Box::pin(probe(&address, &self.credentials, None, &self.settings)).await?)

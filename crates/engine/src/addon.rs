@@ -7,7 +7,7 @@ use talmox_values::url::shown_url;
 
 use crate::web::{Web, WebError};
 
-/// Why the manifests of an add-on cannot be read.
+/// Reason why the manifests of an add-on cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AddonError {
     #[error("fetch {url}")]

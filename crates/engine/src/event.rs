@@ -23,7 +23,7 @@ pub enum Event {
         step: String,
         reason: String,
     },
-    /// Progress of a transfer; the total is none if it is not known.
+    /// Progress of a transfer. The total is None if it is not known.
     StepProgress {
         step: String,
         bytes: u64,
@@ -78,7 +78,7 @@ pub enum StepEnd {
         causes: Vec<String>,
         hint: Option<String>,
     },
-    /// A step that it depends on failed or was skipped.
+    /// A step that this step depends on failed or was skipped.
     Blocked {
         by: String,
     },
@@ -97,7 +97,7 @@ pub enum RunEnd {
 /// An event with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stamped {
-    /// In seconds since 1970.
+    /// Time of the event, in seconds since 1970.
     pub time: f64,
     pub what: Event,
 }

@@ -20,8 +20,8 @@ struct Posted {
     id: String,
 }
 
-/// Registers a schematic with the factory, which builds images only of registered ones, and returns its id. Registering it again changes
-/// nothing.
+/// Registers a schematic with the factory and returns the schematic ID. The factory builds images of registered schematics only.
+/// Registering a schematic again changes nothing.
 pub async fn post_schematic(web: &Web, factory: &str, schematic: &str) -> Result<String, WebError> {
     let url = at(factory, "schematics");
     let answer = web.post(&url, "application/yaml", schematic).await?;
@@ -52,7 +52,7 @@ pub async fn versions(web: &Web, factory: &str) -> Result<Vec<String>, WebError>
     read(url, &answer)
 }
 
-/// What the factory offers for a Talos version.
+/// The extensions that the factory has for a Talos version, or similar versions if it does not have this version.
 pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebError> {
     let refusal = match extensions(web, factory, talos).await {
         Ok(known) => {

@@ -1,13 +1,13 @@
 //! Lock file that keeps two runs of one inventory on one machine apart.
 //!
-//! The operating system releases it when the process ends, however it ends. Runs on other machines are kept apart by the cluster
-//! lock.
+//! The operating system releases the lock when the process ends, also if the process is killed. The cluster lock keeps runs on
+//! other machines apart.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The lock, held until this is dropped.
+/// Lock on a lock file. It is released when this value is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,

@@ -10,10 +10,11 @@ use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Address, Look, Reach};
 
 const SSH: u16 = 22;
-/// Timeout of a connection, in real time: it limits a socket.
+/// Timeout of a connection, in real time, also in a lab.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// One look. If the VM has a guest agent, the agent must answer: it is set up last.
+/// Checks once whether the operating system is up. If the VM has no guest agent and its address is known, the
+/// SSH port must be open. Otherwise the guest agent must answer, which is set up last.
 pub(crate) async fn look(
     vm: &Vm,
     contact: Contact,

@@ -21,16 +21,17 @@ const EXTENSION: &str = "jsonl";
 /// Id of the step that bootstraps etcd.
 const BOOTSTRAP: &str = "etcd/bootstrap";
 
-/// The first line of a log.
+/// First line of a run log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub format: u32,
     /// The command without secrets: `up`, `destroy`…
     pub command: String,
     pub cluster: String,
-    /// In seconds since 1970.
+    /// Start time of the run, in seconds since 1970.
     pub started: f64,
-    /// Whether the run was in a lab, and so does not concern the real cluster. Logs of older releases do not contain it.
+    /// Whether the run was in a lab, and so does not concern the real cluster. Logs of older releases do not contain
+    /// this field.
     #[serde(default)]
     pub is_lab: bool,
 }
@@ -54,7 +55,7 @@ pub struct RunSummary {
     pub done: usize,
     pub already: usize,
     pub failed: usize,
-    /// Skipped, cancelled, or not started.
+    /// Number of steps that were skipped, cancelled, or not started.
     pub left: usize,
 }
 
@@ -118,7 +119,8 @@ impl RunLog {
     }
 }
 
-/// Past and running runs, newest first. Other files are omitted.
+/// Summaries of the finished and running runs with a run log in `folder`, newest first. Files that are not run logs are
+/// ignored.
 pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -135,7 +137,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
     Ok(paths.iter().rev().filter_map(|path| summary(path)).collect())
 }
 
-/// What the logs of a folder show about the cluster, without those of runs in a lab.
+/// State of the cluster according to the run logs of a folder. Logs of runs in a lab are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// No log shows whether the cluster was ever up.
@@ -146,7 +148,7 @@ pub enum History {
     Destroyed,
 }
 
-/// Reads what the logs of a folder show about the cluster.
+/// Reads the run logs of a folder and returns the last known state of the cluster.
 pub fn history(folder: &Path) -> History {
     let Ok(runs) = list(folder) else { return History::Unknown };
     for run in runs.into_iter().filter(|run| !run.header.is_lab) {

@@ -138,7 +138,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Value of a field by its dotted path; empty if it is missing.
+/// Value of a field by its dotted path. A missing field is empty, except `spec.unschedulable`, which is `false`.
 fn field(object: &Value, path: &str) -> String {
     let mut at = object;
     for key in path.split('.') {

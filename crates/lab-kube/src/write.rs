@@ -325,7 +325,7 @@ impl State {
         Deleted::Going(now)
     }
 
-    /// Removes an object and everything that depends on its existence.
+    /// Removes an object. For a `CustomResourceDefinition`, also removes its kind and all objects of that kind.
     pub(crate) fn remove(
         &mut self,
         kind: &Kind,

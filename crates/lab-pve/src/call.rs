@@ -60,6 +60,6 @@ pub(crate) struct Upload {
     pub(crate) length: u64,
     /// Path at which Proxmox stores the file temporarily: `/var/tmp/pveupload-…`.
     pub(crate) temporary: String,
-    /// Host that received the request. The task runs there, even if the path names another host.
+    /// Host that received the request. The task runs there, even if the path contains another host.
     pub(crate) contacted: String,
 }

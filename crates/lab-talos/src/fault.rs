@@ -217,7 +217,7 @@ impl FaultsAfterCall {
 }
 
 impl Node {
-    /// Whether a name is that of its VM, the VM id, or one of its addresses.
+    /// Whether a text identifies this node: the name of its VM, its vmid, or one of its addresses.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         let addresses: Vec<IpAddr> = self.network.all_addresses().collect();
         Machine { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
@@ -226,8 +226,8 @@ impl Node {
 }
 
 impl TalosState {
-    /// Adds a network partition between the groups and returns its number. Nodes that no group names form one more
-    /// group.
+    /// Adds a network partition between the groups and returns its number. Nodes that are in none of the groups
+    /// form one more group.
     pub(crate) fn add_partition(&mut self, groups: Vec<Vec<String>>) -> u64 {
         let number = self.partitions.last_key_value().map_or(0, |(last, _)| last + 1);
         self.partitions.insert(number, groups);

@@ -39,7 +39,7 @@ pub(crate) struct LoopbackNetwork {
     pub(crate) connectivity: Connectivity,
 }
 
-/// Location of the addresses of one network on loopback.
+/// Mapping of the addresses of one network to loopback addresses or ports.
 enum NetworkMapping {
     /// First three octets of a loopback network, and the listener that reserves it.
     Network(
@@ -53,7 +53,7 @@ enum NetworkMapping {
 /// Address and port with the machines that serve on it.
 struct SharedPort {
     claims: Vec<Claim>,
-    /// Notified when no machine serves on it any more.
+    /// Notified when no machine serves on this port any more.
     unused: Arc<Notify>,
 }
 

@@ -105,7 +105,8 @@ impl Network {
         }
     }
 
-    /// First address that the subnets allow: any if no subnet is listed, none in a subnet after a `!`.
+    /// First address in one of the subnets. A subnet with a leading `!` excludes its addresses; if the list has no
+    /// other subnets, every remaining address is allowed.
     fn address_in(&self, subnets: &[String]) -> Option<IpAddr> {
         let is_in = |subnet: &str, address: IpAddr| {
             prefix(subnet).is_some_and(|subnet| subnet.contains(address))

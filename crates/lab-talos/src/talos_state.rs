@@ -30,7 +30,8 @@ pub(crate) struct TalosState {
     pub(crate) nodes: BTreeMap<u32, Node>,
     /// All etcd clusters ever bootstrapped: two of one Talos cluster are a split brain.
     pub(crate) etcds: BTreeMap<u64, EtcdCluster>,
-    /// Holder of each virtual IP, per etcd cluster, because clusters do not know about each other.
+    /// Holder of each virtual IP, per etcd cluster: two clusters can hold the same address, because they do not
+    /// coordinate.
     pub(crate) vips: BTreeMap<(u64, IpAddr), u32>,
     /// Network partitions: groups of node names that cannot reach each other.
     pub(crate) partitions: BTreeMap<u64, Vec<Vec<String>>>,

@@ -22,7 +22,7 @@ impl Version {
         Some(Self { major, minor, patch, pre: pre.to_owned() })
     }
 
-    /// Whether it is this minor release of Talos 1 or a later one.
+    /// Whether this version belongs to this minor release of Talos 1 or to a later one.
     pub(crate) fn is_at_least(&self, minor: u32) -> bool {
         (self.major, self.minor) >= (1, minor)
     }

@@ -18,7 +18,7 @@ use crate::state::blobs_of;
 /// Interval in real time, longer than the timeout of a stalled upload.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// Blobs without references in the last pass, with their lengths.
+/// Blobs that were unused at the last cleanup, with their lengths.
 type Unused = BTreeMap<BlobId, u64>;
 
 pub(crate) async fn remove_unused_blobs(site: Arc<Site>, mut stop: watch::Receiver<bool>) {

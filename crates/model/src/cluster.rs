@@ -28,13 +28,13 @@ impl Inventory {
     }
 }
 
-/// Cluster with the settings of all layers below its nodes, and the nodes.
+/// Cluster with its merged settings (built-in settings, defaults.yaml, cluster.yaml) and its nodes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: String,
     /// Built-in settings, defaults.yaml and cluster.yaml, merged. Its lists of nodes are empty: see `nodes`.
     pub file: InventoryFile,
-    /// Control planes first, each role in the order of the files.
+    /// The nodes: control planes first, then workers, each in the order of the files.
     pub nodes: Vec<Node>,
     /// Number of control planes in the files, including those without a usable name.
     pub(crate) listed_controlplanes: usize,
@@ -91,7 +91,7 @@ impl Node {
 }
 
 impl Cluster {
-    /// Merges the layers, weakest first, and the settings of each node over them.
+    /// Merges the layers, lowest precedence first, and the settings of each node over them.
     pub(crate) fn resolve(
         default_name: String,
         layers: Vec<InventoryFile>,

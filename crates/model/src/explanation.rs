@@ -1,13 +1,13 @@
 //! Explanations of codes, and the macro that declares codes together with them.
 
-/// What a code means and what to do about it, for `talmox explain` and docs/CODES.md.
+/// Meaning of a code, and instructions for the user, for `talmox explain` and docs/CODES.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub code: &'static str,
     /// One line without a period.
     pub title: &'static str,
     pub meaning: &'static str,
-    /// What the user can do.
+    /// Instructions for the user.
     pub action: &'static str,
 }
 

@@ -43,7 +43,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Name of the text in messages.
+    /// Name of this source in messages: the path of its file, or `built-in`.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| "built-in".to_owned(), |path| path.display().to_string())
     }

@@ -20,7 +20,7 @@ pub(crate) fn path(segments: &[&dyn Display]) -> String {
     segments.iter().map(|segment| format!("/{}", component(&segment.to_string()))).collect()
 }
 
-/// Parameters in the notation of a query and a form.
+/// Encodes parameters as in the query of a URL and in the body of a form.
 pub(crate) fn form(params: &[(String, String)]) -> String {
     let pair =
         |(name, value): &(String, String)| format!("{}={}", component(name), component(value));

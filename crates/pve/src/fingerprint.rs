@@ -15,7 +15,7 @@ use talmox_net::{ByLeaf, tls};
 
 pub use talmox_pve_types::fingerprint::{BadFingerprint, Fingerprint};
 
-/// Reason why a fingerprint could not be read.
+/// Reason why the fingerprint of a server certificate could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("`{host}` is not a host name")]

@@ -17,7 +17,7 @@ pub enum Trust {
     System,
     /// Only these CAs, in PEM form.
     Authorities(Vec<u8>),
-    /// Only certificates with one of these fingerprints. Every host of a cluster has its own certificate.
+    /// Accept only certificates with one of these fingerprints. Every host of a cluster has its own certificate.
     Pinned(BTreeSet<Fingerprint>),
     /// No check: any server that answers gets the credentials. The caller must warn the user.
     Insecure,

@@ -34,7 +34,7 @@ impl<W: Write> OnlyFile<W> {
 
 /// Next expected part of the archive.
 enum Expect {
-    /// Header, of which these bytes were received.
+    /// The header is incomplete; these bytes of it were received.
     Header(Vec<u8>),
     Body {
         left: u64,

@@ -31,7 +31,7 @@ pub(crate) enum Unanswered {
     Cut(#[source] hyper::Error),
 }
 
-/// Clones share the connection.
+/// gRPC channel to one node. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Channel(Arc<Inner>);
 

@@ -135,7 +135,7 @@ impl TalosError {
         }
     }
 
-    /// Whether the node does not know this call, or not in its current state.
+    /// Whether the node does not implement this call, or not in its current state.
     pub fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }

@@ -18,8 +18,8 @@ pub enum EtcdState {
 }
 
 impl EtcdState {
-    /// Reads the state of the service first. Calls that etcd must answer block while it is down until their deadline,
-    /// without information.
+    /// Reads the state of the service first. While etcd is down, calls that etcd must answer block until their
+    /// deadline and return no reason.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         let services = client.services().await?;
         Self::of(client, services.into_iter().find(|service| service.id == ETCD)).await

@@ -1,4 +1,4 @@
-//! Services behind the Talos API, named in the messages of a node that is still starting.
+//! Services behind the Talos API, whose names are in the messages of a node that is still starting.
 //!
 //! While a node boots, its API answers with gRPC's own description of the socket that it could not reach. That is
 //! replaced by the name of the service.

@@ -33,7 +33,7 @@ macro_rules! hangs {
 /// Advice for a node that accepts connections and does not answer.
 pub const HANGS: &str = hangs!();
 
-/// What answers at an address.
+/// Machine or server that answers at an address.
 #[derive(Debug)]
 pub enum Verdict {
     /// No machine accepts connections.
@@ -72,9 +72,9 @@ pub enum Whose {
 /// Node in maintenance mode.
 #[derive(Debug)]
 pub struct Maintenance {
-    /// Pin of its current key.
+    /// Pin of the key that the node uses now.
     pub pin: Option<Pin>,
-    /// Identity that it reports.
+    /// Identity that the node reports.
     pub machine: Machine,
     /// Client of the same node, with its key pinned.
     pub client: Client,

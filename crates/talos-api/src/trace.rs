@@ -14,7 +14,8 @@ use crate::error::{Call, TalosError};
 
 const TARGET: &str = "talmox::talos";
 
-/// Waits for the answer to a call inside of its span. `detail` names the object of a read, and may be empty.
+/// Waits for the answer to a call inside of its span. `detail` is the name of the object that is read, and may be
+/// empty.
 pub(crate) fn traced<T>(
     call: &Call,
     detail: &str,

@@ -1,7 +1,7 @@
 //! Choice of the upgrade path of a node, and the newer of the two paths.
 //!
-//! The legacy call performs all steps itself. From Talos 1.13 on the steps are single services; the caller checks the
-//! quorum ([`crate::quorum`]), drains, and reboots.
+//! The legacy call performs all steps of an upgrade. From Talos 1.13 on each step is a separate API call: the caller
+//! checks the quorum ([`crate::quorum`]), drains, and reboots.
 
 use semver::{BuildMetadata, Prerelease, Version};
 
@@ -13,7 +13,7 @@ use crate::error::TalosError;
 pub enum UpgradePath {
     /// [`Client::legacy_upgrade`]: checks etcd, drains, installs, reboots.
     Legacy,
-    /// [`install`]; the caller performs the other steps.
+    /// [`install`] only installs: the caller checks etcd, drains, and reboots.
     Lifecycle,
 }
 

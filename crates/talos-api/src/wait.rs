@@ -6,7 +6,7 @@ use talmox_yaml::Node;
 use crate::client::{Client, Health, ResourceKind};
 use crate::error::TalosError;
 
-/// Result of one look at a node.
+/// Result of one check of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look<T> {
     Done(T),

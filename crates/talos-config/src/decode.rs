@@ -344,7 +344,7 @@ fn go_tag(scalar: &Scalar) -> &'static str {
     }
 }
 
-/// The older YAML library also decodes a hardware address from a list of bytes.
+/// Bytes of a list as text. The older YAML library also decodes a hardware address from a list of bytes.
 fn bytes_of(node: &Node) -> Option<String> {
     let byte = |item: &Node| match item.as_scalar()?.resolve() {
         Resolved::Int(byte) => u8::try_from(byte).ok(),

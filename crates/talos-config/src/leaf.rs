@@ -125,8 +125,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Mapping whose keys users choose. If the schema table has more mappings below it, such a key names an object,
-    /// not a value.
+    /// Mapping whose keys users choose. If the schema table has more mappings below it, such a key is the name of
+    /// an object, not of a value.
     fn names(&mut self, node: &'a Node, ty: &'static Type, path: &str, visibility: Visibility) {
         let is_name = matches!(ty, Type::Scalar(_) | Type::Args | Type::Any);
         for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {

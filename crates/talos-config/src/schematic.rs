@@ -342,7 +342,7 @@ fn items<'a>(node: &'a Node, path: &str) -> Result<&'a [Node], SchematicError> {
     Ok(&seq.items)
 }
 
-/// Any scalar is accepted as text, as in go-yaml.
+/// Reads a text. Any scalar is accepted as text, as in go-yaml.
 fn read_text(node: &Node, path: &str) -> Result<String, SchematicError> {
     match node.as_str() {
         Some(_) if node.is_null() => Ok(String::new()),

@@ -1,5 +1,7 @@
 //! Experiment: a lab and two checkouts that describe the same cluster.
 
+mod drill;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +15,13 @@ use super::fault;
 use super::inventory::Inventory;
 use super::lab_process::LabProcess;
 use super::observer::{CommandsRun, Observer};
+use super::other_machine::OtherMachine;
 use super::pace::Pace;
 use super::run::{Run, RunKind, RunState};
+use super::run_logs::RunLogs;
 use super::tally::Tally;
 use crate::Problems;
+pub(super) use drill::{ClusterDrill, LiveDrill};
 
 /// Two checkouts, as if on two machines: sibling directories would be two clusters of one
 /// inventory.
@@ -37,6 +42,11 @@ pub(super) struct Experiment {
     inventory: Inventory,
     lab: LabProcess,
     observer: Observer,
+    run_logs: RunLogs,
+    /// Where the runs of the second checkout are, if not on the machine of the first one.
+    second_machine: Option<OtherMachine>,
+    /// Options to simulate another machine. None if this system does not support it.
+    other_machine: Option<OtherMachine>,
     clock: Clock,
     is_kept: bool,
 }
@@ -48,20 +58,31 @@ struct Planned {
     kind: RunKind,
     /// Start time relative to the start of the round.
     after: Duration,
-    /// Age at which the run is killed, if it is.
+    /// Time from the start of the run to its kill. None if the run is not killed.
     kill: Option<Duration>,
 }
 
 impl Experiment {
     /// Creates a lab with a second cluster that no run may change, and two copies of one inventory
     /// with the same secrets.
-    pub(super) fn start(talmox: &Path, seed: u64, chance: &mut Chance) -> io::Result<Self> {
+    pub(super) fn start(
+        talmox: &Path,
+        seed: u64,
+        chance: &mut Chance,
+        other_machine: Option<OtherMachine>,
+    ) -> io::Result<Self> {
         let root = new_folder()?;
         let inventory = Inventory::draw(chance);
+        // Not in all experiments: after a kill, the next run on another machine waits for the end
+        // of the lease, and fewer runs fit into the time.
+        let is_elsewhere = chance.below(4) == 0;
         let mut experiment = Self {
             talmox: talmox.to_owned(),
             seed,
             observer: Observer::new(&root.join("state")),
+            run_logs: RunLogs::new(&root.join("run-logs"))?,
+            second_machine: other_machine.clone().filter(|_| is_elsewhere),
+            other_machine,
             lab: LabProcess::new(&root),
             root,
             inventory,
@@ -98,9 +119,23 @@ impl Experiment {
         tally: &mut Tally,
     ) -> Problems {
         match self.disturb(chance, pace, tally) {
-            Ok(since) => self.observer.check(since),
+            Ok(since) => self.check(since),
             Err(error) => vec![format!("the round failed: {error}")],
         }
+    }
+
+    /// Checks the lab's state and the run logs. All runs have ended.
+    fn check(&mut self, since: CommandsRun) -> Problems {
+        let mut violations = self.observer.check(since);
+        match self.keep_run_logs().and_then(|()| self.run_logs.check()) {
+            Ok(interleaved) => violations.extend(interleaved),
+            Err(error) => violations.push(format!("the run logs cannot be read: {error}")),
+        }
+        violations
+    }
+
+    fn keep_run_logs(&mut self) -> io::Result<()> {
+        FOLDERS.into_iter().try_for_each(|folder| self.run_logs.keep(&self.root.join(folder)))
     }
 
     fn disturb(
@@ -149,7 +184,7 @@ impl Experiment {
                 runs.push(self.start_run(&planned, tally)?);
             }
             if loses_folder && let Some(run) = runs.first() {
-                self.remove_local_state(run.folder);
+                self.remove_local_state(run.folder)?;
             }
             let mut left = Vec::new();
             for run in runs {
@@ -183,7 +218,10 @@ impl Experiment {
             RunKind::Up => tally.ups += 1,
             RunKind::Destroy => tally.destroys += 1,
         }
-        Run::start(folder, kind, self.run_of(folder, kind)?, self.clock, kill)
+        let machine = self.second_machine.as_ref().filter(|_| folder == FOLDERS[1]);
+        tally.elsewhere += u64::from(machine.is_some());
+        let command = self.run_of(folder, kind, machine)?;
+        Run::start(folder, kind, command, self.clock, kill)
     }
 
     /// Kills the runs and the lab at the same time, and restarts the lab from its saved state.
@@ -212,7 +250,7 @@ impl Experiment {
     }
 
     /// Changes a checkout between two runs.
-    fn prepare(&self, folder: &str, chance: &mut Chance, tally: &mut Tally) -> io::Result<()> {
+    fn prepare(&mut self, folder: &str, chance: &mut Chance, tally: &mut Tally) -> io::Result<()> {
         match chance.below(3) {
             0 => {
                 self.write_inventory(folder, &self.inventory.edited(chance))?;
@@ -230,16 +268,24 @@ impl Experiment {
         }
         // The checkout becomes like a fresh clone.
         if chance.below(4) == 0 {
-            self.remove_local_state(folder);
-            for file in ["kubeconfig", "talosconfig"] {
-                fs::remove_file(self.path(folder, file)).ok();
-            }
+            self.clone_again(folder)?;
         }
         Ok(())
     }
 
-    fn remove_local_state(&self, folder: &str) {
+    /// Removes everything that a run wrote to a checkout.
+    fn clone_again(&mut self, folder: &str) -> io::Result<()> {
+        self.remove_local_state(folder)?;
+        for file in ["kubeconfig", "talosconfig"] {
+            fs::remove_file(self.path(folder, file)).ok();
+        }
+        Ok(())
+    }
+
+    fn remove_local_state(&mut self, folder: &str) -> io::Result<()> {
+        self.run_logs.keep(&self.root.join(folder))?;
         fs::remove_dir_all(self.path(folder, ".talmox")).ok();
+        Ok(())
     }
 
     /// Switches all hosts on, removes all faults, restores the first inventory, and runs `up` to
@@ -250,7 +296,7 @@ impl Experiment {
             Err(error) => return vec![format!("the lab does not restart: {error}")],
         }
         self.lab.stop();
-        self.observer.check(CommandsRun::Up)
+        self.check(CommandsRun::Up)
     }
 
     fn run_undisturbed(&mut self) -> io::Result<bool> {
@@ -259,7 +305,7 @@ impl Experiment {
         self.start_lab("faults: []\n")?;
         self.write_inventory(FOLDERS[0], &self.inventory)?;
         for _ in 0..3 {
-            if self.run_of(FOLDERS[0], RunKind::Up)?.spawn()?.wait()?.success() {
+            if self.run_of(FOLDERS[0], RunKind::Up, None)?.spawn()?.wait()?.success() {
                 return Ok(true);
             }
         }
@@ -285,7 +331,15 @@ impl Experiment {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.talmox);
+        self.command_on(None, words)
+    }
+
+    /// Command of `talmox` on this machine or another one.
+    fn command_on(&self, machine: Option<&OtherMachine>, words: &[&str]) -> Command {
+        let mut command = match machine {
+            Some(machine) => machine.command(&self.talmox),
+            None => Command::new(&self.talmox),
+        };
         command.env_clear().env("HOME", self.root.join("home")).env("PROXMOX_TOKEN", "unused");
         command.args(words).current_dir(&self.root).stdin(Stdio::null());
         command
@@ -301,13 +355,22 @@ impl Experiment {
     }
 
     /// Command of a run in a checkout, with a log file.
-    fn run_of(&self, folder: &str, kind: RunKind) -> io::Result<Command> {
+    fn run_of(
+        &self,
+        folder: &str,
+        kind: RunKind,
+        machine: Option<&OtherMachine>,
+    ) -> io::Result<Command> {
+        let words = [kind.command(), "--yes", "--inventory", folder, "--lab-at", "lab.json"];
+        self.logged(folder, self.command_on(machine, &words))
+    }
+
+    /// The command with its output in the log file of a checkout.
+    fn logged(&self, folder: &str, mut command: Command) -> io::Result<Command> {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.root.join(folder).with_extension("log"))?;
-        let words = [kind.command(), "--yes", "--inventory", folder, "--lab-at", "lab.json"];
-        let mut command = self.command(&words);
         command.stdout(log.try_clone()?).stderr(log);
         Ok(command)
     }

@@ -72,6 +72,17 @@ impl Inventory {
         reversed
     }
 
+    /// The same cluster with other nodes: other names, addresses and vmids.
+    pub(super) fn with_other_nodes(&self) -> Self {
+        let mut other = self.clone();
+        for entry in other.control_planes.iter_mut().chain(&mut other.workers) {
+            entry.name.insert_str(0, "other-");
+            entry.address += 150;
+            entry.vmid += 300;
+        }
+        other
+    }
+
     /// Applies a random edit, like an intended or a mistaken one of a user.
     pub(super) fn edited(&self, chance: &mut Chance) -> Self {
         let mut edited = self.clone();
@@ -158,4 +169,25 @@ fn host(at: u64) -> &'static str {
 pub(super) fn pick<'t, T: ?Sized>(chance: &mut Chance, from: &[&'t T]) -> &'t T {
     let count = u64::try_from(from.len()).expect("a short list");
     from[usize::try_from(chance.below(count)).expect("an index of the list")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_nodes_share_no_identity_with_the_old_ones() {
+        let old = Inventory::draw(&mut Chance::new(1));
+        let other = old.with_other_nodes();
+        let all = |inventory: &Inventory| {
+            let entries = inventory.control_planes.iter().chain(&inventory.workers);
+            let parts = entries.flat_map(|entry| {
+                [entry.name.clone(), entry.address.to_string(), entry.vmid.to_string()]
+            });
+            parts.collect::<Vec<String>>()
+        };
+        let (old, other) = (all(&old), all(&other));
+        assert_eq!(old.len(), other.len());
+        assert!(old.iter().all(|part| !other.contains(part)), "{old:?} {other:?}");
+    }
 }

@@ -88,20 +88,87 @@ impl LabProcess {
         Ok(())
     }
 
+    /// Replaces notes and name of these VMs, as a user of Proxmox can, and keeps their tags. The lab
+    /// must be stopped. Returns the configs from before.
+    pub(super) fn rename_vms(&self, vmids: &[u64]) -> io::Result<Vec<(u64, Value)>> {
+        let mut before = vec![];
+        self.edit_saved(|saved| {
+            for vmid in vmids {
+                if let Some(config) = config_of(saved, *vmid) {
+                    before.push((*vmid, config.clone()));
+                    config["description"] = json!("moved here by the operations team");
+                    config["name"] = json!(format!("machine-{vmid}"));
+                }
+            }
+        })?;
+        Ok(before)
+    }
+
+    /// Restores what [`Self::rename_vms`] replaced, of the VMs that still exist. The lab must be
+    /// stopped.
+    pub(super) fn restore_vms(&self, before: &[(u64, Value)]) -> io::Result<()> {
+        self.edit_saved(|saved| {
+            for (vmid, old) in before {
+                if let Some(config) = config_of(saved, *vmid) {
+                    config["description"] = old["description"].clone();
+                    config["name"] = old["name"].clone();
+                }
+            }
+        })
+    }
+
     /// Switches on all hosts, because a host that a fault switched off stays off after a restart of
     /// the lab.
     pub(super) fn switch_hosts_on(&self) -> io::Result<()> {
+        self.edit_saved(|saved| {
+            for host in HOSTS {
+                saved["world"]["hosts"][host]["online"] = json!(true);
+            }
+        })
+    }
+
+    fn edit_saved(&self, edit: impl FnOnce(&mut Value)) -> io::Result<()> {
         let path = self.root.join("state/world.json");
         let mut saved: Value = serde_json::from_slice(&fs::read(&path)?)?;
-        for host in HOSTS {
-            saved["world"]["hosts"][host]["online"] = json!(true);
-        }
+        edit(&mut saved);
         fs::write(path, serde_json::to_vec(&saved)?)
     }
+}
+
+/// Config of a VM in the saved state, if the VM exists.
+fn config_of(saved: &mut Value, vmid: u64) -> Option<&mut Value> {
+    saved.pointer_mut(&format!("/world/vms/{vmid}/config"))
 }
 
 impl Drop for LabProcess {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_vms_keep_their_tags_and_are_restored() {
+        let made = Command::new("mktemp").arg("-d").output().unwrap();
+        let root = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+        fs::create_dir(root.join("state")).unwrap();
+        let saved = root.join("state/world.json");
+        let config = json!({"name": "cp-1", "description": "talmox/1 node=cp-1", "tags": "a;b"});
+        let before = json!({"world": {"vms": {"311": {"config": config}}}});
+        fs::write(&saved, before.to_string()).unwrap();
+        let read = || serde_json::from_slice::<Value>(&fs::read(&saved).unwrap()).unwrap();
+        let lab = LabProcess::new(&root);
+        let old = lab.rename_vms(&[311, 312]).unwrap();
+        let renamed = read();
+        let config = &renamed["world"]["vms"]["311"]["config"];
+        assert_eq!((&config["name"], &config["tags"]), (&json!("machine-311"), &json!("a;b")));
+        assert!(!config["description"].to_string().contains("talmox"));
+        assert!(read()["world"]["vms"]["312"].is_null(), "no VM is added");
+        lab.restore_vms(&old).unwrap();
+        assert_eq!(read(), before);
+        fs::remove_dir_all(root).unwrap();
     }
 }

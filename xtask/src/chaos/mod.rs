@@ -1,16 +1,21 @@
 //! `cargo xtask chaos --seed N --minutes M`: runs many short experiments with a cluster in the lab.
 //! Runs of `up` and `destroy` are killed, calls fail, hosts go down, the power fails, inventories
-//! are edited, and two checkouts change one cluster at the same time. An observer that shares no
-//! code with talmox checks the invariants. The same seed draws the same experiments; their
-//! interleaving depends on the machine, and kills follow the measured durations.
+//! are edited, and two checkouts change one cluster at the same time, in some experiments as on two
+//! machines. Experiments also have drills by their seeds, so that two in a row contain all of them:
+//! `unlock` during a run, or a run that is paused for longer than its lease; and VMs that were
+//! renamed in Proxmox, or a lost secrets file. An observer that shares no code with talmox checks
+//! the invariants. The same seed draws the same experiments; their interleaving depends on the
+//! machine, and kills follow the measured durations.
 
 mod experiment;
 mod fault;
 mod inventory;
 mod lab_process;
 mod observer;
+mod other_machine;
 mod pace;
 mod run;
+mod run_logs;
 mod tally;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +25,8 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock, Deadline};
 
 use crate::Problems;
-use experiment::Experiment;
+use experiment::{ClusterDrill, Experiment, LiveDrill};
+use other_machine::OtherMachine;
 use pace::Pace;
 use tally::{Tally, Violations};
 
@@ -36,8 +42,8 @@ struct Arguments {
     talmox: Option<PathBuf>,
 }
 
-/// Runs experiments until the time is over. A violation does not end the run: its directory and
-/// seed are kept, and the time without violations is part of the result.
+/// Runs experiments until the time is over. A violation does not end the chaos run: the directory
+/// and the seed of the experiment are kept, and the time without violations is part of the result.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
@@ -51,17 +57,23 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let end = clock.deadline(Duration::from_secs_f64(arguments.minutes * 60.0));
     let (mut tally, mut pace) = (Tally::default(), Pace::default());
     let (mut violations, mut problems) = (Violations::default(), Vec::new());
+    let other_machine = OtherMachine::find();
+    if other_machine.is_none() {
+        println!("chaos: `unshare --pid` does not work here, so both checkouts run on one machine");
+    }
     let mut seed = arguments.seed;
     while !end.has_passed() {
         let mut chance = Chance::new(seed);
-        let mut experiment = match Experiment::start(&talmox, seed, &mut chance) {
+        let started_experiment =
+            Experiment::start(&talmox, seed, &mut chance, other_machine.clone());
+        let mut experiment = match started_experiment {
             Ok(experiment) => experiment,
             Err(error) => {
                 problems.push(format!("seed {seed}: the lab does not start: {error}"));
                 break;
             }
         };
-        let found = run_experiment(&mut experiment, &mut chance, &end, &mut pace, &mut tally);
+        let found = run_experiment(&mut experiment, seed, &mut chance, &end, &mut pace, &mut tally);
         tally.experiments += 1;
         if !found.is_empty() {
             violations.add(clock.moment().since(started));
@@ -89,16 +101,22 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     problems
 }
 
-/// Runs one experiment: several disturbed rounds, and at the end a run without disturbance.
+/// Runs one experiment: several disturbed rounds, and at the end a run without disturbance. A
+/// simulated action during a run comes first, while `up` has most of its changes to make; one that
+/// needs a complete cluster comes last.
 fn run_experiment(
     experiment: &mut Experiment,
+    seed: u64,
     chance: &mut Chance,
     end: &Deadline,
     pace: &mut Pace,
     tally: &mut Tally,
 ) -> Problems {
     let rounds = 3 + chance.below(10);
-    let mut violations = Vec::new();
+    let mut violations = match LiveDrill::of_seed(seed) {
+        Some(drill) => experiment.drill_live_run(drill, chance, pace, tally),
+        None => vec![],
+    };
     for _ in 0..rounds {
         if end.has_passed() || !violations.is_empty() {
             break;
@@ -106,7 +124,12 @@ fn run_experiment(
         violations = experiment.round(chance, pace, tally);
     }
     if violations.is_empty() {
+        let settled_before = tally.settled;
         violations = experiment.settle(tally);
+        if violations.is_empty() && tally.settled > settled_before {
+            violations =
+                experiment.drill_complete_cluster(ClusterDrill::of_seed(seed), chance, tally);
+        }
     }
     experiment.observer().count(tally);
     violations

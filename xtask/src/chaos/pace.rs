@@ -1,4 +1,5 @@
-//! Measured durations of runs, so that kills happen while runs are alive.
+//! Measured durations of earlier runs. They determine when a run is killed, so that the kill happens before the run
+//! ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
+use std::thread;
 use std::time::Duration;
 
 use talmox_clock::{Clock, Moment};
@@ -10,8 +11,9 @@ use talmox_clock::{Clock, Moment};
 use super::pace::Pace;
 use super::tally::Tally;
 
-/// Maximum duration of a run. With the timeouts of the inventory no run takes so long.
-const MAX_DURATION: Duration = Duration::from_mins(1);
+/// Maximum duration of a run. With the timeouts of the inventory no run takes so long, although it
+/// may wait for the end of the lease of another run first.
+const MAX_DURATION: Duration = Duration::from_mins(3);
 const SIGKILL: i32 = 9;
 
 /// Command of `talmox` that is run.
@@ -78,7 +80,45 @@ impl Run {
         Ok(RunState::Ended)
     }
 
-    /// Kills the run if it is alive. Returns whether it was.
+    /// Pauses the run. Returns false if it had ended.
+    pub(super) fn pause(&mut self) -> io::Result<bool> {
+        self.signal("-STOP")
+    }
+
+    /// Lets a paused run continue.
+    pub(super) fn resume(&mut self) -> io::Result<bool> {
+        self.signal("-CONT")
+    }
+
+    pub(super) fn is_alive(&mut self) -> io::Result<bool> {
+        Ok(self.process.try_wait()?.is_none())
+    }
+
+    /// Sends a signal unless the run has ended: until it is waited for, its process id is not
+    /// reused.
+    fn signal(&mut self, signal: &str) -> io::Result<bool> {
+        if !self.is_alive()? {
+            return Ok(false);
+        }
+        let id = self.process.id().to_string();
+        Ok(Command::new("kill").args([signal, &id]).status()?.success())
+    }
+
+    /// Waits for the end of the run, or kills it if it takes too long. Returns whether it succeeded.
+    pub(super) fn wait(mut self, pause: Duration) -> io::Result<bool> {
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(status.success());
+            }
+            if self.clock.moment().since(self.started) >= MAX_DURATION {
+                self.kill()?;
+                return Ok(false);
+            }
+            thread::park_timeout(pause);
+        }
+    }
+
+    /// Kills the run. Returns false if it had ended before.
     pub(super) fn kill(&mut self) -> io::Result<bool> {
         self.process.kill()?;
         Ok(self.process.wait()?.signal() == Some(SIGKILL))

@@ -11,12 +11,15 @@ pub(super) struct Tally {
     pub(super) destroys: u64,
     pub(super) kills: Kills,
     pub(super) edits: u64,
-    /// Number of times that two checkouts ran at the same time.
+    /// Number of times that runs of two checkouts of the inventory were started at the same time.
     pub(super) pairs: u64,
     /// Number of pairs with one `destroy` and one `up`.
     pub(super) contested_destroys: u64,
     pub(super) lab_restarts: u64,
     pub(super) power_cuts: PowerCuts,
+    pub(super) drills: Drills,
+    /// Number of runs that simulate another machine.
+    pub(super) elsewhere: u64,
     pub(super) observations: u64,
     pub(super) bootstrapped: u64,
     /// Number of etcd clusters that `destroy` deleted.
@@ -27,10 +30,10 @@ pub(super) struct Tally {
     pub(super) settled: u64,
 }
 
-/// Number of single runs that were killed with `kill -9`.
+/// Number of times that `kill -9` was sent to one run, while the lab and other runs continued.
 #[derive(Default)]
 pub(super) struct Kills {
-    /// Number of kills of a live run.
+    /// Number of kills before the run had ended.
     pub(super) landed: u64,
     /// Number of kills after the run had ended.
     pub(super) too_late: u64,
@@ -39,19 +42,36 @@ pub(super) struct Kills {
 /// Number of times that the lab and all runs were killed together with `kill -9`.
 #[derive(Default)]
 pub(super) struct PowerCuts {
-    /// Number of power failures with at least one live run.
+    /// Number of power cuts during at least one run.
     pub(super) in_runs: u64,
     pub(super) idle: u64,
+}
+
+/// Number of simulated user actions of each kind.
+#[derive(Default)]
+pub(super) struct Drills {
+    /// Number of times that `unlock` ran from the second checkout during a run.
+    pub(super) unlocks: u64,
+    /// Number of runs that were paused for longer than their lease while the second checkout ran.
+    pub(super) pauses: u64,
+    /// Number of times that the run had ended before `unlock` was started or the run could be paused.
+    pub(super) too_late: u64,
+    /// Number of times that `up` ran with other node names after the VMs were renamed in Proxmox.
+    pub(super) renamed: u64,
+    /// Number of times that `up` ran without the secrets file.
+    pub(super) lost_secrets: u64,
 }
 
 /// Formats all counters in one line.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, power_cuts, .. } = self;
+        let Self { kills, power_cuts, drills, .. } = self;
         write!(
             f,
             "{} experiments, {} runs of up and {} of destroy, {} pairs at once ({} destroy against up), {} edits; kill -9 of {} \
-             live runs, {} too late; {} lab restarts; {} power cuts with live runs, {} without; {} observations, {} experiments \
+             live runs, {} too late; {} lab restarts; {} power cuts with live runs, {} without; {} runs as on another machine; {} times unlock during a run, \
+             {} runs paused for longer than the lease, {} of both too late, {} times up after VMs were renamed in Proxmox, \
+             {} times up without secrets; {} observations, {} experiments \
              with etcd data, {} etcd clusters deleted by destroy, {} created after that, {} experiments settled",
             self.experiments,
             self.ups,
@@ -64,6 +84,12 @@ impl fmt::Display for Tally {
             self.lab_restarts,
             power_cuts.in_runs,
             power_cuts.idle,
+            self.elsewhere,
+            drills.unlocks,
+            drills.pauses,
+            drills.too_late,
+            drills.renamed,
+            drills.lost_secrets,
             self.observations,
             self.bootstrapped,
             self.ended,
@@ -116,6 +142,15 @@ fn shown(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tally_names_the_drills() {
+        let drills = Drills { unlocks: 1, pauses: 2, too_late: 3, renamed: 4, lost_secrets: 5 };
+        let shown = Tally { drills, elsewhere: 6, ..Tally::default() }.to_string();
+        let expected = "; 6 runs as on another machine; 1 times unlock during a run, 2 runs paused for longer than the \
+                        lease, 3 of both too late, 4 times up after VMs were renamed in Proxmox, 5 times up without secrets; ";
+        assert!(shown.contains(expected), "{shown}");
+    }
 
     #[test]
     fn the_summary_contains_the_time_since_the_last_violation() {

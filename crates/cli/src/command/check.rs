@@ -1,5 +1,6 @@
 //! `talmox check`
 
+mod age_key;
 mod configs;
 mod live;
 mod tracked;
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
         return live::run(&args.clusters, &args.rehearsal, global, printer);
     }
     if args.rehearsal.is_lab() {
-        return Err(CommandError::usage("--lab and --lab-at go with --live"));
+        return Err(CommandError::usage("--lab and --lab-at require --live"));
     }
     let located = locate(global.inventory.as_deref(), &args.clusters, &global.allow_files)?;
     let boundary = located.boundary.clone();
@@ -110,7 +111,7 @@ fn find_node<'a>(
             let near = inventory.clusters.iter().find_map(|cluster| cluster.closest_node(name));
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "`talmox check` counts the nodes; their names are in nodes.yaml".to_owned(),
+                None => "use the name of a node of the inventory".to_owned(),
             };
             Err(CommandError::usage_as(
                 CommandCode::NodeNotFound,

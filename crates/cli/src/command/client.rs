@@ -83,7 +83,7 @@ pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     if chosen.talos_nodes().next().is_none() {
         let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
         return Err(CommandError::failed(CommandCode::NodeNotTalos, message)
-            .hint("whatever sets up its Kubernetes hands out the client files"));
+            .hint("get the client files from the tool that installs its Kubernetes"));
     }
     secrets::bundle_of(chosen)
 }
@@ -134,7 +134,7 @@ fn write(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
             CommandCode::FileExists,
             format!("{} exists already", path.display()),
         )
-        .hint("--merge adds to it, --force replaces it"));
+        .hint("pass --merge to add to it, or --force to replace it"));
     }
     let before = if args.force { Before::Anything } else { Before::Absent };
     disk::write_private(&path, file.text.expose(), before)?;
@@ -144,7 +144,7 @@ fn write(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
 fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), CommandError> {
     let path = args.output.clone().or_else(|| file.own_file.clone()).ok_or_else(|| {
         CommandError::failed(CommandCode::HomeMissing, "there is no home folder")
-            .hint("name the file with --output PATH")
+            .hint("pass the path with --output PATH")
     })?;
     let context = merge_into(Some(path.clone()), &file.text, file.merge)?;
     Ok((path, context))
@@ -213,7 +213,7 @@ pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), C
         ttl,
     };
     let failed = |error| {
-        CommandError::failed(CommandCode::CertificateFailed, "cannot make client files")
+        CommandError::failed(CommandCode::CertificateFailed, "cannot create the client files")
             .because(error)
     };
     let kube =

@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
     code: Option<String>,
 }
 
-/// Accepts any text, so that an unknown code gets the usual hint, and tells the codes to completions.
+/// Accepts any text, so that an unknown code gets the usual hint, and lists the codes for completions.
 #[derive(Clone, Debug)]
 struct CodeParser;
 

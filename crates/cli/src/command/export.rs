@@ -85,7 +85,10 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
         return Ok(Exit::Fine);
     }
     if !form.force {
-        refuse_existing([&path], "--force replaces it; `--output -` shows what would be written")?;
+        refuse_existing(
+            [&path],
+            "pass --force to replace it, or `--output -` to print the new content",
+        )?;
     }
     write_all(&[NewFile { path: path.clone(), text: SecretText::new(text), is_secret: false }])?;
     printer.say(&format!("wrote {}", path.display()));

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     let root = global.inventory.clone().unwrap_or_else(|| PathBuf::from("inventory"));
     let folder = root.join(&args.name);
     let [cluster_path, nodes_path] = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
-    let hint = "choose another --name; import never overwrites";
+    let hint = "pass another --name; import never overwrites files";
     refuse_existing([&cluster_path, &nodes_path], hint)?;
 
     let shown = args.file.display();

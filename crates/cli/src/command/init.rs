@@ -182,7 +182,7 @@ fn next(root: &Path, folder: &Path) -> String {
 /// Returns an error if the cluster exists. Checked right after the name is entered, before the other questions.
 fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
     let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
-    new_file::refuse_existing(&names, "choose another cluster name; init never overwrites")
+    new_file::refuse_existing(&names, "choose another cluster name; init never overwrites files")
 }
 
 /// Existing clusters of the inventory, used to check the answers.

@@ -44,9 +44,9 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
     let server = cluster.endpoint().ok_or_else(|| {
         CommandError::failed(
             CommandCode::EndpointMissing,
-            format!("nobody says where the API of `{}` is", cluster.name),
+            format!("the address of the Kubernetes API of `{}` is not known", cluster.name),
         )
-        .hint("give `endpoint:` or `network.vip:`, or the first control plane an address")
+        .hint("set `endpoint:` or `network.vip:`, or the address of the first control plane")
     })?;
     let lab = args.client.lab()?;
     let (server, tls_server_name) = match &lab {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
     let now = lab.as_ref().map_or_else(environment::now, |lab| lab.now);
     let text = kubeconfig::generate(&bundle, &request, now, &mut environment::Kernel).map_err(
         |error| {
-            CommandError::failed(CommandCode::CertificateFailed, "cannot make the kubeconfig")
+            CommandError::failed(CommandCode::CertificateFailed, "cannot create the kubeconfig")
                 .because(error)
         },
     )?;

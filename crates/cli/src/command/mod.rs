@@ -91,7 +91,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Runs a reading command for each cluster. An error of one cluster does not prevent the others.
+/// Runs a reading command for each cluster. After an error with one cluster, the command still runs for the others.
 fn for_each_cluster(
     clusters: &[Option<String>],
     printer: &Printer,
@@ -166,6 +166,6 @@ fn usage_error(text: &str) -> CommandError {
     let error = CommandError::usage(message.trim_start_matches("error: "));
     match tips.first() {
         Some(tip) => error.hint(tip.trim_start_matches("tip: ")),
-        None => error.hint("`talmox help COMMAND` says more"),
+        None => error.hint("run `talmox help COMMAND`"),
     }
 }

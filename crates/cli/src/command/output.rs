@@ -120,7 +120,7 @@ fn client_file(path: &Path, name: &str) -> Result<String, CommandError> {
             CommandCode::FileUnreadable,
             format!("there is no {}", path.display()),
         )
-        .hint(format!("`talmox up` writes it; `talmox {name}` makes one without a cluster"))),
+        .hint(format!("run `talmox up` to write it, or `talmox {name}` to create one offline"))),
     }
 }
 
@@ -145,9 +145,9 @@ fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
     match name.rsplit_once('.').and_then(|(node, field)| Some((nodes.get(node)?, field))) {
         Some((node, field)) => match node.get(field) {
             Some(found) => Ok(found.clone()),
-            None => Err(unknown.hint(format!("fields are: {}", names(node)))),
+            None => Err(unknown.hint(format!("fields: {}", names(node)))),
         },
-        None => Err(unknown.hint(format!("nodes are: {}", names(nodes)))),
+        None => Err(unknown.hint(format!("nodes: {}", names(nodes)))),
     }
 }
 

@@ -59,12 +59,14 @@ enum Graph {
 
 pub(crate) fn run(args: &PlanArgs, global: &Global, printer: &Printer) -> Outcome {
     if args.graph.is_some() && printer.format == Format::Json {
-        return Err(CommandError::usage("--graph and --format json do not go together")
-            .hint("the JSON of a plan has `steps` and what each is `after`: leave out --graph"));
+        return Err(CommandError::usage("--graph cannot be used with --format json").hint(
+            "omit --graph: the JSON of a plan has the dependencies of each step in `after`",
+        ));
     }
     let clusters = choose::each(global, &args.clusters)?;
     if clusters.len() > 1 && (args.out.is_some() || args.graph.is_some()) {
-        return Err(CommandError::usage("--out and --graph are for one cluster").hint("name one"));
+        return Err(CommandError::usage("--out and --graph require a single cluster")
+            .hint("pass the name of one cluster"));
     }
     for_each_cluster(&clusters, printer, |cluster| {
         runtime::run(async {
@@ -88,7 +90,7 @@ async fn plan(
             CommandCode::SecretsMissing,
             "a plan cannot be saved before the cluster has secrets",
         )
-        .hint("`talmox secrets init` makes them: MACs and machine configs come from them"));
+        .hint("run `talmox secrets init` first: MACs and machine configs are derived from the secrets"));
     }
     let observed = session.observe().await?;
     let mut plan = planning::plan(&session.desired, &observed, session.options(&observed));

@@ -127,11 +127,11 @@ fn find(runs: Vec<RunSummary>, id: &str) -> Result<RunSummary, CommandError> {
         CommandError::failed(
             CommandCode::RunUnknown,
             match id {
-                LAST => "there were no runs yet".to_owned(),
+                LAST => "there are no runs yet".to_owned(),
                 _ => format!("there is no run {id}"),
             },
         )
-        .hint("`talmox runs` lists them")
+        .hint("run `talmox runs` to list the runs")
     })
 }
 
@@ -155,7 +155,7 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
     let missing = |error| {
         CommandError::failed(CommandCode::RunUnknown, format!("there is no run {id}"))
             .because(error)
-            .hint("`talmox runs` lists them")
+            .hint("run `talmox runs` to list the runs")
     };
     let text = match printer.format {
         Format::Json => {
@@ -164,7 +164,7 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
         }
         // The result may be piped, so it has no colours.
         Format::Text => {
-            let plain = Printer { color: false, ..printer.clone() };
+            let plain = printer.clone().without_color();
             let (header, events) = run_log::read(path).map_err(missing)?;
             report::replay(&events, header.is_lab, &plain)
         }

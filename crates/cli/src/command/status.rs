@@ -40,7 +40,7 @@ pub(crate) struct StatusArgs {
     #[arg(value_name = "CLUSTER")]
     clusters: Vec<String>,
 
-    /// Timeout for each cluster, such as 5s or 1m
+    /// Timeout for each cluster, such as 5s or 1m; 4s if Proxmox answers nothing
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 
@@ -117,7 +117,8 @@ fn lacks_vm(status: &Status) -> bool {
     status.nodes.iter().any(|node| matches!(node.vm, VmState::Absent(_)))
 }
 
-/// Whether Proxmox does not answer, or Talos on all nodes. Nodes that are known to have no VM are not counted.
+/// Whether Proxmox does not answer, or no node answers through the Talos API. Nodes that are known to have no VM are
+/// not counted.
 fn is_silent(status: &Status, is_proxmox_observed: bool) -> bool {
     let is_there = |node: &&NodeStatus| node.vmid.is_some() || !is_proxmox_observed;
     let asked = status.nodes.iter().filter(is_there).filter_map(|node| node.talos.as_ref());

@@ -110,7 +110,7 @@ impl<'a> TalosEndpoints<'a> {
             ttl,
         };
         talosconfig::generate(bundle, &request, now, &mut environment::Kernel).map_err(|error| {
-            CommandError::failed(CommandCode::CertificateFailed, "cannot make the talosconfig")
+            CommandError::failed(CommandCode::CertificateFailed, "cannot create the talosconfig")
                 .because(error)
         })
     }

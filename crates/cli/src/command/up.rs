@@ -78,8 +78,8 @@ const KEPT: &str = "talmox-lab";
 
 pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome {
     if args.clusters.len() > 1 && (args.keep || args.plan.is_some() || args.output.is_some()) {
-        let message = "--keep, --plan and --output are for one cluster";
-        return Err(CommandError::usage(message).hint("name one"));
+        let message = "--keep, --plan and --output require a single cluster";
+        return Err(CommandError::usage(message).hint("pass the name of one cluster"));
     }
     for cluster in choose::each_named(&args.clusters) {
         if interrupt::is_requested() {
@@ -121,9 +121,9 @@ async fn up(
     let files = client_paths(args, session);
     if args.merge && files.is_none() {
         return Err(CommandError::usage(
-            "--merge does not go with a lab that ends with this command",
+            "--merge cannot be used with a lab that ends with this command",
         )
-        .hint("--keep holds the lab up until Ctrl-C"));
+        .hint("pass --keep to run the lab until Ctrl-C"));
     }
     let paths = files.clone().unwrap_or_else(|| session.client_paths());
     if args.output.is_none() && !session.is_quickstart() {

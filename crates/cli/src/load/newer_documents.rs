@@ -11,7 +11,7 @@ use talmox_yaml::emit;
 
 use crate::boundary::Boundary;
 
-const HINT: &str = "raise `talos_version`, or take the document out of the patch";
+const HINT: &str = "increase `talos_version`, or remove the document from the patch";
 
 /// Adds findings for documents of later Talos releases.
 pub(super) fn refuse_newer_documents(inventory: &mut Inventory, boundary: &Boundary) {

@@ -62,7 +62,7 @@ pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     })
 }
 
-/// Reads the faults of a file and checks that they name objects of the lab.
+/// Reads the faults of a file and checks that the objects in them exist in the lab.
 pub(crate) fn faults(path: &Path, known: &Known) -> Result<Vec<Fault>, CommandError> {
     let text = read(path)?;
     Fault::parse_for(&path.display().to_string(), &text, known).map_err(not_understood)
@@ -97,13 +97,13 @@ pub(crate) fn any_seed() -> u64 {
 pub(crate) fn not_started(error: std::io::Error) -> CommandError {
     use std::io::ErrorKind;
     let hint = match error.kind() {
-        ErrorKind::AddrInUse => "something listens there already: port 0 takes any that is free",
-        ErrorKind::AddrNotAvailable => "this machine has no such address",
-        ErrorKind::PermissionDenied => "choose a folder or port that you may use",
-        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "--state takes a folder",
-        ErrorKind::NotFound => "the folder above it must be there",
+        ErrorKind::AddrInUse => "another program listens there: use port 0 for a free port",
+        ErrorKind::AddrNotAvailable => "use an address of this machine",
+        ErrorKind::PermissionDenied => "use a folder or port that you have permission for",
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "pass a folder to --state",
+        ErrorKind::NotFound => "create the parent folder first",
         ErrorKind::InvalidData => {
-            "the folder of --state is not a lab's, or is damaged: take another"
+            "use another folder for --state: this one is damaged, or is not a saved lab"
         }
         _ => {
             return CommandError::failed(CommandCode::LabFailed, "cannot start the lab")

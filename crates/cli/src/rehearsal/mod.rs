@@ -146,10 +146,10 @@ impl LabConnection {
 pub(crate) fn join(file: &Path) -> Result<LabConnection, CommandError> {
     let text = lab_options::read(file)?;
     let ready: Ready = serde_json::from_str(text.trim()).map_err(|error| {
-        let message = format!("{} is not what a lab prints", file.display());
-        CommandError::failed(CommandCode::LabFailed, message)
-            .because(error)
-            .hint("make it with `talmox lab serve --format json > FILE`, and wait until the line is there")
+        let message = format!("{} is not the output of a lab", file.display());
+        CommandError::failed(CommandCode::LabFailed, message).because(error).hint(
+            "create it with `talmox lab serve --format json > FILE`, and wait until it has a line",
+        )
     })?;
     let clock = ready.clock();
     let authority = authority(&ready)?;
@@ -163,7 +163,7 @@ fn authority(ready: &Ready) -> Result<Vec<u8>, CommandError> {
         CommandError::failed(CommandCode::LabFailed, message)
             .because(error)
             .hint(
-                "has the lab ended? `talmox lab serve --format json > FILE` starts one, with --inventory that of an inventory",
+                "check that the lab still runs; `talmox lab serve --format json > FILE` starts one, with --inventory the one of an inventory",
             )
     })
 }

@@ -24,7 +24,7 @@ impl Quickstart {
         let failed = |error: std::io::Error| {
             CommandError::failed(
                 CommandCode::FileUnwritable,
-                format!("cannot make a folder in {}", parent.display()),
+                format!("cannot create a folder in {}", parent.display()),
             )
             .because(error)
         };

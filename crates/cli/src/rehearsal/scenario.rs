@@ -9,7 +9,7 @@ use talmox_model::{Cluster, Node};
 
 use super::lease;
 
-/// Host name for inventories that name none.
+/// Host name for inventories that do not set one.
 const USUAL_HOST: &str = "pve";
 
 /// Scenario with everything that the inventory names.

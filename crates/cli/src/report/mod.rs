@@ -124,7 +124,8 @@ pub(crate) fn replay(events: &[Stamped], is_lab: bool, printer: &Printer) -> Str
 
 /// Escapes control characters in the texts of an event, so that text widths are correct and the live view can move the cursor.
 fn escaped_event(event: &Stamped) -> Stamped {
-    let clean = |text: &String| escape::plain(text).into_owned();
+    // The live view may cut a text anywhere: of a line end of Windows, only the carriage return could be left, which moves the cursor.
+    let clean = |text: &String| escape::plain(text).replace("\r\n", "\n");
     let what = match &event.what {
         Event::RunStarted { cluster, steps } => {
             let steps = steps.iter().map(|one| StepInfo {
@@ -243,6 +244,25 @@ mod tests {
         let own = rows.chain(colors);
         let rest = own.fold(escape::drawn(drawn), |text, own| text.replace(&own, ""));
         rest.replace("\r\n", "\n").chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    }
+
+    #[test]
+    fn a_cut_line_end_of_windows_moves_no_cursor() {
+        let printer = Printer::new(Format::Text, Color::Never);
+        for columns in 10..80 {
+            let mut live = Live::default();
+            let step = || "wait".to_owned();
+            let info = StepInfo { step: step(), node: None, after: vec![] };
+            for what in [
+                Event::RunStarted { cluster: step(), steps: vec![info] },
+                Event::StepStarted { step: step() },
+                Event::StepWaits { step: step(), reason: "one\r\ntwo\r\nthree".to_owned() },
+            ] {
+                live.take(&escaped_event(&Stamped { time: 1.0, what }));
+            }
+            let drawn = live.draw(2.0, Size { columns, rows: 24 }, &printer);
+            assert!(!has_control_characters(&drawn), "{columns}: {drawn:?}");
+        }
     }
 
     proptest! {

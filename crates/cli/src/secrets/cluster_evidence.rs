@@ -47,7 +47,7 @@ impl Evidence {
     }
 }
 
-/// Returns an error if the cluster exists, for a command that needs Proxmox.
+/// Returns an error if the cluster exists, or if that is unknown. For commands that need Proxmox in any case.
 pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
     refuse_files(chosen)?;
     look_at_vms(chosen, client).await.map_err(Evidence::into_error)
@@ -167,8 +167,10 @@ fn unread_hint(guest: &Guest) -> String {
 
 fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
     let name = &chosen.cluster().name;
-    let message =
-        format!("no secrets were made: it is unknown whether {name} exists: {}", error.chain());
+    let message = format!(
+        "no secrets were generated: talmox cannot tell whether {name} exists: {}",
+        error.chain()
+    );
     let hint = match &error.hint {
         Some(hint) => format!("{hint}\n"),
         None => String::new(),
@@ -194,7 +196,7 @@ fn was_used(chosen: &Chosen) -> bool {
 fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
     let path = chosen.secrets_path();
     let message = format!(
-        "no secrets were made: {what}, so the cluster {} may exist, and {} is missing or has no bundle",
+        "no secrets were generated: {what}, so the cluster {} may exist, and {} is missing or has no bundle",
         chosen.cluster().name,
         path.display()
     );
@@ -210,17 +212,17 @@ fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
     for path in [&paths.kubeconfig, &paths.talosconfig] {
         let Some(text) = disk::read_secret(path)? else { continue };
         if client_files::is_for_real_cluster(&text) {
-            let what = format!("{} leads to a cluster", path.display());
-            let else_do = "if it leads to another cluster, or to one that is gone, move it away";
+            let what = format!("{} has credentials for a cluster", path.display());
+            let else_do =
+                "if it is for another cluster, or for one that no longer exists, move it away";
             return Err(exists(chosen, &what, else_do));
         }
     }
     refuse_runs(chosen)?;
     for folder in [PathBuf::from(DEFAULT_FOLDER), chosen.folder().join(DEFAULT_FOLDER)] {
         if is_rendered_for(chosen, &folder)? {
-            let what = format!("{} holds configs of its nodes", folder.display());
-            let else_do =
-                "if they are of another cluster, or of one that is gone, move the folder away";
+            let what = format!("{} has machine configs of its nodes", folder.display());
+            let else_do = "if they belong to another cluster, or to one that no longer exists, move the folder away";
             return Err(exists(chosen, &what, else_do));
         }
     }
@@ -233,7 +235,7 @@ fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
     let failed = |error| {
         CommandError::failed(
             CommandCode::SecretsUnmade,
-            format!("no secrets were made: cannot read {}", folder.display()),
+            format!("no secrets were generated: cannot read {}", folder.display()),
         )
         .because(error)
         .hint("make the folder readable; its logs show whether the cluster was created")
@@ -241,10 +243,10 @@ fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
     let runs = run_log::list(&folder).map_err(failed)?;
     // `list` omits logs that it cannot read.
     if count_logs(&folder).map_err(failed)? > runs.len() {
-        let what = format!("{} holds a log of a run that cannot be read", folder.display());
-        return Err(exists(chosen, &what, "if the cluster is gone, move the logs away"));
+        let what = format!("{} has a run log that cannot be read", folder.display());
+        return Err(exists(chosen, &what, "if the cluster no longer exists, move the logs away"));
     }
-    let gone = "if the cluster is gone, move the logs away";
+    let gone = "if the cluster no longer exists, move the logs away";
     let changed = runs.iter().find(|run| match run.header.command.as_str() {
         "up" => run.done > 0 || run.end.is_none(),
         command => command == "destroy",
@@ -256,7 +258,7 @@ fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
         }
         Some(run) if run.end != Some(RunEnd::Done) => {
             let path = folder.join(format!("{}.jsonl", run.id));
-            let what = format!("{} is the log of a `destroy` that did not end", path.display());
+            let what = format!("{} is the log of a `destroy` that did not finish", path.display());
             Err(exists(chosen, &what, gone))
         }
         _ => Ok(()),
@@ -306,7 +308,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
     let mut guests: Vec<Guest> = all.guests;
     guests.retain(|guest| guest.is_vm && !guest.template);
     if let Some(guest) = guests.iter().find(|guest| wanted.has_tags(guest)) {
-        let what = format!("VM {} on {} carries its tags", guest.vmid, guest.node);
+        let what = format!("VM {} on {} has its tags", guest.vmid, guest.node);
         return Err(wanted.exists(&what, guest));
     }
     // A token without VM.Audit gets an empty list, which is not evidence.
@@ -327,7 +329,8 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
         match client.send(&cluster::is_free(vmid)).await {
             Ok(_) => {}
             Err(error) if error.is_already_exists() => {
-                let message = format!("vmid {vmid} is used by something that the token cannot see");
+                let message =
+                    format!("vmid {vmid} is used by a VM or container that the token cannot see");
                 let hint = "grant VM.Audit on it, or give the node another `vmid:`";
                 return Err(Evidence::Unknown(
                     CommandError::failed(CommandCode::SecretsUnmade, message).hint(hint),
@@ -430,7 +433,7 @@ impl Wanted<'_> {
             || self.vmids().any(|vmid| vmid == guest.vmid);
         let tags = config.tags();
         if tags.contains(TAG) && tags.contains(&self.cluster.name) {
-            return Some("carries its tags".to_owned());
+            return Some("has its tags".to_owned());
         }
         let description = config.description();
         let marker = description.lines().find_map(|line| line.parse::<Marker>().ok());
@@ -440,23 +443,20 @@ impl Wanted<'_> {
             let is_derived = uuid.as_bytes().get(14) == Some(&b'5');
             let is_near = is_placed || self.is_in_pool(guest);
             return (is_derived && is_near)
-                .then(|| format!("has a UUID ({uuid}) such as talmox derives"));
+                .then(|| format!("has a UUID ({uuid}) that talmox derived"));
         };
         let noted = Marker::told_cluster(description);
         let own = self.cluster.name.as_str();
         let is_tagged_otherwise = tags.contains(TAG) && tags.iter().count() > 1;
         if noted == Some(own) || tags.contains(own) {
-            return Some(format!("carries talmox's marker, for the node {}", marker.node));
+            return Some(format!("has the marker of talmox, for the node {}", marker.node));
         }
         if is_placed || is_node(&marker.node) {
-            return Some(format!("is of a talmox cluster, for the node {}", marker.node));
+            return Some(format!("belongs to a talmox cluster, for the node {}", marker.node));
         }
         // Neither tags nor notes name a cluster, so it may be this cluster.
         (noted.is_none() && !is_tagged_otherwise).then(|| {
-            format!(
-                "carries talmox's marker of a cluster without a name, for the node {}",
-                marker.node
-            )
+            format!("has the marker of talmox without a cluster name, for the node {}", marker.node)
         })
     }
 

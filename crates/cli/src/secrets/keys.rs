@@ -35,7 +35,8 @@ impl Keyring {
         }
         if let Some(path) = environment::path(KEY_FILE) {
             let text = disk::read_secret(&path)?.ok_or_else(|| {
-                let message = format!("{KEY_FILE} names {}, which is not there", path.display());
+                let message =
+                    format!("{KEY_FILE} names the file {}, which does not exist", path.display());
                 CommandError::failed(CommandCode::AgeKeyMissing, message)
                     .hint("correct or unset the variable")
             })?;
@@ -47,7 +48,7 @@ impl Keyring {
         if let Some(path) = default_key_file() {
             match disk::read_secret(&path)? {
                 Some(text) => keyring.add(&text, &path.display().to_string())?,
-                None => keyring.looked.push(format!("{} (not there)", path.display())),
+                None => keyring.looked.push(format!("{} (missing)", path.display())),
             }
         }
         Ok(keyring)
@@ -92,7 +93,7 @@ impl Keyring {
                     }
                 }
                 Err(_) => {
-                    let message = format!("line {} of {origin} is no age key", index + 1);
+                    let message = format!("line {} of {origin} is not an age key", index + 1);
                     return Err(CommandError::failed(CommandCode::AgeKeyMissing, message)
                         .hint("keys look like AGE-SECRET-KEY-1…; comments start with #"));
                 }
@@ -107,14 +108,14 @@ pub(crate) fn make() -> Result<(Recipient, PathBuf), CommandError> {
     let path = default_key_file().ok_or_else(|| {
         CommandError::failed(
             CommandCode::AgeKeyMissing,
-            "there is no age key, and no home folder to keep one in",
+            "there is no age key, and no home folder to create one in",
         )
         .hint(format!("set {KEY_FILE}, or HOME"))
     })?;
     let identity = Identity::generate(&mut environment::Kernel);
     let text = identity.to_key_file(environment::now());
     if path.exists() {
-        let message = format!("{} holds no age key that can be used", path.display());
+        let message = format!("{} has no usable age key", path.display());
         return Err(CommandError::failed(CommandCode::AgeKeyMissing, message)
             .hint("add one: `age-keygen >> FILE`"));
     }
@@ -133,7 +134,7 @@ fn run(command: &str) -> Result<SecretText, CommandError> {
             format!("the command of {KEY_COMMAND} {what}"),
         )
     };
-    let words = words::split(command).ok_or_else(|| failed("is not understood"))?;
+    let words = words::split(command).ok_or_else(|| failed("cannot be parsed"))?;
     let output = Command::new(&words[0])
         .args(&words[1..])
         .stdin(Stdio::null())

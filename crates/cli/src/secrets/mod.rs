@@ -70,8 +70,8 @@ impl SecretsFile {
                 format!("there is no {}", path.display()),
             )
             .hint(
-                "`talmox secrets init` makes the secrets of a new cluster, `talmox secrets import` \
-                 takes over those of an existing one",
+                "run `talmox secrets init` for a new cluster, or `talmox secrets import` for an \
+                 existing one",
             )
         })
     }
@@ -140,7 +140,7 @@ impl SecretsFile {
         // Checked before the write: afterwards the secrets of a running cluster would be unreadable.
         sops::decrypt(&text, &self.keyring.identities).map_err(|error| {
             let message = format!(
-                "nothing was written: your age keys would not open {} again",
+                "nothing was written: your age keys could not decrypt {}",
                 self.path.display()
             );
             CommandError::failed(CommandCode::SecretsUnencryptable, message)
@@ -167,11 +167,10 @@ impl SecretsFile {
         match clear {
             None => Ok(()),
             Some(path) => {
-                let message =
-                    format!("`{path}` would stand in {} in clear text", self.path.display());
+                let message = format!("`{path}` would be in clear text in {}", self.path.display());
                 Err(CommandError::failed(CommandCode::SecretsUnencryptable, message).hint(
-                    "the rule that says what is encrypted (encrypted_regex and its kin) leaves it \
-                     out; give this file a creation rule of its own in .sops.yaml",
+                    "the encryption rule (such as encrypted_regex) does not include it; add a creation \
+                     rule for this file to .sops.yaml",
                 ))
             }
         }
@@ -195,9 +194,9 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     file.bundle()?.ok_or_else(|| {
         CommandError::failed(
             CommandCode::SecretsMissing,
-            format!("{} holds no Talos bundle", file.path.display()),
+            format!("{} has no Talos bundle", file.path.display()),
         )
-        .hint("`talmox secrets init` adds a new one, `talmox secrets import` an existing one")
+        .hint("run `talmox secrets init` to add a new one, or `talmox secrets import` to add an existing one")
     })
 }
 
@@ -258,7 +257,7 @@ pub(crate) fn make(
 /// Generates a bundle in memory.
 pub(crate) fn generate() -> Result<Bundle, CommandError> {
     bundle::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
-        CommandError::failed(CommandCode::CertificateFailed, "cannot make the secrets")
+        CommandError::failed(CommandCode::CertificateFailed, "cannot generate the secrets")
             .because(error)
     })
 }
@@ -273,9 +272,9 @@ pub(crate) fn keep(
     let file = SecretsFile::open(chosen)?;
     if file.as_ref().map(SecretsFile::bundle).transpose()?.flatten().is_some() {
         let message =
-            format!("{} was made by somebody else just now", chosen.secrets_path().display());
+            format!("another process has just created {}", chosen.secrets_path().display());
         return Err(CommandError::failed(CommandCode::FileChanged, message)
-            .hint("run the command again: it takes those"));
+            .hint("run the same command again to use it"));
     }
     put(chosen, file, bundle, &[], printer).map(drop)
 }
@@ -307,14 +306,15 @@ fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<SopsDocume
         let hint = match &error {
             SopsError::WrongKey { .. } | SopsError::DataKey { .. } => keyring.hint(),
             SopsError::NotSops => {
-                "encrypt it with `sops --encrypt --in-place`, or move it away and take it over \
-                 with `talmox secrets import`"
+                "encrypt it with `sops --encrypt --in-place`, or move it away and import it with \
+                 `talmox secrets import`"
                     .to_owned()
             }
             SopsError::BrokenMac | SopsError::Damaged { .. } | SopsError::NotEncrypted { .. } => {
-                "restore it from a backup or from git; it is never made anew".to_owned()
+                "restore it from a backup or from git; talmox never generates it again".to_owned()
             }
-            _ => "correct it, or restore it from a backup; it is never made anew".to_owned(),
+            _ => "correct it, or restore it from a backup; talmox never generates it again"
+                .to_owned(),
         };
         CommandError::failed(
             CommandCode::SecretsUndecryptable,
@@ -348,13 +348,13 @@ fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, Comma
 fn unopenable(path: &Path, recipient_set: &RecipientSet) -> CommandError {
     let names: Vec<String> = recipient_set.recipients.iter().map(ToString::to_string).collect();
     let message = format!(
-        "nothing was written: none of your age keys would open {} again, which is for {} ({})",
+        "nothing was written: none of your age keys could decrypt {}, which is encrypted for {} ({})",
         path.display(),
         names.join(", "),
         recipient_set.origin
     );
     CommandError::failed(CommandCode::SecretsUnencryptable, message)
-        .hint("name your own recipient as well")
+        .hint("include your own recipient")
 }
 
 /// Parses a bundle and checks that it is complete.
@@ -362,7 +362,7 @@ pub(crate) fn checked(node: &Node, path: &Path) -> Result<Bundle, CommandError> 
     let broken = || {
         CommandError::failed(
             CommandCode::SecretsInvalid,
-            format!("the Talos bundle in {} is broken", path.display()),
+            format!("the Talos bundle in {} is invalid", path.display()),
         )
     };
     let bundle = Bundle::from_node(node).map_err(|error| broken().because(error))?;
@@ -379,11 +379,11 @@ pub(crate) fn checked(node: &Node, path: &Path) -> Result<Bundle, CommandError> 
 fn not_imported(plain: &Path) -> CommandError {
     CommandError::failed(
         CommandCode::SecretsUnused,
-        format!("{} is there, and not in use", plain.display()),
+        format!("{} exists, but is not used", plain.display()),
     )
     .hint(format!(
-        "if these are the secrets of the cluster, `talmox secrets import {}` takes them over; \
-         then delete the file, or move it away if they are not",
+        "if these are the secrets of the cluster, run `talmox secrets import {}`, then delete the \
+         file; if not, move it away",
         plain.display()
     ))
 }

@@ -64,7 +64,7 @@ pub(crate) fn for_new_file(
     })
 }
 
-/// Recipients of the command line or of `.sops.yaml`.
+/// Recipients from `--recipient`, or else from the matching rule of `.sops.yaml`. None if neither exists.
 pub(crate) fn named(
     path: &Path,
     given: &[Recipient],
@@ -89,9 +89,9 @@ pub(crate) fn named(
         if !has_rules(text.expose()) {
             return Ok(None);
         }
-        let message = format!("no creation rule of {shown} fits {}", path.display());
+        let message = format!("no creation rule of {shown} matches {}", path.display());
         return Err(CommandError::failed(CommandCode::RecipientsInvalid, message)
-            .hint("add a rule with its path_regex, or name the recipients with --recipient"));
+            .hint("add a rule with a matching path_regex, or pass --recipient"));
     };
     from_rule(rule, shown, printer).map(Some)
 }
@@ -103,7 +103,7 @@ fn from_rule(
 ) -> Result<RecipientSet, CommandError> {
     let foreign = rule.foreign.join(", ");
     if rule.recipients.is_empty() {
-        let message = format!("the creation rule of {file} names no age recipient");
+        let message = format!("the creation rule of {file} has no age recipient");
         let error = CommandError::failed(CommandCode::RecipientsInvalid, message);
         return Err(error.hint("add `age: age1…` to the rule, or pass --recipient"));
     }

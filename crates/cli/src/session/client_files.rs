@@ -19,8 +19,8 @@ use crate::error::CommandError;
 /// Remaining validity below which `up` renews the client certificates, so that a monthly `up` keeps them valid.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
-/// Last line of a kubeconfig for a lab. The server address alone does not show it: an endpoint that the lab does not serve, such as a
-/// DNS name, is the same as for the real cluster.
+/// Last line of a kubeconfig for a lab. The server address does not always show that a kubeconfig is for a lab: an endpoint that
+/// the lab does not serve, such as a DNS name, is the same as that of the real cluster.
 const LAB_MARK: &str = "# Written by talmox for a lab: it does not lead to a real cluster.\n";
 
 /// Adds [`LAB_MARK`] to a kubeconfig.
@@ -147,10 +147,9 @@ pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), 
             .iter()
             .any(|entry| !own.contains(&entry.authority) && !entry.is_for_lab())
         {
-            let message =
-                format!("nothing was changed: {} leads to another cluster", path.display());
+            let message = format!("nothing was changed: {} is for another cluster", path.display());
             return Err(CommandError::failed(CommandCode::ClientFilesConflict, message).hint(
-                "move it away, or have the files of this one written elsewhere with --output DIR",
+                "move it away, or write the files of this cluster to another folder with --output DIR",
             ));
         }
     }
@@ -327,10 +326,10 @@ mod tests {
             ClientFileState { is_current: false, is_provisional_current: false, was_up: false }
         );
         let error = refuse_others(&paths, &own).unwrap_err().chain();
-        assert!(error.contains("kubeconfig leads to another cluster"), "{error}");
+        assert!(error.contains("kubeconfig is for another cluster"), "{error}");
         std::fs::remove_file(&paths.kubeconfig).unwrap();
         let error = refuse_others(&paths, &own).unwrap_err().chain();
-        assert!(error.contains("talosconfig leads to another cluster"), "{error}");
+        assert!(error.contains("talosconfig is for another cluster"), "{error}");
         // Files of a lab that ended may be replaced.
         std::fs::remove_file(&paths.talosconfig).unwrap();
         let text = "clusters: [{cluster: {server: 'https://127.0.0.1:4', \

@@ -132,13 +132,13 @@ pub(crate) fn refused(error: TakeError) -> CommandError {
     };
     let hint = match &error {
         TakeError::Held(_) => {
-            "wait for it to end, or stop it there with Ctrl-C. If that run is dead, `talmox unlock` removes its lock"
+            "wait for it to end, or stop it there with Ctrl-C. If that run was killed, run `talmox unlock` to remove its lock"
         }
         TakeError::Unreadable { .. } => {
-            "a newer talmox may hold it: upgrade this one. If no run works on the cluster, `talmox unlock` removes it"
+            "upgrade talmox: a newer version may hold the lock. If no run works on the cluster, run `talmox unlock` to remove it"
         }
         TakeError::Contended => "run the same command again",
-        _ => "see that Proxmox answers, then run the same command again",
+        _ => "check that Proxmox answers, then run the same command again",
     };
     CommandError::failed(code, "nothing was changed").because(error).hint(hint)
 }

@@ -12,7 +12,8 @@ use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Reads all manifests, by the position of the setting that names them.
+/// Reads all manifests of the add-ons. The key is the position in the inventory of the `files` item that contains the
+/// path.
 pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>, CommandError> {
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
@@ -49,7 +50,7 @@ fn paths(path: &Path, boundary: &Boundary) -> Result<Vec<PathBuf>, CommandError>
             CommandCode::ManifestsMissing,
             format!("{} has no manifests", path.display()),
         )
-        .hint("it is a folder: put .yaml, .yml or .json files into it"));
+        .hint("add .yaml, .yml or .json files to this folder"));
     }
     Ok(found)
 }

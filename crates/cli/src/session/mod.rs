@@ -53,8 +53,8 @@ const TTL: Duration = Duration::from_hours(12);
 const KUBERNETES: u16 = 6443;
 
 /// Hint for a command that needs the secrets of an existing cluster.
-const NOT_MADE: &str = "`talmox up` makes the cluster and its secrets. If it runs already, restore the file from git \
-                        or a backup, or take its secrets over with `talmox secrets import`";
+const NOT_MADE: &str = "run `talmox up` to create the cluster and its secrets. If the cluster exists, restore the file \
+                        from git or a backup, or import its secrets with `talmox secrets import`";
 
 /// Handling of a cluster without secrets, unless the lab runs inside this process.
 #[derive(Clone, Copy, Debug)]
@@ -238,8 +238,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns an error if the secrets are new although the cluster exists. Repeated after the cluster is locked, when no other run
-    /// can create VMs.
+    /// Returns an error if the secrets are new although the cluster exists. The check is repeated after the cluster is locked,
+    /// because no other run can create VMs then.
     pub(crate) async fn refuse_lost_secrets(&self) -> Result<(), CommandError> {
         if self.is_draft && !self.is_own_lab() {
             cluster_evidence::refuse(&self.chosen, &self.pve).await?;
@@ -279,7 +279,7 @@ impl Session {
         KubeClient::new(&self.bundle, addresses, settings, randomness).map_err(|error| {
             CommandError::failed(
                 CommandCode::CertificateFailed,
-                "cannot make a certificate for Kubernetes",
+                "cannot create a certificate for Kubernetes",
             )
             .because(error)
         })
@@ -456,7 +456,7 @@ fn access(
     let ttl = if lab.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(bundle, &roles, ttl, now, &mut environment::Kernel)
         .map_err(|error| {
-            CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
+            CommandError::failed(CommandCode::CertificateFailed, "cannot create a certificate")
                 .because(error)
         })?;
     let mut settings = Settings::new(clock);

@@ -49,7 +49,7 @@ pub(crate) fn client(
         seed: 0,
     });
     let client = client.map_err(|error| {
-        CommandError::failed(CommandCode::ProxmoxClientFailed, "cannot speak to Proxmox")
+        CommandError::failed(CommandCode::ProxmoxClientFailed, "cannot create the Proxmox client")
             .because(error)
     })?;
     if client.is_insecure() {
@@ -76,7 +76,7 @@ type ProxmoxAccess = (Vec<Endpoint>, Trust, Credentials);
 fn lab_access(lab: &LabConnection) -> Result<ProxmoxAccess, CommandError> {
     let pve = &lab.ready.pve;
     let address = HttpUrl::parse(&pve.url).map(|url| url.address()).map_err(|error| {
-        CommandError::failed(CommandCode::LabFailed, "the lab has no address of its Proxmox")
+        CommandError::failed(CommandCode::LabFailed, "the lab has no valid Proxmox URL")
             .because(error)
     })?;
     let endpoint = Endpoint::new(&address.host, address.port);
@@ -88,11 +88,8 @@ fn lab_access(lab: &LabConnection) -> Result<ProxmoxAccess, CommandError> {
     } else {
         let token = format!("{}={}", pve.token_id, pve.token_secret);
         Credentials::Token(token.parse().map_err(|error| {
-            CommandError::failed(
-                CommandCode::LabFailed,
-                "the lab has no API token that can be used",
-            )
-            .because(error)
+            CommandError::failed(CommandCode::LabFailed, "the API token of the lab is invalid")
+                .because(error)
         })?)
     };
     Ok((vec![endpoint], Trust::Authorities(lab.authority.clone()), credentials))
@@ -103,9 +100,9 @@ fn real_access(chosen: &Chosen, printer: &Printer) -> Result<ProxmoxAccess, Comm
     let Some(named) = proxmox.endpoint.get() else {
         return Err(CommandError::failed(
             CommandCode::ProxmoxUnset,
-            "the inventory does not say where Proxmox is",
+            "the inventory has no Proxmox endpoint",
         )
-        .hint("add `proxmox: {endpoint: https://HOST:8006}`, or rehearse with --lab"));
+        .hint("add `proxmox: {endpoint: https://HOST:8006}`, or use --lab"));
     };
     let reach = reach_of(chosen.cluster());
     let endpoints = named.0.iter().map(|url| {
@@ -148,12 +145,12 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
         )
         .hint(
             "add `proxmox: {token: {env: PROXMOX_TOKEN}}` and `export PROXMOX_TOKEN=…`; \
-             `talmox init --role` prints how to make the token",
+             `talmox init --role` prints how to create the token",
         ));
     };
     let reference = Reference { setting: Name::Cluster("proxmox.token"), secret: token };
     let token: ApiToken = resolver.resolve(reference)?.expose().parse().map_err(|error| {
-        CommandError::failed(CommandCode::TokenMalformed, "`proxmox.token` is no API token")
+        CommandError::failed(CommandCode::TokenMalformed, "`proxmox.token` is not an API token")
             .because(error)
     })?;
     Ok(Credentials::Token(token))
@@ -161,54 +158,54 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
 
 /// Error of a failed Proxmox call, with a hint for its cause.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
-    let failed = CommandError::failed(StepCode::of_proxmox(&error), "cannot look at Proxmox");
+    let failed = CommandError::failed(StepCode::of_proxmox(&error), "cannot query Proxmox");
     let port = error.port().unwrap_or(USUAL_PORT);
     if let Some(distrust) = error.distrust() {
         let hint = match distrust {
             Distrust::Fingerprint => {
-                "`proxmox.fingerprint` pins another one. Compare the fingerprint above with the SHA-256 fingerprint that \
-                 pve-proxy-ssl.pem or pve-ssl.pem has on the host (Certificates in the web interface): if it is the same, \
-                 put it into `proxmox.fingerprint`; if not, another machine answers"
+                "`proxmox.fingerprint` is another one. Compare the fingerprint above with the SHA-256 fingerprint of \
+                 pve-proxy-ssl.pem or pve-ssl.pem on the host (Certificates in the web interface). If they are equal, \
+                 set `proxmox.fingerprint` to it; if not, another machine answers"
                     .to_owned()
             }
             Distrust::Authority => {
-                "this machine does not know the authority of its certificate: pin it with `proxmox: {fingerprint: …}` \
-                 (`talmox init` shows it), or name its authority with `ca_file: …` (/etc/pve/pve-root-ca.pem on a host)"
+                "this machine does not trust the authority of the certificate: pin the certificate with `proxmox: {fingerprint: …}` \
+                 (`talmox init` shows it), or set `ca_file: …` to its authority (/etc/pve/pve-root-ca.pem on a host)"
                     .to_owned()
             }
             Distrust::Time => {
-                "its certificate is over, or not valid yet: look at the clocks of both machines, then renew it on the \
-                 host (pvecm updatecerts --force, and restart pveproxy)"
+                "the certificate has expired, or is not valid yet: check the clocks of both machines, then renew the \
+                 certificate on the host (pvecm updatecerts --force, and restart pveproxy)"
                     .to_owned()
             }
             Distrust::Name => {
-                "its certificate is for another name: use that one in `proxmox.endpoint`, with `reach:` if it leads \
-                 nowhere, or pin the certificate with `fingerprint: …`"
+                "the certificate is for another name: use that name in `proxmox.endpoint`, with `reach:` if DNS does not \
+                 resolve it, or pin the certificate with `fingerprint: …`"
                     .to_owned()
             }
             Distrust::NoTls => format!(
-                "is {port} the port of Proxmox? Correct it in `proxmox.endpoint`; it is {USUAL_PORT} unless it was changed"
+                "check the port {port} in `proxmox.endpoint`: Proxmox uses {USUAL_PORT} unless it was changed"
             ),
         };
         return failed.because(error).hint(hint);
     }
     let hint = match &error {
         error if error.is_auth() => {
-            "Proxmox does not know the token, or not this secret of it: is `proxmox.token` user@realm!name=secret, and \
-             is the token there and not over (pveum user token list USER)? `talmox init --role` prints how to make one"
+            "Proxmox does not accept the token: check that `proxmox.token` is user@realm!name=secret, and that the token \
+             exists and has not expired (pveum user token list USER). `talmox init --role` prints how to create one"
                 .to_owned()
         }
         PveError::NotSent { source: NotSent::Resolve { .. }, .. } => {
-            "is the name in `proxmox.endpoint` right? `reach: {NAME: ADDRESS}` says where a name leads"
+            "check the name in `proxmox.endpoint`, or set its address with `reach: {NAME: ADDRESS}`"
                 .to_owned()
         }
         PveError::NotSent { .. } => format!(
-            "is `proxmox.endpoint` right, is the host up, and is there a way to its port {port} from here?"
+            "check `proxmox.endpoint`, and that the host is up and its port {port} is reachable from here"
         ),
         PveError::Rejected(_) => {
-            "may the token look? `talmox init --role` prints what it needs".to_owned()
+            "check the privileges of the token: `talmox init --role` prints those that it needs".to_owned()
         }
-        _ => "try again".to_owned(),
+        _ => "run the same command again".to_owned(),
     };
     failed.because(error).hint(hint)
 }

@@ -23,11 +23,13 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), CommandError> {
     for (name, pair) in all {
         let Ok(authority) = Certificate::from_pem(&pair.crt) else { continue };
         if authority.not_after <= now {
-            let message =
-                format!("the authority of {name} in the secrets ended at {}", authority.not_after);
+            let message = format!(
+                "the certificate authority of {name} in the secrets expired at {}",
+                authority.not_after
+            );
             return Err(CommandError::failed(CommandCode::AuthorityExpired, message).hint(
-                "is the clock of this machine right? If so, nodes believe nobody any more: give them a new authority \
-                 by hand first (talosctl rotate-ca), and put it into the secrets",
+                "check the clock of this machine. If it is correct, the nodes reject every certificate: give them a new \
+                 authority by hand (talosctl rotate-ca), then add it to the secrets",
             ));
         }
     }

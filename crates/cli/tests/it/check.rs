@@ -325,7 +325,7 @@ fn documents_of_a_later_talos_version_are_errors() {
     4 | patches: {all: [p.yaml]}
       |                 ^^^^^^
       |
-      = hint: raise `talos_version`, or take the document out of the patch
+      = hint: increase `talos_version`, or remove the document from the patch
     ");
     for command in ["plan --lab", "up --lab --yes", "render"] {
         let run = folder.talmox(command);
@@ -368,7 +368,7 @@ fn a_config_that_talos_rejects_is_reported_with_nodes_and_patch() {
     for command in ["plan --lab", "up --lab --yes"] {
         let run = folder.talmox(command);
         assert_eq!(run.code, 1, "{command}");
-        let reported = "error[config-invalid]: cannot render `wk-1`: Talos refuses the config: etcd config is only allowed on control plane \
+        let reported = "error[config-invalid]: cannot render `wk-1`: Talos rejects the config: etcd config is only allowed on control plane \
                     machines (the patch p.yaml)\n";
         assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
         for hint in

@@ -151,7 +151,7 @@ fn a_path_that_is_not_a_regular_file_is_not_changed() {
     for path in ["/dev/null", "folder"] {
         let run = cluster.run(&format!("kubeconfig --force -o {path}"));
         assert_eq!(run.code, 1, "{path}");
-        assert!(run.stderr.contains("no regular file"), "{}", run.stderr);
+        assert!(run.stderr.contains("not a regular file"), "{}", run.stderr);
     }
 }
 

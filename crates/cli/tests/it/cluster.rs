@@ -1,6 +1,9 @@
 //! `up`, `status`, `output`, `destroy` and other commands in labs.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
+use talmox_clock::Clock;
 
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
@@ -170,18 +173,42 @@ fn apis_that_do_not_answer_are_shown_within_the_timeout() {
     let run = cluster.run("status --timeout 20s");
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(run.stdout.contains("no Kubernetes API answers"), "{}", run.stdout);
-    assert!(run.stdout.contains("drift is unknown: cannot look at Proxmox"), "{}", run.stdout);
+    assert!(run.stdout.contains("drift is unknown: cannot query Proxmox"), "{}", run.stdout);
     assert!(!run.stdout.contains("cp-1: VM: "), "Proxmox is reported as silent: {}", run.stdout);
     for part in ["Proxmox", "Kubernetes", "Talos"] {
         assert!(run.stdout.contains(&format!("\n{part} does not answer")), "{}", run.stdout);
     }
     let run = cluster.run("output");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("cannot look at Proxmox"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot query Proxmox"), "{}", run.stderr);
     // `status` creates nothing.
     let bare = Cluster::new();
     assert_eq!(bare.run("status").code, 1);
     assert!(!bare.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
+}
+
+/// A Proxmox that accepts connections and never answers.
+#[test]
+fn status_does_not_wait_for_a_proxmox_that_answers_nothing() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
+    cluster.set("TOKEN", "talmox@pve!ci=00000000-0000-0000-0000-000000000000");
+    let path = "inventory/dev/cluster.yaml";
+    let reach = "reach: {10.0.0.11: 127.0.0.1, 10.0.0.20: 127.0.0.1, 10.0.0.21: 127.0.0.1}\n";
+    let address = silent.local_addr().unwrap().to_string();
+    let text = cluster.folder.read(path).replace("pve:8006", &address);
+    cluster.folder.write(path, &format!("{text}{reach}"));
+    let clock = Clock::real();
+    let started = clock.moment();
+    let run = cluster.run("status");
+    let took = clock.moment().since(started);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let expected = "\nProxmox does not answer: no answer within 4 s\n";
+    assert!(run.stdout.contains(expected), "{}", run.stdout);
+    let expected = "\ndrift is unknown: the state of Proxmox was not observed\n";
+    assert!(run.stdout.contains(expected), "{}", run.stdout);
+    // The limit is 5 s; the rest is for the start of the program on a busy machine. The default of --timeout is 30 s.
+    assert!(took < Duration::from_secs(9), "{took:?}");
 }
 
 #[test]
@@ -246,6 +273,10 @@ fn a_lab_uses_a_scenario_or_an_inventory() {
     let cluster = Cluster::new();
     let run = cluster.run("lab serve --inventory inventory --scenario some.yaml");
     assert_eq!(run.code, 64);
-    assert!(run.stderr.contains("give one of them"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("omit --scenario, or omit --inventory and the cluster"),
+        "{}",
+        run.stderr
+    );
     assert_ne!(Folder::new().talmox("lab serve dev").code, 0);
 }

@@ -201,7 +201,7 @@ fn a_usage_error_writes_no_files() {
     assert_snapshot!(run.stderr, @r"
     error[file-exists]: out/worker.yaml exists already
 
-    hint: --force replaces it; nothing was written
+    hint: nothing was written; pass --force to replace it
     ");
     folder.write("bad.yaml", "machine: {tpye: worker}\n");
     folder.write("json.yaml", "- {op: remove, path: /machine/token}\n");
@@ -209,9 +209,9 @@ fn a_usage_error_writes_no_files() {
         ("--config-patch @nowhere.yaml", "cannot read the patch nowhere.yaml"),
         ("--config-patch bad.yaml", "unknown keys"),
         ("--config-patch-control-plane bad.yaml", "unknown keys"),
-        ("--config-patch https://a.lan/b.yaml", "patches are not fetched"),
-        ("--config-patch-worker @json.yaml", "the config of workers cannot be patched"),
-        ("--with-secrets bad.yaml", "the Talos bundle in bad.yaml is broken"),
+        ("--config-patch https://a.lan/b.yaml", "download the patch and pass the path"),
+        ("--config-patch-worker @json.yaml", "cannot patch the config of workers"),
+        ("--with-secrets bad.yaml", "the Talos bundle in bad.yaml is invalid"),
         ("--with-secrets nowhere.yaml", "there is no file nowhere.yaml"),
     ] {
         let command = if args.contains("--with-secrets") {

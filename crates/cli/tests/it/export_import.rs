@@ -263,19 +263,19 @@ fn a_vip_that_is_a_node_becomes_the_endpoint() {
 fn unknown_and_invalid_keys_are_rejected() {
     for (text, said) in [
         ("[]", "the file is not an object"),
-        ("{", "this is no JSON"),
+        ("{", "this is not JSON"),
         (r#"{"contolplanes": []}"#, "unknown key `contolplanes` in the file"),
         (
             r#"{"controlplanes": [{"name": "a", "mac": "x"}]}"#,
             "unknown key `mac` in controlplanes[0]",
         ),
         (r#"{"controlplanes": [{"dhcp": "10.0.0.1"}]}"#, "controlplanes[0] has no name"),
-        (r#"{"controlplanes": [{"name": "a b"}]}"#, "`a b` in controlplanes[0] is no name"),
-        (r#"{"controlplanes": [{"name": "a", "dhcp": "x"}]}"#, "`x` is no address"),
-        (r#"{"controlplanes": [{"name": "a", "address": "1.2.3.4/x"}]}"#, "is no address"),
+        (r#"{"controlplanes": [{"name": "a b"}]}"#, "`a b` in controlplanes[0] is not the name"),
+        (r#"{"controlplanes": [{"name": "a", "dhcp": "x"}]}"#, "`x` is not an address"),
+        (r#"{"controlplanes": [{"name": "a", "address": "1.2.3.4/x"}]}"#, "is not an address"),
         (r#"{"controlplanes": []}"#, "no control plane"),
         (r#"{"controlplanes": [{"name": "a"}, {"name": "a"}]}"#, "`a`"),
-        (r#"{"control_plane_vip": 1}"#, "`control_plane_vip` of the file is not a text"),
+        (r#"{"control_plane_vip": 1}"#, "`control_plane_vip` of the file is not a string"),
     ] {
         let folder = Folder::new();
         folder.write("nodes.json", text);

@@ -56,6 +56,14 @@ fn init_ignores_files_with_keys_and_check_reports_tracked_ones() {
     assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert!(run.stderr.contains("git rm --cached"), "{}", run.stderr);
 
+    // A file with an age key is reported under any name.
+    let key = format!("AGE-SECRET-KEY-1{}\n", "Q".repeat(58));
+    folder.write("docs/notes.txt", &key);
+    folder.write("docs/untracked.txt", &key);
+    let run = track(&["docs/notes.txt", "inventory/home/cluster.yaml"]);
+    let reported = "warning[tracked-keys]: Git tracks files with keys: docs/notes.txt\n";
+    assert!(run.stderr.contains(reported), "{}", run.stderr);
+
     // If such files exist, an unreadable index gives a warning.
     fs::write(folder.path().join(".git/index"), "nonsense").unwrap();
     assert!(!folder.talmox("check").stderr.contains("tracked-keys"));

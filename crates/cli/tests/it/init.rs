@@ -56,7 +56,7 @@ fn nothing_is_overwritten() {
     assert_snapshot!(run.stderr, @r"
     error[file-exists]: inventory/home/nodes.yaml exists already
 
-    hint: choose another cluster name; init never overwrites
+    hint: choose another cluster name; init never overwrites files
     ");
     assert!(!folder.path().join("inventory/home/cluster.yaml").exists());
     assert_eq!(folder.talmox("init other --subnet 10.0.0.0/24").code, 0);

@@ -252,14 +252,14 @@ fn start_errors_have_hints() {
     let run = folder.talmox("lab serve --kube-apiserver no/program --etcd /bin/sh");
     assert_eq!(run.code, 64);
     assert!(
-        run.stderr.contains("--kube-apiserver: there is no program no/program"),
+        run.stderr.contains("--kube-apiserver: no/program is not an executable file"),
         "{}",
         run.stderr
     );
     assert_eq!(folder.talmox("lab serve --etcd /bin/sh").code, 64);
     let run = folder.talmox("lab serve --kube-apiserver /bin/sh --etcd /bin/sh --speed 10");
     assert_eq!(run.code, 64);
-    assert!(run.stderr.contains("--kube-apiserver goes by the real clock"), "{}", run.stderr);
+    assert!(run.stderr.contains("--kube-apiserver uses the real clock"), "{}", run.stderr);
     assert!(run.stderr.contains("--speed 1"), "{}", run.stderr);
     // The time of a saved lab may be ahead of real time.
     let tomorrow = Clock::real().unix() + 24 * 3600;
@@ -267,7 +267,7 @@ fn start_errors_have_hints() {
     let run = folder.talmox("lab serve --kube-apiserver /bin/sh --etcd /bin/sh --state kept");
     assert_eq!(run.code, 64, "{}", run.stderr);
     assert!(run.stderr.contains("minutes ahead of it"), "{}", run.stderr);
-    assert!(run.stderr.contains("hint: begin a new lab"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: start a new lab"), "{}", run.stderr);
 
     assert_eq!(folder.talmox("lab serve --scenario none.yaml").code, 1);
     for usage in ["--speed 0", "--speed fast", "--release 7", "--profile quick", "--listen here"] {

@@ -206,7 +206,7 @@ fn all_clusters_are_read_and_only_named_ones_are_changed() {
     assert!(run.stderr.contains("did you mean `dev`?"), "{}", run.stderr);
     let run = cluster.run(&format!("plan --graph --format json {lab}"));
     assert_eq!(run.code, 64);
-    assert!(run.stdout.contains("leave out --graph"), "{}", run.stdout);
+    assert!(run.stdout.contains("omit --graph"), "{}", run.stdout);
     let run = cluster.run(&format!("plan --graph dot {lab}"));
     assert_eq!(run.code, 64);
 }

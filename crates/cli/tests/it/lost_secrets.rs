@@ -61,17 +61,17 @@ fn a_vm_of_the_cluster_prevents_new_secrets() {
     };
     let derived = "11111111-2222-5333-8444-555555555555";
     for (config, words) in [
-        ("name: x, tags: talmox;dev".to_owned(), "carries its tags"),
+        ("name: x, tags: talmox;dev".to_owned(), "has its tags"),
         (
             format!("name: x, description: \"{}\"", noted("dev")),
-            "carries talmox's marker, for the node old-1",
+            "has the marker of talmox, for the node old-1",
         ),
         (
             format!("name: x, description: \"{marker}\""),
-            "carries talmox's marker of a cluster without a name",
+            "has the marker of talmox without a cluster name",
         ),
-        (format!("name: cp-1, description: \"{}\"", noted("ops")), "is of a talmox cluster"),
-        (format!("name: cp-1, smbios1: uuid={derived}"), "such as talmox derives"),
+        (format!("name: cp-1, description: \"{}\"", noted("ops")), "belongs to a talmox cluster"),
+        (format!("name: cp-1, smbios1: uuid={derived}"), "that talmox derived"),
     ] {
         let (_lab, cluster) = with_vm(&config, "faults: []\n");
         refuse(&cluster, &COMMANDS, words);
@@ -145,7 +145,11 @@ fn a_vm_that_cannot_be_read_prevents_new_secrets() {
     let (_lab, cluster) = with_vm(&format!("name: x, smbios1: uuid={UUID}"), faults);
     refuse(&cluster, &["plan", "up --yes"], "VM 777 on pve cannot be read");
     let offline = ["render", "secrets init"];
-    refuse(&cluster, &offline, "it is unknown whether dev exists: VM 777 on pve cannot be read");
+    refuse(
+        &cluster,
+        &offline,
+        "talmox cannot tell whether dev exists: VM 777 on pve cannot be read",
+    );
     refuse(&cluster, &offline, "run the same command with --new-cluster");
     let run = cluster.run("secrets init --new-cluster");
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -190,7 +194,7 @@ fn files_beside_the_inventory_prevent_new_secrets() {
     let real = "clusters: [{cluster: {server: 'https://10.0.0.20:6443', certificate-authority-data: eA==}}]\n";
     for text in [real, "clusters: [\n"] {
         cluster.folder.write(kubeconfig, text);
-        refuse(&cluster, &offline, "inventory/dev/kubeconfig leads to a cluster");
+        refuse(&cluster, &offline, "inventory/dev/kubeconfig has credentials for a cluster");
     }
     remove(kubeconfig);
 
@@ -208,9 +212,9 @@ fn files_beside_the_inventory_prevent_new_secrets() {
     log(1, "up", None);
     refuse(&cluster, &offline, "1-up.jsonl is the log of a run of `up`");
     log(2, "destroy", Some("failed"));
-    refuse(&cluster, &offline, "2-destroy.jsonl is the log of a `destroy` that did not end");
+    refuse(&cluster, &offline, "2-destroy.jsonl is the log of a `destroy` that did not finish");
     cluster.folder.write("inventory/dev/.talmox/runs/3-up.jsonl", "no log\n");
-    refuse(&cluster, &offline, "a log of a run that cannot be read");
+    refuse(&cluster, &offline, "a run log that cannot be read");
     remove("inventory/dev/.talmox/runs/3-up.jsonl");
     log(4, "destroy", Some("done"));
     let run = cluster.run("render --new-cluster");
@@ -219,7 +223,7 @@ fn files_beside_the_inventory_prevent_new_secrets() {
     // Now rendered configs exist without their secrets.
     remove(SECRETS);
     let init = ["secrets init", "secrets init --new-cluster", "render --output other"];
-    refuse(&cluster, &init, "generated holds configs of its nodes");
+    refuse(&cluster, &init, "generated has machine configs of its nodes");
     let renamed = cluster.folder.read(PATH).replace("cp-1", "cp-9").replace("wk-1", "wk-9");
     cluster.folder.write(PATH, &renamed);
     let run = cluster.run("secrets init --new-cluster");

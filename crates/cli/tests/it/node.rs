@@ -125,7 +125,7 @@ fn unknown_resource_types_are_looked_up_on_the_node() {
     );
     let none = run(&node, &folder, "get NODE unicorns");
     assert_eq!(none.code, 64);
-    assert!(none.stderr.contains("has no kind of resources `unicorns`"), "{}", none.stderr);
+    assert!(none.stderr.contains("has no resource kind `unicorns`"), "{}", none.stderr);
     let at = node.at;
     let list = format!(
         "hint: `talmox node get {at} resourcedefinitions --talosconfig talosconfig` lists all kinds"
@@ -134,6 +134,17 @@ fn unknown_resource_types_are_looked_up_on_the_node() {
     let open = TalosNode::start(&NodeIdentity::maintenance());
     let none = folder.talmox(&format!("node get {} unicorns --insecure", open.at));
     let list = format!("`talmox node get {} resourcedefinitions --insecure` lists", open.at);
+    assert!(none.stderr.contains(&list), "{}", none.stderr);
+    // The inventory says where the node is, so the command in the hint needs it too.
+    let inventory = "talos_version: v1.11.2\nnetwork: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}\n\
+                     proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}\n\
+                     controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
+    folder.write("a b/dev/cluster.yaml", inventory);
+    let words = ["node", "get", &at.to_string(), "unicorns", "-i", "a b/dev"];
+    let none = folder.talmox_with(words.into_iter().chain(["--talosconfig", "talosconfig"]), "");
+    let list = format!(
+        "`talmox node get {at} resourcedefinitions --inventory 'a b/dev' --talosconfig talosconfig` lists"
+    );
     assert!(none.stderr.contains(&list), "{}", none.stderr);
     let missing = run(&node, &folder, "get NODE members cp-9");
     let list = format!("`talmox node get {at} members --talosconfig talosconfig` lists them");
@@ -419,7 +430,7 @@ fn addresses_and_credentials_come_from_the_inventory() {
 
     let run = cluster.run("node services cp-7");
     assert_eq!(run.code, 64);
-    assert!(run.stderr.contains("there are: cp-1, wk-1"), "{}", run.stderr);
+    assert!(run.stderr.contains("nodes: cp-1, wk-1"), "{}", run.stderr);
     // In maintenance mode the address of the inventory is used.
     let empty = TalosNode::start(&NodeIdentity::maintenance());
     let reach = format!("{text}reach: {{10.0.0.21: \"{}\"}}\n", empty.at);

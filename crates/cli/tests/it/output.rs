@@ -116,7 +116,11 @@ fn a_node_that_does_not_answer_is_marked_and_the_others_are_shown() {
     assert_eq!(lab.signal("TERM"), Some(0));
     let run = cluster.run(&format!("status {IN_FILE}"));
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("has the lab ended? `talmox lab serve"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("check that the lab still runs; `talmox lab serve"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
         for command in &commands {
             let run = cluster.run(command);
             assert_eq!(run.code, 1, "{link}: {command}: {}", run.stderr);
-            let reported = format!("{link} is a link, which talmox did not make");
+            let reported = format!("{link} is a link that talmox did not create");
             assert!(run.stderr.contains(&reported), "{command}: {}", run.stderr);
         }
         assert_eq!(cluster.folder.read("victim"), "precious\n");

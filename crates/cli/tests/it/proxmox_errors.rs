@@ -23,7 +23,7 @@ fn reports(cluster: &Cluster, words: &[&str]) {
     for command in ["check --live", "plan"] {
         let run = cluster.run(command);
         assert_eq!(run.code, 1, "{}", run.stderr);
-        let words = ["cannot look at Proxmox", "hint: "].iter().chain(words);
+        let words = ["cannot query Proxmox", "hint: "].iter().chain(words);
         for words in words {
             assert!(run.stderr.contains(words), "`{words}` is not in\n{}", run.stderr);
         }
@@ -34,7 +34,7 @@ fn reports(cluster: &Cluster, words: &[&str]) {
 #[test]
 fn an_endpoint_that_does_not_answer_is_named() {
     let closed = cluster("endpoint: https://127.0.0.1:1");
-    reports(&closed, &["cannot connect to 127.0.0.1:1", "is there a way to its port 1 from here"]);
+    reports(&closed, &["cannot connect to 127.0.0.1:1", "its port 1 is reachable from here"]);
     let unknown = cluster("endpoint: https://pve.invalid:8006");
     reports(&unknown, &["pve.invalid", "`proxmox.endpoint`"]);
 }
@@ -43,10 +43,13 @@ fn an_endpoint_that_does_not_answer_is_named() {
 fn a_certificate_that_is_not_trusted_is_named() {
     let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
     let endpoint = format!("endpoint: {}", lab.pve("url"));
-    reports(&cluster(&endpoint), &["UnknownIssuer", "pin it with `proxmox: {fingerprint: …}`"]);
+    reports(
+        &cluster(&endpoint),
+        &["UnknownIssuer", "pin the certificate with `proxmox: {fingerprint: …}`"],
+    );
     let pinned = format!("{endpoint}, fingerprint: '{}'", vec!["AB"; 32].join(":"));
     let shown = format!("fingerprint {}, which is not the pinned one", lab.pve("fingerprint"));
-    reports(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` pins another one"]);
+    reports(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` is another one"]);
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn an_unknown_token_is_named() {
     let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
     let cluster = cluster(&format!("endpoint: {}, ca_file: ca.pem", lab.pve("url")));
     fs::copy(lab.pve("ca"), cluster.folder.path().join("inventory/dev/ca.pem")).unwrap();
-    reports(&cluster, &["status 401", "Proxmox does not know the token"]);
+    reports(&cluster, &["status 401", "Proxmox does not accept the token"]);
 }
 
 /// System calls that connect or resolve names. `None` with a note if they cannot be traced.

@@ -122,7 +122,7 @@ fn a_missing_secret_is_reported_with_its_place() {
     assert_snapshot!(error, @r"
     tailscale.auth_key: inventory/home/secrets.sops.yaml has no `tailscale.auth_key`
 
-    hint: `talmox secrets set tailscale.auth_key` writes it
+    hint: run `talmox secrets set tailscale.auth_key`
     ");
     assert!(!folder.path().join("generated").exists());
 }
@@ -158,7 +158,7 @@ fn lost_secrets_are_not_generated_again_for_existing_configs() {
     );
     let run = cluster.run("secrets init");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("generated holds configs of its nodes"), "{}", run.stderr);
+    assert!(run.stderr.contains("generated has machine configs of its nodes"), "{}", run.stderr);
     // New secrets that were generated while the configs were moved away.
     let folder = cluster.folder.path();
     fs::rename(folder.join("generated"), folder.join("aside")).unwrap();
@@ -166,7 +166,7 @@ fn lost_secrets_are_not_generated_again_for_existing_configs() {
     fs::rename(folder.join("aside"), folder.join("generated")).unwrap();
     let run = cluster.run("render");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("holds the configs of another cluster"), "{}", run.stderr);
+    assert!(run.stderr.contains("has the configs of another cluster"), "{}", run.stderr);
     assert_eq!(cluster.folder.read("generated/dev-cp-1.yaml"), before);
 }
 

@@ -51,14 +51,14 @@ fn init_creates_a_key_and_the_secrets_once() {
 
     let again = cluster.run("secrets init");
     assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("never made anew"), "{}", again.stderr);
+    assert!(again.stderr.contains("talmox never replaces them"), "{}", again.stderr);
     // A missing age key does not lead to new secrets.
     fs::remove_file(cluster.folder.path().join(KEYS)).unwrap();
     for command in ["secrets init", "secrets show", "secrets edit", "kubeconfig"] {
         let run = cluster.run(command);
         assert_eq!(run.code, 1, "{command}");
         assert!(run.stderr.contains("cannot decrypt"), "{}", run.stderr);
-        assert!(run.stderr.contains("keys.txt (not there)"), "{}", run.stderr);
+        assert!(run.stderr.contains("keys.txt (missing)"), "{}", run.stderr);
     }
     assert_eq!(cluster.folder.read(SECRETS), secrets);
     assert!(!cluster.folder.path().join(KEYS).exists());
@@ -107,7 +107,7 @@ fn a_rule_that_leaves_secrets_unencrypted_is_an_error() {
     cluster.folder.write(".sops.yaml", &rule);
     let run = cluster.run_with("secrets set proxmox.token", "hunter2");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("`proxmox.token` would stand in"), "{}", run.stderr);
+    assert!(run.stderr.contains("`proxmox.token` would be in clear text in"), "{}", run.stderr);
     assert!(!cluster.folder.path().join(SECRETS).exists());
 }
 
@@ -173,7 +173,11 @@ fn keys_are_read_from_the_places_of_sops() {
     let mut missing = other();
     missing.set("SOPS_AGE_KEY_FILE", "nowhere");
     let run = missing.run("secrets show");
-    assert!(run.stderr.contains("SOPS_AGE_KEY_FILE names nowhere"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("SOPS_AGE_KEY_FILE names the file nowhere, which does not exist"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn edit_saves_the_edited_text() {
     // Another process writes the file while the editor is open.
     let meanwhile = format!("echo '#' >> {SECRETS}\necho 'values3: x' >> \"$2\"");
     let run = with_editor(&mut cluster, &meanwhile);
-    assert!(run.stderr.contains("by somebody else meanwhile"), "{}", run.stderr);
+    assert!(run.stderr.contains("another process changed "), "{}", run.stderr);
 }
 
 #[test]
@@ -306,12 +310,12 @@ fn import_never_overwrites() {
     let other = plain.replacen("secret: ", "secret: AAAA", 1);
     let run = source.run_with("secrets import -", &other);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("holds another bundle"), "{}", run.stderr);
+    assert!(run.stderr.contains("has another bundle"), "{}", run.stderr);
     assert_eq!(source.folder.read(SECRETS), encrypted);
     let broken = plain.replacen("bootstraptoken: ", "bootstraptoken: X", 1);
     let run = Cluster::new().run_with("secrets import -", &broken);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("the Talos bundle in - is broken"), "{}", run.stderr);
+    assert!(run.stderr.contains("the Talos bundle in - is invalid"), "{}", run.stderr);
 }
 
 #[test]
@@ -382,7 +386,13 @@ fn references_are_resolved_and_missing_ones_are_named() {
     assert!(resolve(&cluster).stdout.contains("`no-such-program-here` cannot be run"));
     // Without a secrets file, its path is named.
     let run = resolve(&Cluster::new());
-    assert!(run.stdout.contains("there is no inventory/dev/secrets.sops.yaml"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains(
+            "inventory/dev/secrets.sops.yaml, which should have `proxmox.token`, does not exist"
+        ),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -414,7 +424,7 @@ fn secrets_that_the_user_could_not_decrypt_are_not_written() {
         let refused = |cluster: &Cluster, command: &str| {
             let run = cluster.run_with(command, "x");
             assert_eq!(run.code, 1, "{command}: {}", run.stderr);
-            let reported = "nothing was written: none of your age keys would open";
+            let reported = "nothing was written: none of your age keys could decrypt";
             assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
             assert!(!cluster.folder.path().join(SECRETS).exists(), "{command}");
         };

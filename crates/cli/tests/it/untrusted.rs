@@ -1,9 +1,12 @@
 //! Inventories of untrusted authors, and machines with other users.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, KEYS, SECRETS};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
@@ -118,6 +121,20 @@ fn consent_is_asked_once_and_again_after_a_change() {
     assert_eq!(fs::read_dir(kept).unwrap().count(), 1);
 
     cluster.script("inventory/dev/vault", "touch ran-again; echo hunter2");
+    assert_eq!(cluster.run(resolve).code, 1, "another script");
+    assert!(!has(&cluster, "inventory/dev/ran-again"));
+}
+
+/// The program is a shell, which does not change; the script that it runs can.
+#[test]
+fn a_script_that_an_interpreter_runs_is_asked_about_again_when_it_changes() {
+    let cluster = with_auth_key("{command: [sh, ./vault.sh]}");
+    cluster.script("inventory/dev/vault.sh", "touch ran; echo hunter2");
+    let resolve = "secrets show --resolve";
+    let Some((code, shown)) = cluster.folder.typed(resolve, "y\n") else { return };
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(cluster.run(resolve).code, 0);
+    cluster.script("inventory/dev/vault.sh", "touch ran-again; echo hunter2");
     assert_eq!(cluster.run(resolve).code, 1, "another script");
     assert!(!has(&cluster, "inventory/dev/ran-again"));
 }
@@ -288,4 +305,58 @@ fn links_at_output_paths_do_not_replace_other_files() {
 
 fn folder_of(cluster: &Cluster, name: &str) -> std::path::PathBuf {
     cluster.folder.path().join(name)
+}
+
+/// The message of an error comes from Proxmox, and a terminal would obey what is in it.
+#[test]
+fn a_text_of_proxmox_cannot_control_the_terminal() {
+    let cluster = Cluster::with_secrets();
+    let message = r"\u001b[2Jno \u001b]0;evil\u0007entry\u202e";
+    let refuse = format!("refuse: {{status: 400, message: \"{message}\"}}");
+    let faults = format!(
+        "faults:\n  - {{method: GET, path: /cluster/resources, times: always, {refuse}}}\n"
+    );
+    cluster.folder.write("faults.yaml", &faults);
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --faults faults.yaml");
+    let obeyed = ['\u{1b}', '\u{7}', '\u{202e}'];
+    for command in ["plan", "status"] {
+        let run = cluster.run(&format!("{command} {IN_FILE}"));
+        let printed = format!("{}{}", run.stdout, run.stderr);
+        assert!(printed.contains(r"\u{1b}[2Jno \u{1b}]0;evil\u{7}entry"), "{command}: {printed:?}");
+        assert!(!printed.contains(obeyed), "{command}: {printed:?}");
+    }
+    // A program reads the text as it is.
+    let run = cluster.run(&format!("status --format json {IN_FILE}"));
+    assert!(!run.stdout.contains(obeyed), "{:?}", run.stdout);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let reasons = report["unreachable"].as_array().unwrap().iter();
+    let mut reasons = reasons.filter_map(|silent| silent["reason"].as_str());
+    assert!(reasons.any(|reason| reason.contains("\u{1b}[2Jno ")), "{report:#}");
+}
+
+/// The author of the inventory names the variable, and where it is sent.
+#[test]
+fn check_sends_no_variable_to_the_endpoint_of_an_inventory() {
+    let endpoint = TcpListener::bind("127.0.0.1:0").unwrap();
+    endpoint.set_nonblocking(true).unwrap();
+    let is_called = || match endpoint.accept() {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            false
+        }
+    };
+    let mut cluster = Cluster::with_secrets().with_token("{env: PRIVATE_TOKEN}");
+    cluster.set("PRIVATE_TOKEN", "ann@pve!hunter2=00000000-0000-0000-0000-000000000000");
+    let address = endpoint.local_addr().unwrap().to_string();
+    let text = cluster.folder.read(PATH).replace("pve:8006", &address);
+    let reach = "reach: {10.0.0.11: 127.0.0.1, 10.0.0.20: 127.0.0.1, 10.0.0.21: 127.0.0.1}\n";
+    cluster.folder.write(PATH, &format!("{text}{reach}"));
+    let check = cluster.run("check");
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert!(!format!("{}{}", check.stdout, check.stderr).contains("hunter2"), "{}", check.stderr);
+    assert!(!is_called(), "check connects to the endpoint");
+    // The same inventory leads other commands there.
+    assert_eq!(cluster.run("status --timeout 1s").code, 1);
+    assert!(is_called(), "status does not connect to the endpoint");
 }

@@ -1,9 +1,9 @@
 //! A held lock, which is renewed and checked before every change.
 //!
-//! A check reads the list of locks: a lock that was removed or taken over is found before the next change, or at most `Lease::fresh` later.
-//! Reading is enough only while the last renewal is recent. A run that was suspended may have been judged dead by a run that
-//! is about to create its own lock; only a renewal shows that run that this one is alive, so an old lock is renewed and read
-//! before the next change.
+//! A check reads the list of locks, so a run notices before its next change, or at most `Lease::fresh` later, that its lock was
+//! removed or taken over. Reading is enough only while the last renewal is recent. If this run was suspended, another run may
+//! have assumed that it has ended, and may be about to create its own lock. Only a renewal shows the other run that this run
+//! continues, so after a long time without renewal the lock is renewed and read before the next change.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,7 +21,8 @@ use tokio::task::JoinHandle;
 use super::pools::{HeldLock, LockPools};
 use super::{Holder, Lease};
 
-/// The time of day, from a new clock: a clock counts from the time at which it was made, and stops while the machine sleeps.
+/// The time of day, from a new clock. An existing clock counts from its creation and stops while the machine sleeps, so
+/// it would be wrong afterwards.
 pub(super) fn time_of_day() -> u64 {
     Clock::real().unix()
 }
@@ -31,7 +32,7 @@ pub(super) fn now() -> String {
     UnixTime::from_seconds(i64::try_from(time_of_day()).unwrap_or(i64::MAX)).to_string()
 }
 
-/// The run no longer holds its lock.
+/// Reason why the run no longer holds its lock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockLost {
     #[error("the lock of this run was taken over by {0}")]
@@ -44,12 +45,12 @@ pub enum LockLost {
     Disputed(String),
 }
 
-/// Why no change may be made now.
+/// Reason why the run must not make a change now.
 #[derive(Debug, thiserror::Error)]
 pub enum Unconfirmed {
     #[error(transparent)]
     Lost(#[from] LockLost),
-    /// Whether the run still holds its lock is not known. It may be known later.
+    /// Proxmox did not answer, so it is not known whether the run still holds its lock. A retry may succeed.
     #[error("Proxmox does not confirm the lock of this run")]
     Unanswered(#[source] PveError),
     #[error("Proxmox does not show the lock of this run as it was renewed")]
@@ -85,7 +86,7 @@ struct FenceState {
     shown: Stamp,
 }
 
-/// A time on a monotonic clock, and on one that continues while the machine sleeps.
+/// A point in time on a monotonic clock, and as time of day, which continues while the machine sleeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     moment: Moment,
@@ -97,7 +98,8 @@ impl Stamp {
         Self { moment: clock.moment(), unix: time_of_day() }
     }
 
-    /// The larger age on the two clocks, because one stops while the machine sleeps, and the other can be set.
+    /// The larger of the ages on the two clocks: the monotonic clock stops while the machine sleeps, and the time of
+    /// day can be set back.
     fn age(self, clock: Clock) -> Duration {
         let slept = Duration::from_secs(time_of_day().saturating_sub(self.unix).saturating_sub(1));
         clock.moment().since(self.moment).max(slept)
@@ -125,7 +127,7 @@ impl Fence {
         }))
     }
 
-    /// Whether a change may be made now. Changes within `Lease::fresh` share one read.
+    /// Returns an error if a change must not be made now. Changes within `Lease::fresh` share one read of the lock.
     pub async fn check(&self) -> Result<(), Unconfirmed> {
         if self.is_fresh()? {
             return Ok(());
@@ -135,7 +137,7 @@ impl Fence {
         if self.is_fresh()? { Ok(()) } else { self.ask().await }
     }
 
-    /// Whether a change may be made now, by a read that starts after this call.
+    /// Returns an error if a change must not be made now. Always reads the lock.
     pub async fn check_now(&self) -> Result<(), Unconfirmed> {
         let _turn = self.0.turn.lock().await;
         self.ask().await
@@ -151,7 +153,7 @@ impl Fence {
         }
     }
 
-    /// A lost lock stays lost, whatever Proxmox shows later.
+    /// Returns an error if the lock was lost. A lost lock stays lost, even if Proxmox lists it again later.
     fn not_lost(&self) -> Result<(), Unconfirmed> {
         match self.0.lost.borrow().clone() {
             Some(lost) => Err(lost.into()),
@@ -166,7 +168,7 @@ impl Fence {
         Ok(shown.age(*clock) < lease.fresh && renewed.age(*clock) < lease.trust)
     }
 
-    /// The last renewal, and the last read.
+    /// The times of the last renewal and of the last read.
     fn last(&self) -> (Stamp, Stamp) {
         let state = self.state();
         (state.renewed, state.shown)
@@ -176,7 +178,7 @@ impl Fence {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the lock, and renews it if its last renewal is old. The caller has the turn.
+    /// Reads the lock, and renews it if its last renewal is old. The caller holds the mutex `turn`.
     async fn ask(&self) -> Result<(), Unconfirmed> {
         self.not_lost()?;
         let FenceInner { lease, clock, .. } = &*self.0;
@@ -307,7 +309,7 @@ impl ClusterLock {
         self.fence.0.pool.to_string()
     }
 
-    /// Releases the lock. A lost lock, and a pool that is no longer of this run, is left as it is.
+    /// Releases the lock. If the run lost its lock, or another run owns the pool now, the pool is not deleted.
     pub async fn release(self) -> Result<(), PveError> {
         self.renewing.abort();
         let FenceInner { pools, pool, holder, lost, .. } = &*self.fence.0;

@@ -1,4 +1,4 @@
-//! Holder of a lock, as the comment of its pool.
+//! Holder of a lock, and its text form in the comment of the pool.
 
 use std::fmt;
 
@@ -25,14 +25,14 @@ pub struct Holder {
     pub pid: u32,
     /// Random number of the run, which is part of the names of its pools.
     pub run: String,
-    /// Time at which it took the lock, in UTC, as text.
+    /// Time at which the run took the lock, in UTC, as text.
     pub since: String,
-    /// None if the machine cannot identify processes.
+    /// Process that holds the lock. None if the operating system cannot identify processes beyond their ids.
     pub process: Option<ProcessMark>,
 }
 
 impl Holder {
-    /// The comment of its pool. `beat` counts renewals, so that each one changes the comment.
+    /// The comment of the pool of this lock. `beat` counts the renewals, so that each renewal changes the comment.
     pub(super) fn comment(&self, beat: u64, now: &str) -> String {
         let Self { cluster, command, user, host, pid, run, since, process } = self;
         let mut text = format!(
@@ -51,7 +51,7 @@ impl Holder {
         text
     }
 
-    /// Parses a comment; none if it is not of this format.
+    /// Parses a comment. None if it is not in this format.
     pub(super) fn parse(comment: &str) -> Option<Self> {
         let rest = comment.strip_prefix(HEAD)?.strip_prefix(' ')?;
         let field = |key: &str| {

@@ -1,27 +1,30 @@
 //! The cluster lock in Proxmox: two machines, or two folders of one machine, never change one cluster at the same time.
 //!
-//! A held lock is a pool, `talmox-lock/KEY-N-RUN`, whose comment says who holds it. Pools are the one object that a narrow
-//! token can create atomically for all hosts, that is on no host which can go down, and that no VM, storage or backup is
-//! affected by. Creating one needs `Pool.Allocate` on `/pool/talmox-lock`, and nothing else.
+//! A held lock is a pool, `talmox-lock/KEY-N-RUN`, whose comment describes the run that holds it. A pool is the only
+//! object that a token with few privileges can create atomically for all hosts, that does not depend on a single host, and
+//! that does not affect any VM, storage or backup. Creating a pool needs only `Pool.Allocate` on `/pool/talmox-lock`.
 //!
-//! Pools have no compare-and-swap, so nothing depends on one. RUN is a random number of the run: no two runs ever have a pool of the
-//! same name, so a request that names the pool of a run cannot change or delete the lock of another run, however late it is sent.
+//! Proxmox has no compare-and-swap for pools, so the lock does not depend on one. RUN is a random number of the run, so no two
+//! runs have a pool of the same name. A request for the pool of one run cannot change or delete the lock of another run, even if
+//! Proxmox executes it late.
 //!
-//! - **Take**: list the lock pools of the key. None may be alive. Create the pool of this run, with a larger N than all of them, list
-//!   again, and give up the new pool if there is any other than those listed and judged before. Two runs cannot both
-//!   succeed: Proxmox serializes changes of pools, so one create is the later one, and the list that its run reads next contains
-//!   the pool of the earlier one, unless that run has given it up. If both see each other, both give up, and retry after a random time.
-//! - **Renew**: read that the pool is still of this run, write the comment, then list. A run that was judged dead either changes its
-//!   comment before the new holder lists again, which then gives up; or it sees the pool of the new holder, or that its own is
-//!   gone, and stops. A lost lock stays lost.
-//! - **Check**, before every change: read that the pool is still of this run and that no newer one exists. See `fence.rs`.
-//! - **Delete**: only pools that the caller created and that are still its own; or those that it has judged dead, or a person has
-//!   declared dead, while it holds the lock.
+//! - **Take**: list the lock pools of the key. All of their runs must have ended. Create the pool of this run, with a larger N
+//!   than all of them, list again, and delete the new pool if the list contains a pool that was not in the first list or has
+//!   changed since. Two runs cannot both succeed: Proxmox serializes changes of pools, so one create is the later one, and the
+//!   list that its run reads next contains the pool of the earlier one, unless that run has deleted it. If both runs see each
+//!   other's pool, both delete their own, and retry after a random time.
+//! - **Renew**: read that the pool is still of this run, write the comment, then list. If another run assumed wrongly that this
+//!   run has ended, there are two cases. Either this run changes its comment before the other run lists again, and the other run
+//!   gives up. Or this run sees the pool of the other run, or does not find its own pool, and stops. A lost lock stays lost.
+//! - **Check**, before every change: read that the pool still belongs to this run and that no newer pool exists. See
+//!   `fence.rs`.
+//! - **Delete**: a run deletes only pools that it created and that still belong to it, and, while it holds the lock, pools of
+//!   runs that have ended, or of which the user declared that they have ended.
 //!
 //! Names of older builds, `talmox-lock/KEY-N`, count as locks. Names in any other format are locks that only `talmox unlock` removes.
 //!
-//! Clocks of different machines are never compared: a holder is dead if its process is provably gone, or if its comment has
-//! not changed for a whole lease on the clock of the machine that looks.
+//! Clocks of different machines are never compared. A run counts as ended if its process has provably ended, or if the
+//! comment of its pool has not changed for a whole lease on the clock of the machine that reads the pool.
 
 mod fence;
 mod holder;
@@ -45,29 +48,32 @@ pub use take::{take, take_over};
 pub struct LockKey(String);
 
 impl LockKey {
-    /// A cluster, whatever its name and inventory: two copies of an inventory share its secrets.
+    /// Key of a cluster. It does not depend on the name or the inventory, because copies of an inventory have the same
+    /// secrets.
     pub fn of_cluster(mark: &ClusterMark) -> Self {
         // A name that starts with a digit is rejected by Proxmox VE 9.
         Self(format!("c{mark}"))
     }
 
-    /// The name of a cluster that has no secrets yet: two first runs would give it two identities.
+    /// Key of a cluster that has no secrets yet, by its name. Without this lock, two first runs at the same time would
+    /// generate two different secrets bundles.
     pub fn of_name(name: &str) -> Self {
         Self(format!("n{}", ClusterMark::of(&format!("name of a new cluster {name}"))))
     }
 }
 
-/// Time for which a lock is valid without renewal. In real time, also in a lab: it concerns processes and networks.
+/// Time for which a lock is valid without renewal. It is in real time, also in a lab, because it covers delays of
+/// processes and networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Pause between two renewals.
     pub renew: Duration,
-    /// Time for which one read of the lock counts for further changes.
+    /// Time for which the result of one read of the lock is used for further changes.
     pub fresh: Duration,
-    /// Time after its last renewal in which a read is enough, and the lock need not be renewed before a change. At most half of `end`: the
-    /// rest is for the change itself.
+    /// Time after the last renewal in which reading the lock is enough before a change. Later, the lock must be renewed before a
+    /// change. At most half of `end`, because the rest is for the change itself.
     pub trust: Duration,
-    /// Time without a change of the comment after which the holder counts as dead.
+    /// Time without a change of the comment after which the run counts as ended.
     pub end: Duration,
 }
 
@@ -87,7 +93,7 @@ impl Default for Lease {
 pub enum Life {
     Dead,
     Alive,
-    /// It runs on another machine, or this machine cannot identify processes.
+    /// The process runs on another machine, or this machine cannot identify processes.
     Unknown,
 }
 
@@ -123,7 +129,8 @@ impl std::fmt::Debug for LockRequest {
 pub enum TakeError {
     #[error("the cluster is in use by {0}")]
     Held(Box<Holder>),
-    /// The name or the comment is not one that this version of talmox writes, or no lock can be numbered after it.
+    /// This version of talmox does not write such a name or comment, or the lock has the largest possible number, so
+    /// that no later lock can have a larger one.
     #[error(
         "the pool {pool} in Proxmox locks the cluster, and its name and comment are not those of a run that this version of talmox knows"
     )]

@@ -1,4 +1,4 @@
-//! The pools in Proxmox that locks consist of.
+//! The pools in Proxmox that represent locks.
 
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of talmox
 /// Number of reads of a list that does not show the caller's own change yet.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-/// Number of reads after which a pool that no list shows counts as deleted.
+/// Number of reads of the list after which a pool that is in none of them counts as deleted.
 const LOOKS_FOR_DELETED: u32 = 3;
-/// The largest number of a readable lock.
+/// Largest sequence number that a lock name may contain.
 pub(super) const LAST_NUMBER: u32 = u32::MAX - 1;
-/// Number of locks whose name is not in a known format. It is larger than all others, so that no run with a known name ignores them.
+/// Sequence number that is assumed for a lock whose name is not in a known format. It is larger than every other
+/// sequence number: a run ignores only locks with smaller numbers than its own, so no run ignores such a lock.
 const UNKNOWN_NUMBER: u32 = u32::MAX;
 
 /// A lock that a run holds, or did not release.
@@ -28,13 +29,14 @@ const UNKNOWN_NUMBER: u32 = u32::MAX;
 pub struct HeldLock {
     pub pool: PoolId,
     pub comment: String,
-    /// None if the name or the comment is not in a format of this version, or if they name two different runs.
+    /// None if this version cannot read the name or the comment, or if the name and the comment contain two different
+    /// runs.
     pub holder: Option<Holder>,
     pub(super) number: u32,
 }
 
 impl HeldLock {
-    /// Whether this run holds it.
+    /// Whether the run with this ID holds the lock.
     pub(super) fn is_of(&self, run: &str) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.run == word(run))
     }
@@ -105,7 +107,8 @@ impl LockPools {
         Ok(locks.collect())
     }
 
-    /// A list that shows this pool; after some reads, one that does not: a host may see a change later than the host that made it.
+    /// List of the locks. It is read again a few times if it does not contain this pool, because a host may see a
+    /// change later than the host that made it.
     pub(super) async fn list_with(&self, pool: &PoolId) -> Result<Vec<HeldLock>, PveError> {
         let mut locks = self.list().await?;
         for _ in 1..LOOKS_FOR_DELETED {
@@ -118,8 +121,8 @@ impl LockPools {
         Ok(locks)
     }
 
-    /// A list with this comment, and so with all changes before it: a host may see a change later than the host that made it. None if
-    /// no list shows the comment.
+    /// List of the locks in which this pool has this comment. Such a list contains all changes that were made before the comment
+    /// was written; a host may see a change later than the host that made it. None if no list contains the comment.
     pub(super) async fn list_since(
         &self,
         pool: &PoolId,
@@ -142,13 +145,14 @@ impl LockPools {
         Ok(None)
     }
 
-    /// The name of the lock of a run. No other run has this name, so a request that names it affects no lock of another run.
+    /// Name of the pool for the lock of a run. The name contains the run, so a request for this pool cannot change the
+    /// lock of another run.
     pub(super) fn pool(&self, number: u32, run: &str) -> PoolId {
         let name = format!("{PARENT}/{}-{number}-{}", self.key.0, run_in_name(run));
         name.parse().expect("invariant: letters, digits, one slash and `.`, `_`, `-` are a pool id")
     }
 
-    /// Creates a lock. False if that pool exists already.
+    /// Creates the pool of a lock. Returns false if the pool exists already.
     pub(super) async fn create(&self, pool: &PoolId, comment: &str) -> Result<bool, TakeError> {
         let request = pool::create(pool, Some(comment));
         let rejected = match self.client.send(&request).await {
@@ -179,7 +183,7 @@ impl LockPools {
         self.client.send(&pool::set_comment(pool, comment)).await
     }
 
-    /// Deletes a lock, if it still exists and is still of this run.
+    /// Deletes a lock, if it still exists and still belongs to this run.
     pub(super) async fn delete_of(&self, pool: &PoolId, run: &str) -> Result<(), PveError> {
         let locks = self.list().await?;
         if locks.iter().any(|lock| lock.pool == *pool && lock.is_of(run)) {
@@ -189,7 +193,7 @@ impl LockPools {
         }
     }
 
-    /// Deletes a lock, if it still exists. The caller has read whose lock it is.
+    /// Deletes a lock, if it still exists. The caller has checked before which run the lock belongs to.
     pub(super) async fn delete(&self, pool: &PoolId) -> Result<(), PveError> {
         match self.client.send(&pool::delete(pool)).await {
             Err(error) if error.is_not_found() => Ok(()),

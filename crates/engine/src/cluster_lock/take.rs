@@ -11,18 +11,19 @@ use super::fence::{ClusterLock, Fence, Stamp, now};
 use super::pools::{HeldLock, LAST_NUMBER, LockPools};
 use super::{Holder, Life, LockRequest, TakeError};
 
-/// Number of times that a run lets others take the same lock first.
+/// Maximum number of attempts to take a lock while other runs try to take it too.
 const TRIES: u64 = 20;
 const GIVE_WAY: Duration = Duration::from_millis(300);
 
-/// Takes the lock of a cluster. A lock whose holder is provably dead is taken over at once; one whose holder may be alive on
-/// another machine is watched until its comment changes (it is alive) or a lease has passed (it is dead).
+/// Takes the lock of a cluster. If the process that holds a lock has provably ended, the lock is taken over at once. If the
+/// process may still run on another machine, the lock is watched until its comment changes (the process runs) or a lease has
+/// passed (the process has ended).
 pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
     take_over(request, &[]).await
 }
 
-/// Takes the lock of a cluster, and counts these locks as locks of dead runs, as a person decided. A lock that another run took since then
-/// is not one of them.
+/// Takes the lock of a cluster. The user declared that the runs that hold `declared_dead` have ended, so these locks are taken
+/// over at once. A lock that another run took after that declaration is not taken over.
 pub async fn take_over(
     request: LockRequest,
     declared_dead: &[HeldLock],
@@ -71,8 +72,8 @@ fn is_passing(error: &PveError) -> bool {
     matches!(error, PveError::MaybeApplied { .. }) || error.is_retryable()
 }
 
-/// Deletes the locks of dead runs. All of them must be deleted: a run that only seemed dead would find its lock again after this run has
-/// released its own, and resume a plan that is out of date.
+/// Deletes the locks of ended runs. All of them must be deleted: if such a run has not ended after all, it would find its lock
+/// after this run has released its own, and would continue with an outdated plan.
 async fn delete_all(pools: &LockPools, dead: &[HeldLock]) -> Result<(), PveError> {
     for lock in dead {
         pools.delete(&lock.pool).await?;
@@ -80,7 +81,7 @@ async fn delete_all(pools: &LockPools, dead: &[HeldLock]) -> Result<(), PveError
     Ok(())
 }
 
-/// Whether all other locks are those that were found dead, and have not changed since.
+/// Whether all other locks are the locks `dead` of ended runs, unchanged.
 async fn is_alone(
     pools: &LockPools,
     own: &PoolId,
@@ -94,7 +95,7 @@ async fn is_alone(
 /// Locks of other runs, and when their comments changed last, on the clock of this machine.
 struct Watched<'a> {
     clock: Clock,
-    /// Locks that a person declared to be of dead runs.
+    /// Locks of runs of which the user declared that they have ended.
     declared_dead: &'a [HeldLock],
     locks: BTreeMap<PoolId, (String, Moment)>,
     is_reported: bool,
@@ -102,7 +103,7 @@ struct Watched<'a> {
 
 /// State of the locks of other runs.
 enum LockVerdict {
-    /// All of them are dead.
+    /// All runs with locks have ended.
     Dead,
     Held(Box<Holder>),
     Unreadable(String),
@@ -115,7 +116,8 @@ impl Watched<'_> {
         self.declared_dead.iter().any(|dead| dead.is_same_run(lock))
     }
 
-    /// A number larger than those of the dead runs, so that a run that only seemed dead sees a newer lock.
+    /// A number larger than those of the locks of ended runs. If such a run has not ended after all, it sees a newer
+    /// lock than its own and stops.
     fn next_number(&self, dead: &[HeldLock]) -> Result<u32, TakeError> {
         let readable = dead.iter().filter(|lock| lock.number <= LAST_NUMBER);
         let Some(last) = readable.max_by_key(|lock| lock.number) else { return Ok(1) };
@@ -129,7 +131,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Waits until every lock is of a dead run, and returns these locks.
+    /// Waits until every lock belongs to a run that has ended, and returns these locks.
     async fn until_all_are_dead(
         &mut self,
         pools: &LockPools,

@@ -1,11 +1,11 @@
-//! Dependencies of steps: which steps can start, without time or async tasks.
+//! Dependencies of steps. They determine which steps can start. This module uses neither clocks nor async tasks.
 
 use std::collections::{BTreeSet, HashMap};
 
 /// The steps by their index in the plan, and their states.
 #[derive(Debug)]
 pub(super) struct Graph {
-    /// The steps before each one that have not succeeded yet.
+    /// For each step, the steps that it depends on and that have not succeeded yet.
     open: Vec<BTreeSet<usize>>,
     followers: Vec<Vec<usize>>,
     state: Vec<StepState>,
@@ -19,9 +19,9 @@ enum StepState {
 }
 
 impl Graph {
-    /// `steps` gives the name of each step and the names of those before it.
+    /// `steps` contains the name of each step and the names of the steps that it depends on.
     ///
-    /// A name without a step is of one that is done already: a plan contains only the steps that are left.
+    /// If no step has the name of a dependency, that step is done already: a plan contains only the remaining steps.
     pub(super) fn new<'a, N: Eq + std::hash::Hash + 'a>(
         steps: impl Iterator<Item = (&'a N, &'a [N])> + Clone,
     ) -> Self {
@@ -57,7 +57,8 @@ impl Graph {
         }
     }
 
-    /// Returns the steps that are skipped now, each with the step that it depends on.
+    /// Marks a step as failed. Returns the steps that are skipped as a result, each with its dependency that failed or
+    /// was skipped.
     pub(super) fn failed(&mut self, step: usize) -> Vec<(usize, usize)> {
         self.state[step] = StepState::Ended;
         let mut blocked = vec![];
@@ -74,7 +75,7 @@ impl Graph {
         blocked
     }
 
-    /// Takes all steps that were not started.
+    /// Marks all steps that were not started as ended, and returns them.
     pub(super) fn give_up(&mut self) -> Vec<usize> {
         let waiting: Vec<usize> =
             (0..self.state.len()).filter(|&step| self.state[step] == StepState::Waiting).collect();

@@ -30,7 +30,7 @@ pub use talmox_clock::Cancel;
 #[derive(Debug)]
 pub struct Outcome {
     pub end: RunEnd,
-    /// In the order of the plan.
+    /// The steps with their results, in the order of the plan.
     pub steps: Vec<(StepId, StepResult)>,
 }
 
@@ -41,7 +41,7 @@ pub enum StepResult {
     /// The step had nothing to do.
     Already,
     Failed(StepError),
-    /// A step that it depends on failed or was skipped.
+    /// A step that this step depends on failed or was skipped.
     Blocked {
         by: StepId,
     },
@@ -114,9 +114,9 @@ struct Run<'a> {
     unfinished: UnfinishedSteps,
     /// Cancels the steps, after the cancellation was reported.
     stop: Cancel,
-    /// Set once another run may work on the cluster: no more changes may be made.
+    /// Set when the run has lost its lock. Another run may change the cluster then, so this run makes no more changes.
     lost: Option<LockLost>,
-    /// Held by a step that changes the voting members of etcd.
+    /// Mutex that is held by a step that changes the voting members of etcd.
     quorum: Arc<Mutex<()>>,
     steps: Vec<Arc<Step>>,
     graph: Graph,

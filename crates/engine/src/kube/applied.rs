@@ -11,16 +11,16 @@ use super::rejection::rejection_of;
 use super::rollout::trouble_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 
-/// Number of fields of an object that are named.
+/// Maximum number of changed fields of an object that are shown.
 const NAMED: usize = 3;
 
-/// Metadata that the API maintains by itself.
+/// Metadata fields that the API server maintains.
 const BOOKKEEPING: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-/// What applying manifests would do.
+/// Result that applying manifests would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Each object that would change, and each that the API would reject.
+    /// The objects that would change, and those that the API would reject.
     pub changes: Vec<ObjectChange>,
     /// The objects that the API would reject.
     pub refusals: Vec<RejectedObject>,
@@ -29,12 +29,12 @@ pub struct Comparison {
 /// State of a comparison.
 struct Comparing {
     kinds: Kinds,
-    /// Whether new objects get a dry run too. False once a dry run failed in a way that may take long, such as a webhook that does not
-    /// answer.
+    /// Whether a dry run is also made for new objects. False after a dry run failed in a way that takes long, for example because
+    /// a webhook did not answer.
     tries_new: bool,
 }
 
-/// What applying one manifest would do.
+/// Result that applying one manifest would have.
 enum ApplyOutcome {
     Nothing,
     Changes(String),
@@ -42,7 +42,8 @@ enum ApplyOutcome {
 }
 
 impl KubeClient {
-    /// The objects that are missing, differ, do not run, or would be rejected. Fields that others added do not matter.
+    /// The objects that are missing, differ, do not run, or would be rejected. Fields that are not in the manifests are
+    /// ignored.
     pub async fn compare(&self, manifests: &[Manifest]) -> Result<Comparison, KubeError> {
         let mut comparing = Comparing { kinds: Kinds::new(), tries_new: true };
         let mut comparison = Comparison::default();
@@ -127,7 +128,7 @@ fn named(fields: &[String]) -> String {
     }
 }
 
-/// A field that differs.
+/// A field whose value would change.
 #[derive(Debug)]
 struct Differing<'a> {
     path: String,
@@ -136,7 +137,8 @@ struct Differing<'a> {
 }
 
 impl Differing<'_> {
-    /// The path, and the values if they are numbers, booleans or images of built-in kinds.
+    /// The path, and both values if they cannot be secret: numbers, booleans and images in objects of built-in kinds
+    /// other than `Secret`, `ConfigMap` and `ControllerRevision`.
     fn described(&self, manifest: &Value) -> String {
         let Self { path, old, new } = self;
         let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -158,7 +160,7 @@ impl Differing<'_> {
     }
 }
 
-/// The fields that differ.
+/// The fields whose values would change.
 fn differing<'a>(
     found: &'a Value,
     applied: &'a Value,

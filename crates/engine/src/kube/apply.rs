@@ -19,7 +19,7 @@ use crate::timeouts::KIND_SCHEMA;
 /// A field that another field manager owns and set to another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// `.spec.replicas`.
+    /// Path of the field, such as `.spec.replicas`.
     pub field: String,
     /// `conflict with "kubectl" using apps/v1`, as the API reports it.
     pub with: String,
@@ -75,8 +75,8 @@ impl KubeClient {
         Ok(())
     }
 
-    /// Applies a manifest whose namespace or kind does not exist yet after the others: one of them may create it, or another
-    /// add-on.
+    /// Applies manifests. A manifest whose namespace or kind does not exist yet is applied after the others, because one of
+    /// them, or another add-on, may create the namespace or kind.
     async fn apply_all(
         &self,
         manifests: &[&Manifest],
@@ -203,7 +203,7 @@ impl KubeClient {
         Ok(())
     }
 
-    /// The object as it is now; none if it does not exist.
+    /// The object in the cluster. None if it does not exist.
     pub(super) async fn read(&self, manifest: &Manifest) -> Result<Option<Value>, KubeError> {
         let found = self.kind(manifest).await?;
         let api = self.api_of(manifest, &found);

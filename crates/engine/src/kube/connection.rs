@@ -29,7 +29,8 @@ use tower_service::Service;
 
 use super::trace;
 
-/// Time for which one address is tried before the next one is tried as well.
+/// Time between the starts of the connection attempts to two addresses. An earlier attempt continues while later ones
+/// are made.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Time without data after which TCP keepalive checks the connection.
@@ -68,7 +69,7 @@ impl Unanswered {
         }
     }
 
-    /// Whether no port was open, so that an API server may still be starting.
+    /// Whether no address accepted a TCP connection, so that the API server may still be starting.
     pub(super) fn is_closed(&self) -> bool {
         let Self::Dial { failures } = self else { return false };
         !failures.iter().any(|one| matches!(one, ApiDialError::Tls { .. }))
@@ -89,7 +90,8 @@ fn all(failures: &[ApiDialError]) -> String {
 }
 
 impl ApiDialError {
-    /// The error with its cause. An error has one source, and here are several.
+    /// The text of the error with that of its cause. [`Unanswered::Dial`] contains several errors, and the source of an
+    /// error can only be one.
     fn with_cause(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),
@@ -98,7 +100,7 @@ impl ApiDialError {
     }
 }
 
-/// Clones share the open connections.
+/// Connections to the Kubernetes API. Clones share the open connections.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Connections>);
 

@@ -63,7 +63,7 @@ impl KubeClient {
         Ok(pods.items.into_iter().filter(must_go).collect())
     }
 
-    /// Why the pod stays for now, if it does.
+    /// Evicts a pod. Returns the reason if the pod is still there and the eviction must be retried or awaited.
     async fn evict(&self, pod: &Pod) -> Result<Option<String>, KubeError> {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");

@@ -22,10 +22,11 @@ pub enum KubeError {
     /// The kind exists and has no such field, or another type of field.
     #[error("cannot {operation}: {why}")]
     Misfit { operation: String, why: String },
-    /// The API does not have this kind of objects yet.
+    /// The API does not have this kind yet. A CustomResourceDefinition may add it.
     #[error("cannot {operation}: the Kubernetes API has no {kind}")]
     UnknownKind { operation: String, kind: String },
-    /// Kubernetes does not have this kind in one of its own groups, so no definition can add it.
+    /// The group belongs to Kubernetes itself and does not contain this kind. No CustomResourceDefinition can add a
+    /// kind to such a group.
     #[error("cannot {operation}: Kubernetes has no {kind}")]
     NoSuchKind { operation: String, kind: String },
     #[error("cannot {operation}: the answer is not valid")]
@@ -54,7 +55,7 @@ impl KubeError {
         }
     }
 
-    /// Whether the error may pass without any change.
+    /// Whether a retry may succeed without a change of the manifest or the cluster.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } => true,
@@ -79,7 +80,7 @@ impl KubeError {
         }
     }
 
-    /// The status of the answer, if there was one.
+    /// The HTTP status with which the API rejected the request. None for other errors.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Rejected { status, .. } => Some(status.code),
@@ -87,7 +88,7 @@ impl KubeError {
         }
     }
 
-    /// The reason while a cluster comes up: a closed port is an API server that is starting.
+    /// The reason that is shown while a cluster starts. A closed port means that the API server is starting.
     pub fn progress(&self) -> String {
         match self {
             Self::Unreachable { source, .. } if source.is_closed() => {

@@ -43,7 +43,8 @@ pub const PORT: u16 = 6443;
 /// Field manager of the fields that talmox sets.
 pub const FIELD_MANAGER: &str = "talmox";
 
-/// Shortest timeout of an answer in real time, however fast the clock runs: bytes cross a real network.
+/// Minimum timeout of an answer, in real time. It also applies in a fast lab, because requests need real time on the
+/// network.
 const LEAST: Duration = Duration::from_secs(5);
 
 /// A client of one cluster's Kubernetes API, as its administrator. Clones share connections.

@@ -1,9 +1,9 @@
-//! Recognition of DaemonSets that bring a pod network, among those of a cluster.
+//! Recognition of the DaemonSets in a cluster that install a pod network.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use talmox_plan::manifest::is_pod_network;
 
-/// Whether this DaemonSet brings a pod network.
+/// Whether this DaemonSet installs a pod network.
 pub(super) fn is_network(set: &DaemonSet) -> bool {
     let pod = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let volumes = pod.and_then(|pod| pod.volumes.as_deref()).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Record of the objects of each add-on, so that they are found when the add-on is no longer in the inventory: every object has a
-//! label, and a ConfigMap in the cluster lists the objects. Without it all kinds of objects would have to be searched.
+//! Record of the objects of each add-on, so that they are found when the add-on is no longer in the inventory. Every object has a
+//! label, and a ConfigMap in the cluster lists the objects. Without the ConfigMap, talmox would have to search all kinds of
+//! objects.
 
 use std::collections::BTreeMap;
 

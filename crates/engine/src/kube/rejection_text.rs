@@ -7,16 +7,18 @@ use kube::core::Status;
 use kube::core::response::StatusCause;
 use talmox_talos_config::leaf::is_secret_name;
 
-/// Start of the text if a manifest does not fit the fields of its kind. The API reports status 500 for it.
+/// Start of the API's text for a manifest that does not fit the fields of its kind. The status of that answer is 500.
 pub(super) const MISFIT: &str = "failed to create typed patch object";
 
-/// Other sources of a rejection. They know more than the object, and their texts have no common form.
+/// Names of other components that reject objects, in the text of the API. Their reasons are not limited to the object,
+/// and their texts have no common form.
 pub(super) const JUDGES: [&str; 2] = ["admission webhook", "AdmissionPolicy"];
 
-/// Longer values are not shown.
+/// Maximum length of a value that is shown.
 const LONGEST: usize = 64;
 
-/// What does not fit, if that is what the API says: `.spec.replicsa: field not declared in schema`.
+/// The fields that do not fit the kind, such as `.spec.replicsa: field not declared in schema`. None if the API
+/// rejected the object for another reason.
 pub(super) fn misfit(status: &Status) -> Option<String> {
     let text = status.message.strip_prefix(MISFIT)?;
     let text = text.split_once("): ").map_or(text, |(_, fields)| fields);
@@ -62,7 +64,7 @@ fn cause_text(cause: &StatusCause) -> String {
     if field.is_empty() { told.to_owned() } else { format!("{field}: {told}") }
 }
 
-/// The value, and the text about it.
+/// Splits a text into the value and the problem with it. The second part is None if the text has no such form.
 fn split(text: &str) -> (&str, Option<&str>) {
     let found = if is_single(text) {
         match text.strip_prefix('"') {
@@ -79,7 +81,7 @@ fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The text after the closing quote.
+/// The text after the closing quote. Empty if there is no closing quote.
 fn after(quoted: &str) -> &str {
     let mut is_escaped = false;
     for (index, letter) in quoted.char_indices() {
@@ -93,7 +95,7 @@ fn after(quoted: &str) -> &str {
     ""
 }
 
-/// Whether it is a string, a number or a boolean, and not a list or an object.
+/// Whether the text starts with a string, a number or a boolean, and not with a list or an object.
 fn is_single(text: &str) -> bool {
     let is_start = |first: char| matches!(first, '"' | '-') || first.is_ascii_digit();
     text.starts_with(is_start)

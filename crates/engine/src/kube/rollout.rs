@@ -10,7 +10,7 @@ use talmox_plan::manifest::Manifest;
 use super::apply::{ApplyError, is_true, rejected};
 use super::{KubeClient, KubeError};
 
-/// Number of objects that a reason names.
+/// Maximum number of objects that are listed in a reason.
 const SHOWN: usize = 3;
 
 /// State of a workload.
@@ -24,7 +24,7 @@ enum WorkloadState {
 /// Why a pod does not run.
 struct PodTrouble {
     text: String,
-    /// Whether no node accepts it.
+    /// Whether Kubernetes found no node for the pod.
     is_unscheduled: bool,
 }
 
@@ -77,14 +77,14 @@ impl KubeClient {
         Ok(WorkloadState::NotYet(format!("{reason}; {text}{because}")))
     }
 
-    /// Why the first node that is not ready is not.
+    /// Name of the first node that is not ready, with the reason. None if all nodes are ready.
     async fn unready_node(&self) -> Result<Option<String>, KubeError> {
         let nodes = self.nodes().await?;
         let unready = nodes.into_iter().find(|node| !node.is_ready);
         Ok(unready.map(|node| format!("{} is not ready: {}", node.name, node.reason)))
     }
 
-    /// Why the first pod that does not run does not.
+    /// Problem of the first pod of a workload that has one. None if no pod has a known problem.
     async fn trouble(
         &self,
         workload: &Manifest,

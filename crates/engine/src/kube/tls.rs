@@ -12,13 +12,13 @@ use talmox_talos_config::random::Randomness;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 
-/// Longer than any command runs, and not much longer.
+/// Validity of the client certificate: longer than any command runs, but not much longer.
 const TTL: Duration = Duration::from_hours(12);
 
-/// Who may do everything, whatever the roles in the cluster say.
+/// Group whose members have all permissions, independent of the roles in the cluster.
 const MASTERS: &str = "system:masters";
 
-/// Why there can be no client for this bundle.
+/// Reason why no client can be created from a secrets bundle.
 #[derive(Debug, thiserror::Error)]
 #[error("no client of the Kubernetes API can be made from the bundle")]
 pub struct KubeSetupError(#[source] Box<dyn std::error::Error + Send + Sync>);

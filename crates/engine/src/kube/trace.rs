@@ -1,7 +1,7 @@
 //! The span of a request: method, path, outcome, and whether it was retried.
 //!
-//! Queries, bodies and headers are never part of it: manifests hold secrets. Targets, names and fields of spans are a contract
-//! with the listener (ARCHITECTURE.md, "Traces").
+//! A span never contains queries, bodies or headers, because manifests contain secrets. The code that records traces depends
+//! on the targets, names and fields of spans (ARCHITECTURE.md, "Traces").
 
 use std::future::Future;
 

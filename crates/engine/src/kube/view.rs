@@ -24,10 +24,10 @@ pub struct NodeFacts {
     pub name: String,
     pub internal_addresses: Vec<IpAddr>,
     pub is_ready: bool,
-    /// Why it is not ready.
+    /// Why the node is not ready.
     pub reason: String,
     pub is_schedulable: bool,
-    /// `v1.34.1`.
+    /// Version of the kubelet, such as `v1.34.1`.
     pub kubelet_version: String,
 }
 
@@ -80,7 +80,7 @@ fn is_proxy(set: &DaemonSet) -> bool {
     metadata.name.as_deref() == Some("kube-proxy") && metadata.namespace.as_deref() == Some(SYSTEM)
 }
 
-/// Kubernetes counts with signed numbers that are never negative.
+/// Converts a count of Kubernetes, which is a signed number but never negative. A missing count is 0.
 pub(super) fn count(number: Option<i32>) -> u32 {
     u32::try_from(number.unwrap_or_default()).unwrap_or_default()
 }

@@ -11,8 +11,8 @@ use super::verdict::{NodeNetwork, WaitReason, not_yet};
 const TWO_ADDRESSES: &str = "addresses from the first boot of a node stay in addition to those of its config: use the same address in \
                              the inventory and in patches, destroy its VM, and run the same command again";
 
-/// Compares all links. Routers assign further IPv6 addresses, and shared addresses move between nodes: of these, only missing ones
-/// count.
+/// Compares the links of a node with the expected network. Additional IPv6 addresses and shared addresses on a link are ignored,
+/// because routers assign IPv6 addresses, and shared addresses move between nodes.
 pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwork {
     for card in &shape.cards {
         if let Some(missing) = missing(card, links) {
@@ -63,7 +63,7 @@ pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwor
     }
 }
 
-/// The problem with the addresses that the kubelet uses, if there is one.
+/// Problem of the addresses that the kubelet uses. None if there is no problem.
 pub(super) fn compare_node_ips(
     shape: &ExpectedNetwork,
     links: &[NodeLink],

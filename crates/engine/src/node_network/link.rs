@@ -8,12 +8,12 @@ use talmox_yaml::Node;
 /// A link of a node, with its global addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeLink {
-    /// Such as `eth0`.
+    /// Name of the link, such as `eth0`.
     pub(super) name: String,
     pub(super) alias: Option<String>,
-    /// In lower case.
+    /// MAC address, in lower case.
     pub(super) mac: Option<String>,
-    /// Whether it is a network card, not a bridge, tunnel or VLAN.
+    /// Whether the link is a network card, not a bridge, tunnel or VLAN.
     pub(super) is_card: bool,
     pub(super) addresses: Vec<Global>,
 }
@@ -22,7 +22,7 @@ pub(super) struct NodeLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Global {
     pub(super) ip: IpAddr,
-    /// Whether it has a full-length prefix, as shared addresses have, which move between nodes.
+    /// Whether the address has a full-length prefix. Shared addresses, which move between nodes, have such a prefix.
     pub(super) is_shared: bool,
 }
 

@@ -17,7 +17,7 @@ use verdict::not_yet;
 
 pub(crate) use verdict::{NodeNetwork, WaitReason};
 
-/// One look at a configured node.
+/// Reads the network of a configured node once, and compares it with the expected network.
 pub(crate) async fn look(
     shape: &ExpectedNetwork,
     client: &Client,
@@ -41,7 +41,8 @@ pub(crate) async fn look(
     })
 }
 
-/// The problem with the addresses that the kubelet registers, if there is one.
+/// Problem of the addresses that the kubelet registers. None if they are right, or if Talos does not allow reading
+/// them.
 async fn bad_node_ip(
     shape: &ExpectedNetwork,
     links: &[NodeLink],

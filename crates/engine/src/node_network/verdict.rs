@@ -3,18 +3,18 @@
 /// State of the network of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeNetwork {
-    /// As its config describes it.
+    /// The network is as the config of the node describes it.
     Configured,
-    /// As its config describes it, but a further network card has no address.
+    /// The network is as the config of the node describes it, but an additional network card has no address.
     CardWithoutAddress(String),
     NotYet(WaitReason),
 }
 
-/// WaitReason of a wait that is not over, and what to do if it does not pass.
+/// Reason why a wait has not ended, and what to do if the reason persists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WaitReason {
     pub(crate) text: String,
-    /// None if waiting longer is all that can be done.
+    /// Instruction for the user. None if the user can only wait longer.
     pub(crate) advice: Option<&'static str>,
 }
 

@@ -13,7 +13,7 @@ use crate::addon::{AddonError, manifests};
 use crate::kube::{Comparison, KubeClient, KubeError};
 use crate::web::Web;
 
-/// Timeout of manifests from the web, in real time: it limits sockets.
+/// Timeout of manifests from the web, in real time, also in a lab.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the manifests of all add-ons, at the same time.
@@ -42,13 +42,14 @@ async fn read_one(addon: &Addon, web: &Web, limit: Duration) -> AddonRead {
     }
 }
 
-/// Whether one of them brings a pod network.
+/// Whether one of the add-ons installs a pod network.
 pub(super) fn bring_network(read: &BTreeMap<String, AddonRead>) -> bool {
     read.values().any(AddonRead::brings_network)
 }
 
-/// Compares all add-ons whose manifests were read with the cluster. An add-on without a result is not known, and the plan applies it.
-/// Manifests of kinds that this Kubernetes does not have are in the result as wrong ones.
+/// Compares all add-ons whose manifests were read with the cluster. If the result lacks an add-on, its state is not known, and
+/// the plan applies it. If this version of Kubernetes does not have the kind of a manifest, the add-on is in the result as
+/// [`AddonRead::Wrong`].
 pub(super) async fn addons(
     desired: &Desired,
     read: &BTreeMap<String, AddonRead>,

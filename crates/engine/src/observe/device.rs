@@ -21,7 +21,7 @@ struct DeviceHosts {
     unnamed: BTreeSet<talmox_pve::id::NodeName>,
 }
 
-/// Observes mappings and devices, if a node has a device.
+/// Observes PCI mappings and devices, if the inventory sets a PCI device for a node.
 pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
     if desired.nodes.iter().all(|node| node.vm.gpu.is_none()) {
         return;

@@ -59,8 +59,8 @@ fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
     }
 }
 
-/// Hosts on which a VM is being created or an image is being downloaded, and by which task. The task does not show which image, so it
-/// may be any.
+/// Hosts on which a VM is being created or an image is being downloaded, and by which task. The task does not show which image it
+/// reads, so it may read any image on that host.
 async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeName, String> {
     let mut busy = BTreeMap::new();
     let own = own(desired, pve);
@@ -126,7 +126,8 @@ fn others(
     others
 }
 
-/// Files that the config of a VM names, and the VM. Disks that were created from an image are copies, and do not name it.
+/// Files to which the config of a VM refers, with the vmid. Disks that were created from an image are copies, so their
+/// configs do not refer to it.
 fn used(configs: &BTreeMap<VmId, VmConfig>, seen: &ImagesSeen) -> BTreeMap<VolumeId, VmId> {
     let mut used = BTreeMap::new();
     for volume in seen.contents.values().flatten().flatten() {

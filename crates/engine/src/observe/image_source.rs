@@ -1,4 +1,4 @@
-//! Whether the sources of images answer. Only the sources of images that the plan needs are asked.
+//! Checks whether the sources of images answer. Requests are sent only to the sources of images that the plan needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::factory;
 use crate::web::{Web, WebError};
 
-/// Timeout of each source, in real time: it limits sockets.
+/// Timeout of each source, in real time, also in a lab.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks each factory once, and for each file whether it exists.
+/// Sends one request to each factory, and one for each file to check that it exists.
 pub(super) async fn look(desired: &Desired, pve: &Pve, web: &Web) -> BTreeMap<String, SourceSeen> {
     let talos = desired.talos_version.clone().unwrap_or_default();
     let mut asked = BTreeSet::new();

@@ -22,12 +22,13 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Subject of the certificates of Kubernetes API servers.
 const API_SERVER: &str = "kube-apiserver";
 
-/// Opens a connection; none if nothing accepts it.
+/// Opens a connection. None if no server accepts it.
 pub(super) async fn connect(address: &Address, reach: &Reach) -> Option<TcpStream> {
     reach.connect(address, CONNECT_TIMEOUT).await.ok()
 }
 
-/// What accepted a connection. `authority` is the Kubernetes authority of this cluster, in DER form.
+/// Identifies the server that accepted a connection. `authority` is the certificate of the Kubernetes CA of this
+/// cluster, in DER form.
 pub(super) async fn identify(
     socket: TcpStream,
     address: &Address,
@@ -54,7 +55,7 @@ pub(super) async fn identify(
     })
 }
 
-/// The certificate of a server, or what answers in place of a TLS server.
+/// The certificate of a server, or a description of the server if it does not speak TLS.
 async fn server_certificate(
     socket: TcpStream,
     address: &Address,
@@ -85,7 +86,7 @@ async fn server_certificate(
     leaf.map(|leaf| leaf.clone().into_owned()).ok_or(BROKEN)
 }
 
-/// Whether an authority signed this certificate, for any name, and also if it has expired.
+/// Whether an authority signed this certificate. Its names are not checked, and it may have expired.
 fn is_signed_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     let Ok(roots) = authorities::from_der(authority) else { return false };
     let verifier =

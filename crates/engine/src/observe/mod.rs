@@ -43,7 +43,7 @@ pub async fn observe_proxmox(desired: &Desired, client: &Client) -> Result<Pve, 
     proxmox::observe(desired, client).await
 }
 
-/// Searches all VMs for VMs of this cluster, by their markers: before the cluster is destroyed, also renamed VMs must be found.
+/// Searches all VMs for markers of this cluster, because `destroy` must also find VMs that were renamed.
 pub async fn observe_removed(desired: &Desired, client: &Client, pve: &mut Pve) {
     renamed_vm::search_all(desired, client, pve).await;
 }

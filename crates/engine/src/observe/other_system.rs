@@ -1,8 +1,9 @@
 //! Machines with another system than Talos that are not up although their VMs run.
 //!
-//! A guest agent is the best source, and costs a request to Proxmox for each machine. So among machines with an open SSH port only
-//! the agent of the one that was started last is asked: once its first boot has ended, so have those of machines that started
-//! before. Among machines without an open SSH port a few are asked. If one machine is not up, all are asked.
+//! The guest agent gives the best answer, but needs a request to Proxmox for each machine. So among machines with an open SSH
+//! port, only the agent of the machine that was started last is queried: if its first boot has ended, the first boots of machines
+//! that were started earlier have ended too. Among machines without an open SSH port, a few agents are queried. If one machine is
+//! not up, all agents are queried.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,9 @@ use tokio::task::JoinSet;
 use super::sources::TalosAccess;
 use crate::other_system::{look, ssh_port};
 
-/// Uptime, in seconds, after which the agent of a machine with an open SSH port is not asked.
+/// Uptime, in seconds, after which the agent of a machine with an open SSH port is not queried.
 const SETTLED: u64 = 60 * 60;
-/// Number of machines without an open SSH port that are asked first.
+/// Number of machines without an open SSH port whose agents are queried first.
 const FEW: usize = 2;
 
 /// A machine that should be up.
@@ -30,7 +31,7 @@ struct OtherMachine {
     vm: Vm,
     contact: Contact,
     has_agent: bool,
-    /// In seconds; none if Proxmox has not noticed yet that it runs.
+    /// Uptime in seconds; 0 if Proxmox does not report one yet.
     uptime: u64,
 }
 
@@ -41,7 +42,8 @@ struct Access {
     reach: Reach,
 }
 
-/// The nodes that are not up, and why. The list of all VMs may show a VM as running that was just stopped: its state is corrected.
+/// The nodes without Talos that are not up, with the reason. Proxmox may still list a VM as running that was just
+/// stopped: this function asks for the state of each such VM, sets it in `pve`, and omits stopped VMs from the result.
 pub(super) async fn silent_nodes(
     desired: &Desired,
     pve: &mut Pve,
@@ -81,7 +83,7 @@ pub(super) async fn silent_nodes(
     silent.into_iter().map(|(machine, reason)| (machine.name, reason)).collect()
 }
 
-/// The machines of VMs that are created and run.
+/// The machines without Talos whose VMs are finished and running.
 fn machines(desired: &Desired, pve: &Pve) -> Vec<OtherMachine> {
     let all = places(desired, pve).nodes.into_iter().filter_map(|placed| {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { return None };

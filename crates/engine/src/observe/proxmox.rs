@@ -71,7 +71,8 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// Whether a VM may be an owned VM: by its vmid, name or tags, or because it is too new to have a name. Its config decides.
+/// Whether a VM may be an owned VM, by its vmid, name or tags, or because it is too new to have a name. Only its config
+/// shows whether it is one.
 fn may_be_owned(desired: &Desired, guest: &Guest) -> bool {
     let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
     let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
@@ -178,8 +179,8 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
     Ok(())
 }
 
-/// A VM that was not listed before, or was half created. An earlier run may have started to create it, and the task may have ended
-/// since: then it must be read, or it would be created twice.
+/// Reads a VM that was not listed before, or was not completely created. An earlier run may have started to create the VM, and
+/// its task may have ended since. Without this read, the VM would be created twice.
 async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> VmSeen {
     let vm = Vm::new(host, vmid);
     let seen = see(client, &vm).await;
@@ -241,8 +242,8 @@ async fn number(
     })
 }
 
-/// The tasks of a host; none if the host does not answer. No VM is created at a vmid that is taken, whatever its tasks show, and one
-/// silent host must not fail the observation of all others.
+/// The tasks of a host; empty if the host does not answer. That is safe, because no VM is created with a vmid that is in use,
+/// independent of the tasks. One host that does not answer must not prevent the observation of the others.
 async fn tasks(
     client: &Client,
     host: &NodeName,

@@ -1,5 +1,5 @@
-//! Search for owned VMs that were given other names and tags in Proxmox, of nodes that are missing or no longer in the inventory.
-//! Only their markers show that they are owned VMs.
+//! Search for owned VMs whose names and tags were changed in Proxmox. Their nodes seem to have no VM, or are no longer in the
+//! inventory. Only the markers show that these VMs are owned VMs.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,20 @@ use talmox_pve::id::PoolId;
 
 use super::vm_config;
 
-/// Searches the pools of this cluster, without VMs that are tagged as another cluster's.
+/// Searches the pools of this cluster. VMs with the tag of another cluster are skipped.
 pub(super) async fn search_pools(desired: &Desired, client: &Client, pve: &mut Pve) {
     let is_own = |pool: &PoolId| is_own_pool(desired, pool);
     let may_be = |guest: &Guest| guest.pool.as_ref().is_some_and(is_own) && !is_of_others(guest);
     search(desired, client, pve, may_be).await;
 }
 
-/// Whether nodes of the inventory are in this pool.
+/// Whether the inventory sets this Proxmox pool for at least one node.
 fn is_own_pool(desired: &Desired, pool: &PoolId) -> bool {
     desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool))
 }
 
-/// Searches every VM that is not tagged as another cluster's, if a tag policy keeps talmox from setting tags: then VMs of nodes that
-/// are no longer in the inventory may have no tags.
+/// Searches every VM without the tag of another cluster, if a tag policy keeps talmox from setting tags. In that case VMs of
+/// nodes that are no longer in the inventory may have no tags.
 pub(super) async fn search_untagged(desired: &Desired, client: &Client, pve: &mut Pve) {
     let is_untagged = pve.vms.values().filter_map(|seen| seen.config.as_ref().ok()).any(|config| {
         let marker = Marker::find(config.description());
@@ -59,8 +59,8 @@ pub(super) async fn search_all(desired: &Desired, client: &Client, pve: &mut Pve
     search(desired, client, pve, |_| true).await;
 }
 
-/// Reads the VMs that were not read yet. Adds those with a marker of the cluster, the UUID of a node or another sign of the cluster,
-/// and notes those that cannot be read.
+/// Reads the VMs that were not read yet. Adds VMs with a marker, a UUID or another sign of the cluster to `pve.vms`, and VMs that
+/// cannot be read to `pve.unread`.
 async fn search(
     desired: &Desired,
     client: &Client,

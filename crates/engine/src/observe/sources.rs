@@ -24,20 +24,20 @@ pub struct Sources<'a> {
     pub pve: &'a Client,
     pub talos: &'a TalosAccess,
     pub kube: &'a KubeClient,
-    /// For the manifests of add-ons, and for images.
+    /// Client for the manifests of add-ons, and for images.
     pub web: &'a Web,
     pub purpose: Purpose,
 }
 
-/// What the observed state is for.
+/// Purpose of an observation. It determines which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A plan that may create VMs. Only for it the image factories and web servers are asked.
+    /// A plan that may create VMs. Only this purpose needs requests to image factories and web servers.
     Change,
     /// A plan that removes VMs.
     Removal,
-    /// A report that must come within seconds: a node, a server of manifests or Kubernetes that takes longer counts as one that
-    /// does not answer.
+    /// A report that must be complete within seconds. A node, a server of manifests or a Kubernetes API that takes longer is
+    /// reported as not answering.
     Report,
 }
 

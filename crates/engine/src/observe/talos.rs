@@ -1,4 +1,4 @@
-//! What answers at the addresses of the nodes.
+//! Observation of the machines that answer at the addresses of the nodes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,10 +29,10 @@ const SSH: u16 = 22;
 /// Time in which members of etcd that reach a quorum have elected a leader.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// What answers at the address of each node, and at further ports of it.
+/// Answers of the Talos API by node, and of further ports by node and port.
 type NodesAndPorts = (BTreeMap<String, TalosSeen>, BTreeMap<(String, u16), PortSeen>);
 
-/// What answers at the address of a node.
+/// Result of the probe of one node: the answer of its Talos API, and of one further port if that was probed.
 struct NodeAnswer {
     name: String,
     talos: TalosSeen,
@@ -258,7 +258,8 @@ async fn look(
     }
 }
 
-/// A machine that has not reported its identity yet may be the one of the node.
+/// State of a node at whose address a machine in maintenance mode answers. Until the machine has reported its complete
+/// identity, it is not known whether it is the machine of the node.
 fn maintenance(machine: &Machine, expected: &Expected) -> TalosSeen {
     match missing_identity(machine, expected) {
         Some(missing) => {
@@ -268,7 +269,7 @@ fn maintenance(machine: &Machine, expected: &Expected) -> TalosSeen {
     }
 }
 
-/// What answers without speaking the Talos API.
+/// Identifies a server at the address of a node that does not speak the Talos API.
 async fn identify_other(
     address: &Address,
     access: &TalosAccess,
@@ -313,7 +314,8 @@ async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Co
     }
 }
 
-/// An etcd that waits has no data yet. One that has run, or failed to, has data.
+/// State of etcd on a node. While the service waits to join, etcd has no data. If the service runs, failed or ended,
+/// etcd counts as having data.
 async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     let Some(service) = services.iter().find(|service| service.id == "etcd") else {
         return EtcdSeen::Waiting;
@@ -338,7 +340,8 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     }
 }
 
-/// Whether etcd stays without a leader: a single member that has just started elects itself within seconds.
+/// Whether etcd has no leader at two checks some seconds apart. A single member that has just started elects itself
+/// within seconds.
 async fn is_leaderless(client: &Client, clock: Clock) -> bool {
     let has_none = async || client.etcd_status().await.is_ok_and(|status| status.leader == 0);
     if !has_none().await {

@@ -17,7 +17,7 @@ pub(super) fn host_down() -> Unobserved {
     Unobserved::Unreachable("the host does not run".to_owned())
 }
 
-/// Reads these VMs, without those that were deleted since they were listed.
+/// Reads these VMs. VMs that were deleted since they were listed are omitted.
 pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, VmSeen> {
     let mut looks = JoinSet::new();
     for guest in guests {
@@ -39,7 +39,8 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
     looks.join_all().await.into_iter().flatten().collect()
 }
 
-/// The configs of these VMs, or why they cannot be read, without VMs that were deleted since they were listed.
+/// The configs of these VMs, or the reason why a config cannot be read. VMs that were deleted since they were listed
+/// are omitted.
 pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, Answer<VmConfig>)> {
     let mut looks = JoinSet::new();
     for guest in guests {
@@ -54,7 +55,7 @@ pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, 
     looks.join_all().await.into_iter().flatten().collect()
 }
 
-/// A VM by its config. Its power state is not read.
+/// Reads the config of a VM. Its power state is not read.
 pub(super) async fn see(client: &Client, vm: &Vm) -> VmSeen {
     let (config, pending) = match client.send(&qemu::pending(vm)).await {
         Ok(options) => (Ok(merged(&options)), waiting(options)),

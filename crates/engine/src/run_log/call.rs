@@ -23,12 +23,12 @@ pub struct ApiCall {
     /// Start time in seconds since 1970, on the clock of the events.
     #[serde(skip)]
     pub time: f64,
-    /// `pve`, `talos`, `kube` or `web`.
+    /// API of the call: `pve`, `talos`, `kube` or `web`.
     pub api: String,
     /// Method and path, or operation and node.
     pub object: String,
     pub seconds: f64,
-    /// The status, or why there is none.
+    /// The status of the answer, or the reason why there was no answer.
     pub outcome: String,
     pub retries: u64,
     /// The step that made it; none if it was outside of a step.
@@ -130,9 +130,9 @@ fn write_line(file: &mut File, line: &CallLine) -> io::Result<()> {
 /// The calls of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calls {
-    /// In the order in which they began.
+    /// The recorded calls, in the order in which they started.
     pub all: Vec<ApiCall>,
-    /// How many more there were.
+    /// Number of calls that were not recorded.
     pub lost: u64,
 }
 

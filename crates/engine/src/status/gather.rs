@@ -16,6 +16,7 @@ use talmox_talos_api::etcd_state::ETCD;
 use talmox_talos_api::probe::certificate_end;
 use talmox_talos_api::{Client, Look, TalosError, Verdict, node_address};
 use talmox_talos_config::time::UnixTime;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::requests::{StatusRequests, StatusSources, by_deadline};
@@ -29,19 +30,20 @@ use crate::locate::locate;
 /// Result of observing the cluster for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedCluster {
-    /// The same nodes, with their VMs.
+    /// The nodes, with their VMs.
     pub subjects: Vec<Subject>,
     /// Nodes that are known to have no VM.
     pub absent: BTreeSet<String>,
-    /// The changes of a plan, which become the drift.
+    /// The changes that a plan would contain. The status shows them as drift.
     pub changes: Vec<Change>,
     pub health: Vec<CheckSeen>,
     /// Problems of the cluster as a whole.
     pub errors: Vec<String>,
 }
 
-/// Requests the status of everything, while `observed` observes the cluster for a plan. Nodes with a known address need no plan, so
-/// they are asked at once. Returns also why the cluster could not be observed, if it could not.
+/// Requests the status of all parts of the cluster, while `observed` observes the cluster for a plan. Requests to nodes with a
+/// known address are sent at once, because they do not depend on the plan. If the cluster could not be observed, the reason is
+/// returned as well.
 pub async fn gather(
     cluster: &str,
     subjects: &[Subject],
@@ -98,7 +100,8 @@ pub async fn gather(
     (status, trouble)
 }
 
-/// Reports of the nodes that are meant, requested at the same time, each with its index.
+/// Reports of the nodes for which `is_meant` returns true, with the index of each node. All requests are sent at the
+/// same time.
 async fn node_reports(
     subjects: &[Subject],
     requests: &Arc<StatusRequests>,
@@ -145,11 +148,11 @@ fn unreachable(
     all
 }
 
-/// Answers of Proxmox, and of the nodes whose address only Proxmox knows.
+/// Answers of Proxmox, and of the nodes whose address is not in the inventory and comes from Proxmox.
 struct ProxmoxReport {
     guests: Known<Vec<Guest>>,
     found: ObservedCluster,
-    /// Why the cluster could not be observed.
+    /// Why the cluster could not be observed. None if it was observed.
     trouble: Option<String>,
     vms: Vec<VmState>,
     nodes: Vec<(usize, NodeReport)>,
@@ -161,16 +164,32 @@ async fn proxmox(
     observed: impl Future<Output = Result<ObservedCluster, String>>,
     is_unlocated: impl Fn(&Subject) -> bool,
 ) -> ProxmoxReport {
+    let answered = Notify::new();
     let guests = by_deadline(requests.deadline, async {
-        let found =
-            requests.pve.send(&cluster::resources()).await.map_err(|error| chain(&error))?;
-        Ok(found.guests)
+        let found = requests.pve.send(&cluster::resources()).await;
+        if is_answer(&found) {
+            answered.notify_one();
+        }
+        Ok(found.map_err(|error| chain(&error))?.guests)
     });
-    let clock = Clock::real();
-    let observed = clock.timeout(requests.deadline.left(), Box::pin(observed));
-    let (guests, observed) = tokio::join!(guests, observed);
-    let observed =
-        observed.unwrap_or_else(|_| Err("the cluster was not observed in time".to_owned()));
+    let observed = async {
+        let left = requests.deadline.left();
+        let observed = Clock::real().timeout(left, Box::pin(observed)).await;
+        let observed =
+            observed.unwrap_or_else(|_| Err("the cluster was not observed in time".to_owned()));
+        if observed.is_ok() {
+            answered.notify_one();
+        }
+        observed
+    };
+    let both = async { tokio::join!(guests, observed) };
+    let (guests, observed) = tokio::select! {
+        both = both => both,
+        why = silence(requests, &answered) => {
+            let trouble = format!("the state of Proxmox was not observed: {why}");
+            (Known::Unknown(why), Err(trouble))
+        }
+    };
     let (found, trouble) = match observed {
         Ok(found) => (found, None),
         Err(why) => (
@@ -197,6 +216,37 @@ async fn proxmox(
     ProxmoxReport { guests, found, trouble, vms: in_order(vms), nodes }
 }
 
+/// Returns the reason once Proxmox has not answered any request in time. Never returns if it answers: then it has until the
+/// deadline, because it may have to read a thousand VMs.
+async fn silence(requests: &StatusRequests, answered: &Notify) -> String {
+    let clock = Clock::real();
+    let limit = requests.first_answer_limit();
+    let deadline = clock.deadline(limit);
+    let version = cluster::version();
+    let first_answer = async {
+        tokio::select! {
+            () = answered.notified() => None,
+            version = requests.pve.send(&version) => {
+                version.err().filter(|error| !matches!(error, PveError::Rejected(_)))
+            }
+        }
+    };
+    let why = match clock.timeout(deadline.left(), Box::pin(first_answer)).await {
+        Ok(None) => return std::future::pending().await,
+        Ok(Some(error)) => chain(&error),
+        Err(_) => format!("no answer within {:.0} s", limit.as_secs_f64()),
+    };
+    // Another request may still be answered.
+    if clock.timeout(deadline.left(), answered.notified()).await.is_ok() {
+        return std::future::pending().await;
+    }
+    why
+}
+
+fn is_answer<T>(result: &Result<T, PveError>) -> bool {
+    matches!(result, Ok(_) | Err(PveError::Rejected(_)))
+}
+
 pub(super) async fn kubernetes(
     requests: &StatusRequests,
 ) -> (Known<String>, Known<Vec<NodeFacts>>) {
@@ -215,7 +265,8 @@ pub(super) async fn kubernetes(
     tokio::join!(version, nodes)
 }
 
-/// The VM of a node; `none` is the reason if the node has no VM and no foreign VM is in its place.
+/// The VM of a node. If it does not exist, the error describes the foreign VM in its place; `none` is the error if
+/// there is no such VM.
 fn guest_of(guests: &Known<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
     let guests = match guests {
         Known::Unknown(why) => return Err(why.clone()),

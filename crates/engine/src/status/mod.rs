@@ -1,7 +1,7 @@
 //! Status of a cluster: its nodes as Proxmox, Talos and Kubernetes report them.
 //!
-//! All requests are sent at the same time, with one timeout for all. An API that does not answer is shown as unknown, with the
-//! reason, and delays no other.
+//! All requests are sent at the same time, with one timeout for all. The state behind an API that does not answer is shown as
+//! unknown, with the reason. Such an API does not delay requests to the others.
 
 mod gather;
 mod node;
@@ -25,7 +25,7 @@ pub use running::{NodeRunning, Running, running};
 #[serde(rename_all = "snake_case")]
 pub enum Known<T> {
     Is(T),
-    /// Why it is not known.
+    /// The value is not known, for this reason.
     Unknown(String),
 }
 
@@ -51,11 +51,11 @@ pub enum NodeRole {
 pub struct Subject {
     pub name: String,
     pub role: NodeRole,
-    /// Whether it runs Talos, or another system.
+    /// Whether the node runs Talos, and not another operating system.
     pub is_talos: bool,
-    /// None if it has no VM, or it is not known which one.
+    /// VM of the node. None if the node has no VM, or if its VM is not known.
     pub own: Option<OwnVm>,
-    /// The foreign VM in place of its VM, in words.
+    /// Description of the foreign VM that has the vmid or name of the VM of this node.
     pub foreign_vm: Option<String>,
     pub contact: Contact,
 }
@@ -64,7 +64,7 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     pub cluster: String,
-    /// The version of its Kubernetes API.
+    /// The version of the Kubernetes API of the cluster.
     pub kubernetes: Known<String>,
     pub nodes: Vec<NodeStatus>,
     /// The APIs that did not answer.
@@ -103,7 +103,7 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuthorityLife {
     pub authority: &'static str,
-    /// In seconds since 1970.
+    /// End of validity, in seconds since 1970.
     pub not_after: i64,
 }
 
@@ -123,7 +123,8 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// What a plan would change about the objects whose node is meant, a line for each. States that a plan waits for are not drift.
+/// One line for each change of a plan for whose node `is_meant` returns true. States that a plan only waits for are not
+/// drift.
 pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let about = |change: &&Change| {
         let own = match &change.object {

@@ -10,7 +10,7 @@ use super::{Known, NodeRole};
 pub struct NodeStatus {
     pub name: String,
     pub role: NodeRole,
-    /// None if it has no VM, or Proxmox did not answer.
+    /// Vmid of the VM. None if the node has no VM, or if Proxmox did not answer.
     pub vmid: Option<u32>,
     pub address: Known<IpAddr>,
     pub vm: VmState,
@@ -18,9 +18,9 @@ pub struct NodeStatus {
     pub talos: Option<Known<TalosStatus>>,
     /// None if it runs another system.
     pub kubernetes: Option<Known<KubernetesStatus>>,
-    /// Of control planes only.
+    /// State of etcd. None for workers.
     pub etcd: Option<Known<EtcdStatus>>,
-    /// What a plan would change.
+    /// Changes of this node that a plan would contain.
     pub drift: Vec<String>,
 }
 
@@ -29,9 +29,9 @@ pub struct NodeStatus {
 #[serde(rename_all = "snake_case")]
 pub enum VmState {
     Is(VmStatus),
-    /// It does not exist. The text names a foreign VM in its place, if there is one.
+    /// The VM does not exist. If a foreign VM uses its vmid or name, the text describes that VM.
     Absent(String),
-    /// Why it is not known.
+    /// The state is not known, for this reason.
     Unknown(String),
 }
 
@@ -47,15 +47,15 @@ impl VmState {
 /// Resource usage of a VM, as Proxmox reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VmStatus {
-    /// The host that it is on.
+    /// The host of the VM.
     pub host: String,
     pub running: bool,
-    /// How much of its processors it uses, from 0 to 1.
+    /// CPU usage of the VM, as a fraction of its cores, from 0 to 1.
     pub cpu: Option<f64>,
-    /// In bytes.
+    /// Memory usage in bytes.
     pub memory: Option<u64>,
     pub max_memory: Option<u64>,
-    /// In seconds.
+    /// Uptime in seconds.
     pub uptime: Option<u64>,
 }
 
@@ -63,18 +63,19 @@ pub struct VmStatus {
 pub struct TalosStatus {
     /// `running`, `booting`…, or `maintenance` without a config.
     pub stage: String,
-    /// None in maintenance mode of older versions.
+    /// Version of Talos. None for older versions in maintenance mode.
     pub version: Option<String>,
-    /// Services that should run and do not, and why.
+    /// Services that should run and do not, with the reason.
     pub troubles: Vec<String>,
-    /// End of validity of its certificate, in seconds since 1970. Talos renews it by itself.
+    /// End of validity of the certificate of the node, in seconds since 1970. Talos renews the certificate
+    /// automatically.
     pub certificate_end: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KubernetesStatus {
     pub ready: bool,
-    /// Why it is not ready.
+    /// Why the node is not ready. None if it is ready.
     pub reason: Option<String>,
     pub schedulable: bool,
     pub version: String,
@@ -84,7 +85,7 @@ pub struct KubernetesStatus {
 pub struct EtcdStatus {
     pub leader: bool,
     pub learner: bool,
-    /// In bytes.
+    /// Size of the database in bytes.
     pub database: u64,
     pub errors: Vec<String>,
 }

@@ -7,16 +7,20 @@ use talmox_clock::{Clock, Deadline};
 use super::Known;
 use crate::access::ClusterAccess;
 
-/// Timeout of the nodes and of Kubernetes, in real time. A status must come within seconds; a node that is up answers in a
-/// fraction of this.
+/// Timeout of the nodes and of Kubernetes, in real time. The status must be complete within seconds, and a node that is up
+/// answers in a fraction of this time.
 const NODE_LIMIT: Duration = Duration::from_secs(4);
+
+/// Timeout of the first answer of Proxmox, in real time. After its first answer, Proxmox may take longer for further
+/// answers.
+const FIRST_ANSWER: Duration = Duration::from_secs(4);
 
 /// The clients of all APIs, and the timeout.
 #[derive(Clone, Debug)]
 pub struct StatusSources {
     pub pve: talmox_pve::Client,
     pub cluster: ClusterAccess,
-    /// In real time, for all requests together: bytes cross a real network.
+    /// Timeout of all requests together, in real time, also in a lab.
     pub limit: Duration,
 }
 
@@ -37,6 +41,10 @@ impl StatusRequests {
         }
     }
 
+    pub(super) fn first_answer_limit(&self) -> Duration {
+        FIRST_ANSWER.min(self.deadline.left())
+    }
+
     /// Deadline of a request that is sent to a node or to Kubernetes now. It is sooner than that of Proxmox, which may have to
     /// read a thousand VMs.
     pub(super) fn node_deadline(&self) -> Deadline {
@@ -44,7 +52,7 @@ impl StatusRequests {
     }
 }
 
-/// The answer, if it comes before the deadline.
+/// The answer, or an error if it does not arrive before the deadline.
 pub(super) async fn by_deadline<T>(
     deadline: Deadline,
     answer: impl Future<Output = Result<T, String>>,

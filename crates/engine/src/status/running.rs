@@ -27,9 +27,9 @@ pub struct Running {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRunning {
     pub address: Known<IpAddr>,
-    /// The version of Talos; none if the node runs another system.
+    /// The version of Talos. None if the node runs another operating system.
     pub talos: Option<Known<String>>,
-    /// The version of its kubelet; none if the node runs another system.
+    /// The version of the kubelet. None if the node runs another operating system.
     pub kubernetes: Option<Known<String>>,
 }
 
@@ -56,7 +56,7 @@ pub async fn running(subjects: &[Subject], sources: &StatusSources) -> Running {
     Running { kubernetes, nodes }
 }
 
-/// Address of a node, and its version of Talos; none if it runs another system.
+/// Address of a node, and its version of Talos. The version is None if the node runs another operating system.
 type AddressAndVersion = (Known<IpAddr>, Option<Known<String>>);
 
 fn node_running(

@@ -24,13 +24,13 @@ pub struct Context {
     pub clock: Clock,
     pub pve: Client,
     pub web: Web,
-    /// Access to Talos and Kubernetes; none for a plan that concerns only VMs.
+    /// Access to Talos and Kubernetes. None for a plan that concerns only VMs.
     pub cluster: Option<ClusterAccess>,
     /// Locks of the run in Proxmox. Each must be held at every change.
     pub locks: Vec<Fence>,
     /// Seed of the jitter.
     pub seed: u64,
-    /// For tests that end a run at a certain point.
+    /// Hook with which tests end a run at a certain point.
     pub cut: Option<CutHook>,
 }
 
@@ -66,9 +66,9 @@ pub enum Cut {
 /// How the locks of the run are checked before a change.
 #[derive(Clone, Copy, Debug)]
 enum LockCheck {
-    /// By a read that may have started up to `Lease::fresh` ago.
+    /// The result of an earlier read of the locks is used if that read started at most `Lease::fresh` ago.
     Shared,
-    /// By a read that starts now.
+    /// The locks are read now.
     Own,
 }
 
@@ -112,8 +112,8 @@ impl StepContext {
         self.events.send(Event::StepWaits { step, reason });
     }
 
-    /// Reports what the step waits for while `work` only reads. It does not count as a wait: a step that changed nothing and waited
-    /// for nothing is `already` done.
+    /// Runs `work`, which only reads, and reports `reason` meanwhile. This does not count as a wait: a step that made no change
+    /// and did not wait has the result `already`.
     pub(super) async fn asks<T>(
         &self,
         reason: impl Into<String>,
@@ -177,8 +177,8 @@ impl StepContext {
         }
     }
 
-    /// Makes a change, after a check of the locks that changes at about the same time share. Cancelling does not interrupt it once it has
-    /// started, so it must not wait for long. Tests may end the run before and after it.
+    /// Makes a change, after a check of the locks. Changes at about the same time share one check. Cancelling does not interrupt
+    /// a change that has started, so `act` must not wait for long. Tests may end the run before and after the change.
     pub fn act<T>(
         &self,
         act: impl Future<Output = Result<T, StepError>>,
@@ -186,7 +186,7 @@ impl StepContext {
         self.act_after(LockCheck::Shared, act)
     }
 
-    /// Makes a change that a second run must never make as well, after a check of the locks of its own.
+    /// Makes a change that must never be made by two runs. The locks are read for this change alone.
     pub fn act_alone<T>(
         &self,
         act: impl Future<Output = Result<T, StepError>>,

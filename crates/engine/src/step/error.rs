@@ -31,7 +31,7 @@ pub enum ErrorKind {
     Locked,
     /// A retry would not help.
     Failed,
-    /// It waited for the effect of this step, which failed or was skipped.
+    /// The step waited for the effect of the step `by`, which failed or was skipped.
     Blocked { by: StepId },
     /// The run was cancelled.
     Cancelled,
@@ -56,7 +56,7 @@ impl StepError {
         Self { kind: ErrorKind::Cancelled, ..Self::failed(StepCode::Cancelled, "cancelled") }
     }
 
-    /// Another run may work on the cluster now.
+    /// Error of a step of a run that lost its lock: another run may change the cluster now.
     pub fn lock_lost(lost: LockLost) -> Self {
         Self::failed(
             StepCode::ClusterLockLost,
@@ -88,7 +88,7 @@ impl StepError {
         Self { source: Some(Box::new(source)), ..self }
     }
 
-    /// Error of a web request; `doing` names it.
+    /// Error of a web request. `doing` describes the request in the message.
     pub fn web(doing: &str, error: WebError) -> Self {
         let kind = if error.may_pass() { Self::retry } else { Self::failed };
         kind(StepCode::DownloadFailed, doing).caused_by(error)

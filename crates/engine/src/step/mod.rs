@@ -33,7 +33,7 @@ fn secret_text(secret: &PlannedSecret) -> Result<&SecretText, StepError> {
     secret.text().ok_or_else(missing)
 }
 
-/// How the steps of a kind run. [`StepKind`](talmox_plan::plan::StepKind) has the other half of a kind: its data.
+/// Execution of the steps of a kind. [`StepKind`](talmox_plan::plan::StepKind) defines the data of the kind.
 trait RunStep {
     /// Runs the step once.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError>;

@@ -5,7 +5,7 @@ use talmox_plan::plan::PostSchematic;
 use super::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::factory;
 
-/// The reason of the wait.
+/// Reason that is shown during the wait.
 const FACTORY: &str = "waiting for the Image Factory to answer";
 
 impl RunStep for PostSchematic {

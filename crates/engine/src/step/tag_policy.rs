@@ -1,6 +1,7 @@
-//! What a run knows about the tag policy of the datacenter.
+//! Tag policy of the datacenter, as far as a run has found out.
 //!
-//! A narrow token cannot read the policy (`user-tag-access`, `registered-tags`), and learns it from the answers to its changes.
+//! A token with few privileges cannot read the policy (`user-tag-access`, `registered-tags`). The run derives it from
+//! the answers to its changes.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ pub(super) enum TagVerdict {
 }
 
 impl TagPolicy {
-    /// Proxmox checks every tag that is added or removed.
+    /// Whether the policy allows a change of tags, as far as known. Proxmox checks every tag that is added or removed.
     pub(super) fn judge(&self, old: &Tags, new: &Tags) -> TagVerdict {
         let changed = changed(old, new);
         if changed.is_subset(&self.allowed) {

@@ -1,4 +1,5 @@
-//! Steps of a run that failed or were skipped, for steps that wait for their effect without depending on them.
+//! Failed and skipped steps of a run. A step that waits for the effect of another step without depending on it stops
+//! waiting when that step is listed here.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Cache of the last observed VM configs, and record of the VMs that this run created.
 //!
-//! The config that one step read last is the first that the next step on the same VM uses, which halves the requests. It is used
-//! only for changes that are conditional on its digest; steps that destroy a VM read the config themselves. A VM that a task of
-//! this run just created is an owned VM, and is resized and started without another read.
+//! The next step on the same VM starts with the config that the previous step read last, which halves the number of requests. A
+//! cached config is used only for changes that are conditional on its digest; steps that destroy a VM read the config
+//! themselves. A VM that a task of this run just created is an owned VM, and is resized and started without another read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,10 @@ use super::tag_policy::TagPolicy;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VmCache {
     cached: Arc<Mutex<CachedVms>>,
-    /// Held while the policy is requested, so that a run requests it once.
+    /// The mutex is held while the tag policy is requested, so that a run requests it once.
     pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
-    /// Held from the reset of a control plane until it answers or its boot has timed out, so that no two are reset at a time.
+    /// The mutex is held from the reset of a control plane until it answers or its boot has timed out, so that no two
+    /// control planes are reset at the same time.
     pub(super) control_plane_reset: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -51,7 +52,8 @@ impl VmCache {
         self.cached().created.insert(vmid);
     }
 
-    /// Whether this run created its disks, or is about to: they hold no other data.
+    /// Whether this run created the disks of the VM, or is about to create them. Such disks contain no data of another
+    /// run.
     pub(super) fn is_created(&self, vmid: VmId) -> bool {
         self.cached().created.contains(&vmid)
     }
@@ -60,8 +62,8 @@ impl VmCache {
         self.cached().found.insert(vmid);
     }
 
-    /// Whether another run created a VM that this run had to create: it may have been started before this run, and is never
-    /// reset.
+    /// Whether another run created a VM that is created by a step of this plan. The VM may have been started before this
+    /// run, so it is never reset.
     pub(super) fn was_found(&self, vmid: VmId) -> bool {
         self.cached().found.contains(&vmid)
     }
@@ -71,7 +73,7 @@ impl VmCache {
         self.cached().fresh.contains(&vmid)
     }
 
-    /// Whether this run created it and has not started it since, for one use.
+    /// Whether this run created the VM and has not started it since. Later calls for the same VM return false.
     pub(super) fn take_fresh(&self, vmid: VmId) -> bool {
         self.cached().fresh.remove(&vmid)
     }

@@ -1,4 +1,4 @@
-//! The body of an answer, whole or in parts.
+//! Reading of the body of an answer, as a whole or in parts.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use super::WebError;
 
 /// A file that is downloaded while it is read.
 pub struct WebFile {
-    /// None if the server does not report it.
+    /// Length of the file in bytes. None if the server does not report it.
     pub length: Option<u64>,
     body: Incoming,
     piece: Bytes,

@@ -1,7 +1,7 @@
 //! Files and answers from the web: the Image Factory, cloud images, manifests.
 //!
-//! HTTP/1.1 over TLS, with a connection for each request: there are few of them. Names lead where the reach map says;
-//! certificates must be for the real names.
+//! The client uses HTTP/1.1 over TLS, with a new connection for each request, because there are few requests. The
+//! reach map determines the address of a host name; certificates must be valid for the host name itself.
 
 mod body;
 mod error;
@@ -32,22 +32,22 @@ pub use body::WebFile;
 pub use error::WebError;
 
 const MOST_REDIRECTS: usize = 10;
-/// For each step of connecting. Sockets do not scale.
+/// Timeout for each step of connecting, in real time, also in a lab.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A factory builds an image when it is first asked for it, which takes a minute or two.
+/// Timeout for an answer. An image factory builds an image at the first request for it, which takes a minute or two.
 const ANSWER: Duration = Duration::from_mins(5);
 /// The largest answer that is read as a whole, in bytes.
 const MOST: usize = 32 << 20;
 
-/// Where names lead, and the authorities that certificates are judged by.
+/// Reach map, and the certificate authorities that the client trusts.
 #[derive(Clone, Debug, Default)]
 pub struct WebSettings {
     pub reach: Reach,
-    /// Authorities in PEM form that are trusted beside those of this machine.
+    /// Certificate authorities in PEM form that are trusted in addition to those of this machine.
     pub authorities: Vec<u8>,
 }
 
-/// A client of the web. Clones are the same one.
+/// HTTP client for manifests, images and image factories. Clones share their settings.
 #[derive(Clone)]
 pub struct Web(Arc<Inner>);
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Web {
     }
 }
 
-/// What is asked for.
+/// Method, headers and body of a request.
 struct Ask {
     method: Method,
     headers: Vec<(hyper::header::HeaderName, String)>,
@@ -107,7 +107,7 @@ impl Web {
         Ok(WebFile::new(length, response.into_body()))
     }
 
-    /// An answer that fits into memory.
+    /// Sends a GET request and returns the whole body of the answer.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, WebError> {
         let response = self.ask(url, Ask::plain(Method::GET)).await?;
         whole(url, response).await
@@ -120,7 +120,7 @@ impl Web {
         whole(url, response).await
     }
 
-    /// Asks, and follows redirects of what only reads.
+    /// Sends a request. Redirects are followed only for requests that read.
     async fn ask(&self, url: &str, ask: Ask) -> Result<Response<Incoming>, WebError> {
         let mut at = redirect::parse(url)?;
         for _ in 0..=MOST_REDIRECTS {
@@ -202,7 +202,7 @@ async fn talk(
     }
 }
 
-/// A socket that says nothing is as good as an error.
+/// Returns an error if `work` does not end within the limit.
 async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

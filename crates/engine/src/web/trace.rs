@@ -43,7 +43,7 @@ fn span(method: &Method, url: &HttpUrl) -> Span {
     }
 }
 
-/// An error without the address, which the span has.
+/// Description of an error without the address, which is a field of the span.
 fn outcome(error: &WebError) -> String {
     let head = match error {
         WebError::Connect { .. } => "not sent: cannot connect",

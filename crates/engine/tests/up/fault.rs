@@ -304,7 +304,7 @@ async fn a_full_storage_is_named() {
     rig.strike_task("qmcreate", FaultAction::Full { storage: "local-lvm".to_owned() });
     let ran = rig.up(&pair()).await;
     let text = ran.failures();
-    assert!(text.contains("make room on the storage"), "{text}");
+    assert!(text.contains("free space on the storage"), "{text}");
     assert!(ran.outcome.failures().any(|(_, error)| error.code == StepCode::StorageExhausted));
     assert_eq!(rig.vms().await.len(), 1, "nothing half made is left");
     let elsewhere = pair().replace("pool: talos,", "pool: talos, datastore: tank,");

@@ -47,6 +47,8 @@ async fn control_planes_on_a_host_that_is_down_are_not_doubled() {
     assert_nothing_is_made(&plan, &nodes, "on pve2, which cannot be read");
     let hint = plan.errors().find_map(|error| error.hint.clone()).unwrap();
     assert!(hint.contains("bring pve2 up"), "{hint}");
+    // Proxmox keeps the configs of the VMs of a host that was removed from its cluster.
+    assert!(hint.contains("`pvecm delnode pve2` can leave its VMs listed"), "{hint}");
     // A fresh clone has no client files that show that the cluster was up.
     rig.files.lock().unwrap().clear();
     assert_nothing_is_made(&rig.plan(&moved).await, &nodes, "on pve2, which cannot be read");

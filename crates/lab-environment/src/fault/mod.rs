@@ -43,7 +43,8 @@ pub enum Action {
     CutAfter,
     /// The call has no effect and is never answered.
     Hang,
-    /// The call takes effect, but the answer of the other host comes too late: 596.
+    /// The call takes effect, but the host that forwards it does not get the answer of the other host in time: status
+    /// 596.
     TimedOut,
     /// The task fails after this percentage of its first wait; with 100, after it took effect.
     Fail { percent: u8, message: String },

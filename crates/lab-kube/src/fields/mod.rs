@@ -161,8 +161,8 @@ pub(super) fn check_patched(
     Ok(())
 }
 
-/// Rejects a server-side apply with an unknown field, and names one of them. Which one is random in
-/// a real API server.
+/// Rejects a server-side apply with unknown fields. The error contains only the first unknown field
+/// in alphabetical order; a real API server picks one at random.
 pub(super) fn check_applied(target: &Target, config: &Value) -> Result<(), Failure> {
     let shape = FieldShape::of(&target.kind, &target.version);
     let mut sorted = config.clone();

@@ -58,7 +58,7 @@ pub(crate) enum Permission {
     },
     /// The caller may change the access control list of the path.
     Modify(&'static str),
-    /// The parameter `userid` names the caller.
+    /// The parameter `userid` is the user ID of the caller.
     IsSelf,
     /// A privilege on the realm of the parameter `userid`.
     OnRealm(&'static str),

@@ -153,7 +153,7 @@ pub(crate) fn clone_image(
     Ok(VolumeId::new(&id.storage, full))
 }
 
-/// Whether linked clones of this volume exist. LVM-thin does not record this.
+/// Whether linked clones of this volume exist. Always false on LVM-thin, which does not record them.
 pub(crate) fn is_base_in_use(world: &World, node: &str, id: &VolumeId) -> Result<bool, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = name_of(world, id)?;

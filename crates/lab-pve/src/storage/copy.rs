@@ -25,7 +25,7 @@ pub(crate) fn check_untrusted(world: &World, node: &str, id: &VolumeId) -> Resul
 
 /// Copies the content of a volume or snapshot into another volume.
 ///
-/// Both share the same stored file, in its original format.
+/// No bytes are copied: both volumes refer to the same stored file, which keeps its original format.
 pub(crate) fn copy(
     world: &mut World,
     (from_node, from): (&str, &VolumeId),

@@ -144,7 +144,7 @@ fn follow(
     })
 }
 
-/// Lines added since the last look; the log may have dropped old lines meanwhile.
+/// Lines that were added since the last read. The log may have dropped old lines meanwhile.
 fn new_lines<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
     let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
     &now[begins.map_or(0, |dropped| before.len() - dropped)..]

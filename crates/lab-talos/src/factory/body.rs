@@ -16,7 +16,7 @@ pub(super) struct ResponseBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
     Good,
-    /// The connection breaks after it had time to send the bytes.
+    /// The connection breaks at the second poll after the bytes, so that the bytes are sent before.
     BreaksSoon,
     BreaksNow,
 }

@@ -57,7 +57,7 @@ pub(super) fn write(system: &System, arch: Arch) -> Vec<u8> {
     [MAGIC, &length.to_be_bytes(), &json].concat()
 }
 
-/// System that the descriptor on the disk names.
+/// Operating system and architecture according to the descriptor on the disk. None if the disk has no valid descriptor.
 pub(super) fn find(reader: &mut DiskReader) -> Option<(System, Arch)> {
     if let Some(iso) = Iso::open(reader) {
         return parse(&iso.file(reader, FILE, MAX_BYTES)?);

@@ -26,7 +26,8 @@ impl Synchronizer {
         Ok(())
     }
 
-    /// API paths and names of the namespaced kinds, in the preferred version of each group.
+    /// API paths and names of the namespaced kinds that support `list` and `deletecollection`, in the preferred version
+    /// of each group.
     async fn kinds_in_namespaces(&mut self) -> Result<Vec<(String, String)>, String> {
         let groups = self.client.get("/apis").await?.found()?;
         let preferred = list(&groups, "/groups")

@@ -35,12 +35,13 @@ impl SyncedObject {
         Self { local, ..self.clone() }
     }
 
-    /// Merge patch of local changes, without the status.
+    /// Merge patch with the fields that changed in the lab since the last synchronization, without the status. None if
+    /// none changed.
     pub(super) fn spec_patch(&self, local: &Value) -> Option<Value> {
         merge_patch(&without_system_fields(&self.local), &without_system_fields(local))
     }
 
-    /// Merge patch of local changes of the status.
+    /// Merge patch with the status fields that changed in the lab since the last synchronization. None if none changed.
     pub(super) fn status_patch(known: Option<&Self>, local: &Value) -> Option<Value> {
         let before = known.map_or(&Value::Null, |known| &known.local["status"]);
         let mut patch = merge_patch(before, &local["status"])?;

@@ -70,7 +70,7 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Members that this node knows: itself, and those found by discovery.
+/// Members that this node lists: itself, and the nodes found by discovery. Empty if discovery is disabled.
 pub(super) fn known_members<'a>(context: &ResourceContext<'a>) -> Vec<&'a Node> {
     let node = context.node;
     let has_discovery = node.config.as_ref().is_some_and(|config| config.facts.has_discovery);

@@ -72,7 +72,7 @@ pub(crate) struct Definition {
     pub(crate) namespace: &'static str,
     /// Owning controller; empty for resources that Talos writes without a controller.
     pub(crate) owner: &'static str,
-    /// Whether only administrators may read it.
+    /// Whether only administrators may read resources of this type.
     pub(crate) is_sensitive: bool,
     has_automatic_aliases: bool,
     aliases: Vec<&'static str>,

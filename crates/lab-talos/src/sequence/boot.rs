@@ -68,7 +68,7 @@ struct BootingMachine {
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
-    /// Whether it has a volume for its platform: Proxmox's cloud-init drive or another cidata volume.
+    /// Whether the machine has a volume for its platform: the cloud-init drive of Proxmox or another cidata volume.
     has_drive: bool,
     meta: BTreeMap<u8, String>,
 }

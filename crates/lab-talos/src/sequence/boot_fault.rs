@@ -9,7 +9,7 @@ use super::node_boot::NodeBoot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BootFaultOutcome {
     Continues,
-    /// The boot continues and does not stall by chance.
+    /// The boot continues, and the lab does not let it stall at random.
     DoesNotStall,
     /// The boot ends here.
     Ended,

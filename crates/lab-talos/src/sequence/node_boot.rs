@@ -288,7 +288,7 @@ impl NodeBoot {
         }
     }
 
-    /// Logs why the certificate is missing while it is.
+    /// Sets the reason in the state of `apid` while the node has no API certificate. Never returns.
     async fn log_certificate_wait<T>(self) -> T {
         let mut state_changes = self.simulation.state_changes();
         loop {

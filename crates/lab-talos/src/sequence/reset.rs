@@ -126,7 +126,7 @@ fn blank() -> Written {
     Written { is_blank: true, ..Written::default() }
 }
 
-/// Wipes the partitions that the request names, or all if it names none.
+/// Wipes the partitions that the request lists, or all partitions if it lists none.
 fn wipe(written: &mut Written, request: &ResetRequest) {
     if request.system_partitions_to_wipe.is_empty() {
         *written = blank();

@@ -28,8 +28,8 @@ pub trait FaultScript: Sized {
     /// Parses a fault file, and checks that the objects it names exist in the lab.
     fn parse_for(path: &str, text: &str, known: &Known) -> Result<Vec<Self>, ScenarioError>;
 
-    /// Parses the faults of a scenario. Hosts that they name must exist, and so must tokens that
-    /// they revoke.
+    /// Parses the faults of a scenario. The hosts in the faults must exist, and so must the tokens
+    /// that they revoke.
     fn of_scenario(scenario: &Scenario) -> Result<Vec<Self>, ScenarioError>;
 }
 

@@ -1,4 +1,4 @@
-//! Section `sdn`: zones and vnets.
+//! Section `sdn` of a scenario: zones and vnets.
 
 use talmox_lab_pve::world::{Sdn, Vnet, Zone};
 

@@ -21,7 +21,7 @@ pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Findings) {
     taints(node, out);
 }
 
-/// Reports further network cards and VLANs without a prefix length, which only their own address can carry.
+/// Reports addresses of additional network cards and of VLANs that have no prefix length: no other setting contains it.
 fn links(node: &Node, out: &mut Findings) {
     let hardware = &node.settings().hardware;
     let cards = hardware.nics.values().map(|nic| &nic.ip);

@@ -61,7 +61,7 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let nodes = cluster.nodes.iter().map(Node::settings);
     let settings = shared.into_iter().chain(classes).chain(nodes);
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
-    // Nodes share the lists of weaker layers: each list is read once.
+    // Nodes share the lists of layers with lower precedence: each list is read once.
     let mut seen_parts = HashSet::new();
     let parts = chains.flat_map(Chain::parts).filter(|part| seen_parts.insert(part.id()));
     let mut seen = HashSet::new();

@@ -133,7 +133,7 @@ impl Referenced<'_> {
         out.push(found.at(place).related(self.span, "referenced here"));
     }
 
-    /// Whether the content of the file matches its kind.
+    /// Whether the content of the file is valid for its kind: a cloud-init overlay, or a Talos patch.
     fn is_good(&self, bytes: &[u8]) -> bool {
         let (text, problem) = decode(bytes.to_vec());
         let documents = talmox_yaml::read(&text).ok().filter(|_| problem.is_none());
@@ -144,8 +144,8 @@ impl Referenced<'_> {
     }
 }
 
-/// Checks that an overlay is a single mapping. cloud-init knows other kinds of user-data, which cannot be merged with
-/// the generated user-data.
+/// Checks that an overlay is a single mapping. cloud-init also accepts other kinds of user-data, but these cannot be
+/// merged with the generated user-data.
 fn overlay(documents: &[Yaml]) -> Result<(), BadPatch> {
     let hint = "write one mapping with keys of cloud-config, such as `packages: […]`; scripts go into `runcmd:`";
     let bad = |span, problem: String| Err(BadPatch { problem, hint, span });

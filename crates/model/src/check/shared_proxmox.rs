@@ -47,9 +47,9 @@ fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
 /// Evidence that two clusters use the same Proxmox.
 #[derive(Clone, Debug)]
 enum Common {
-    /// The same endpoint: they use the same Proxmox.
+    /// The clusters have the same endpoint, so they use the same Proxmox.
     Endpoint,
-    /// The same host name, where one of them has no endpoint: they may use the same Proxmox.
+    /// The clusters have the same host name, and one of them has no endpoint, so they may use the same Proxmox.
     Host(String),
 }
 

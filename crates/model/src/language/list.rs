@@ -67,16 +67,16 @@ pub(super) fn explain_items<'a, T: Element + 'a>(
     }
 }
 
-/// Declares a list type by how a stronger layer is merged into it.
+/// Declares a list type by how a layer with higher precedence is merged into it.
 macro_rules! list_kind {
     ($(#[doc = $doc:literal])+ $name:ident, [$($bound:tt)+], $merge:path) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name<T> {
             pub items: Shared<Spanned<T>>,
-            /// Position of the list's key, in the strongest layer that has it.
+            /// Position of the list's key, in the layer with the highest precedence that has it.
             pub span: Option<Span>,
-            /// Set by an explicit `null`, which removes the items of weaker layers.
+            /// Set by an explicit `null`, which removes the items of layers with lower precedence.
             cleared: bool,
             /// Whether the value was not a list, which has been reported.
             bad: bool,
@@ -150,7 +150,7 @@ macro_rules! list_kind {
 }
 
 list_kind! {
-    /// List that a stronger layer replaces.
+    /// List that a layer with higher precedence replaces.
     List, [Clone], replace
 }
 
@@ -177,12 +177,12 @@ fn add_up<T: Clone + Eq + Hash>(weak: &mut Shared<Spanned<T>>, strong: Shared<Sp
     weak.change().extend(added);
 }
 
-/// List that stronger layers append to, in order.
+/// List that layers with higher precedence append to, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain<T> {
     /// Items of each layer.
     parts: Vec<Shared<Spanned<T>>>,
-    /// Position of the list's key, in the strongest layer that has it.
+    /// Position of the list's key, in the layer with the highest precedence that has it.
     pub span: Option<Span>,
     cleared: bool,
 }
@@ -206,7 +206,7 @@ impl<T> Chain<T> {
         self.parts.iter().all(|part| part.is_empty())
     }
 
-    /// Items of each layer, weakest first; shared between nodes.
+    /// Items of each layer, lowest precedence first; shared between nodes.
     pub(crate) fn parts(&self) -> &[Shared<Spanned<T>>] {
         &self.parts
     }

@@ -45,7 +45,7 @@ pub(crate) trait Mapping: Default {
     /// Schemas of all keys.
     fn properties(schemas: &mut Schemas, out: &mut Map<String, Json>);
 
-    /// Merges a stronger layer into this one.
+    /// Merges a layer with higher precedence into this one.
     fn overlay(&mut self, stronger: Self);
 
     /// Sets the built-in values for settings that no layer sets.
@@ -146,7 +146,7 @@ fn unknown_key<M: Mapping>(
 
 /// Declares a mapping of the inventory: its keys with documentation, aliases and types. `..name` includes the keys of
 /// another mapping; `"alias" => field (Type).key` gives a key of a nested mapping a second name at this level.
-/// `either a or b` are alternatives: a stronger layer that sets one removes the other.
+/// `either a or b` are alternatives: a layer with higher precedence that sets one removes the other.
 macro_rules! mapping {
     (
         $(#[doc = $doc:literal])+
@@ -166,9 +166,9 @@ macro_rules! mapping {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
-            /// Position of the mapping, in the strongest layer that has it.
+            /// Position of the mapping, in the layer with the highest precedence that has it.
             pub span: Option<$crate::source::Span>,
-            /// Set by an explicit `null`, which removes the values of weaker layers.
+            /// Set by an explicit `null`, which removes the values of layers with lower precedence.
             pub cleared: bool,
             $($(#[doc = $field_doc])+ pub $field: $type,)*
             $(pub $flat: $flat_type,)*

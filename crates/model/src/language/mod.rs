@@ -6,7 +6,7 @@
 //!
 //! * [`Leaf`]: a value that is written as one scalar (a size, an address, a version…).
 //! * [`Element`]: a value that can be an item of a list: a leaf, a mapping, a reference.
-//! * [`Slot`]: the value of a key, with the rule for merging a stronger layer into it.
+//! * [`Slot`]: the value of a key, with the rule for merging a layer with higher precedence into it.
 //! * [`Mapping`]: a set of keys.
 
 mod context;

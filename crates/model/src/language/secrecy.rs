@@ -20,8 +20,8 @@ pub(crate) fn looks_secret(key: &str) -> bool {
     ["token", "secret", "pass", "key", "credential"].iter().any(|part| key.contains(part))
 }
 
-/// Whether the key of a label names a secret. Labels are public in Kubernetes, and many harmless ones have names such
-/// as `keyboard` or `compass`: only whole words count.
+/// Whether the key of a label looks like that of a secret. Labels are public in Kubernetes, and many harmless ones
+/// have names such as `keyboard` or `compass`: only whole words count.
 fn is_secret_label(key: &str) -> bool {
     const WORDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];

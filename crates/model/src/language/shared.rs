@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// List that is copied only when one of its holders changes it. 2000 nodes that take 2000 patches from a weaker layer
+/// List that is copied only when one of its holders changes it. 2000 nodes that take 2000 patches from a layer with lower precedence
 /// share them; an empty list, the most frequent case, takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared<T>(Option<Arc<Vec<T>>>);

@@ -1,4 +1,4 @@
-//! Values of keys, and the rules for merging a stronger layer into them.
+//! Values of keys, and the rules for merging a layer with higher precedence into them.
 
 use std::fmt;
 
@@ -33,10 +33,10 @@ pub(crate) trait Element: Sized {
     fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>);
 }
 
-/// Value of a key of a mapping.
+/// Type of the value that belongs to one key of a mapping in the inventory.
 pub(crate) trait Slot: Default {
     fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
-    /// Merges a stronger layer into this one.
+    /// Merges a layer with higher precedence into this one.
     fn overlay(&mut self, stronger: Self);
     /// Sets the built-in value if no layer sets one.
     fn apply_builtin(&mut self, _builtin: &Self) {}
@@ -83,7 +83,7 @@ pub struct Spanned<T> {
     pub span: Span,
 }
 
-/// Single setting. A stronger layer replaces it; an explicit `null` resets it to the built-in value.
+/// Single setting. A layer with higher precedence replaces it; an explicit `null` resets it to the built-in value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Setting<T> {
     #[default]
@@ -196,7 +196,7 @@ impl<T: Element + Clone> Slot for Setting<T> {
     }
 }
 
-/// Schema that also allows `null`, which removes the value of a weaker layer.
+/// Schema that also allows `null`, which removes the value of a layer with lower precedence.
 pub(super) fn nullable(mut schema: Json) -> Json {
     match schema.get_mut("type") {
         Some(Json::Array(kinds)) => {

@@ -41,7 +41,7 @@ impl Naming for AnyName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<S, N = AnyName> {
     pub entries: Shared<(Spanned<String>, S)>,
-    /// Set by an explicit `null`, which removes the entries of weaker layers.
+    /// Set by an explicit `null`, which removes the entries of layers with lower precedence.
     cleared: bool,
     bad: bool,
     naming: PhantomData<N>,

@@ -50,7 +50,7 @@ macro_rules! name {
 }
 
 name! {
-    /// Name of a node: of its VM, its host and its Kubernetes node.
+    /// Name of a node. It is also the name of the VM, the host name in the VM, and the name of the Kubernetes node.
     NodeName, "a host name such as `talos-cp-01`", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", dns_label
 }
 

@@ -9,11 +9,11 @@ use crate::plan::PlannedSecret;
 pub struct ManifestFile {
     /// Path or URL of the file, for messages.
     pub origin: String,
-    /// A Secret may be among the manifests.
+    /// Content of the file, kept secret because the manifests may contain a `Secret`.
     pub text: PlannedSecret,
 }
 
-/// Where the manifests of an add-on come from.
+/// Source of the manifests of an add-on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddonSource {

@@ -14,14 +14,14 @@ const SCHEMATIC: usize = 16;
 /// Number of digits of a checksum, or of the hash of a URL, in a file name.
 const MARK: usize = 12;
 
-/// Where an image comes from.
+/// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
     Factory {
         /// The address of the factory, without a slash at the end.
         factory: String,
         id: String,
-        /// The schematic that must be posted first; none if the inventory names an id.
+        /// The schematic that must be posted first. None if the inventory sets a schematic ID.
         schematic: Option<String>,
         /// The extensions of the schematic.
         extensions: Vec<String>,
@@ -127,7 +127,7 @@ impl BootImage {
         }
     }
 
-    /// Its volume on a storage.
+    /// The volume of this image on a storage.
     pub fn volume(&self, storage: &StorageId) -> VolumeId {
         import_volume(storage, &self.file)
     }

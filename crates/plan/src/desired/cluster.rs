@@ -46,7 +46,7 @@ pub struct Desired {
     pub cluster: String,
     pub mark: ClusterMark,
     cluster_id: SecretText,
-    /// Control planes first.
+    /// The nodes, control planes first.
     pub nodes: Vec<DesiredNode>,
     pub talos_version: Option<String>,
     pub kubernetes_version: Option<String>,
@@ -54,17 +54,18 @@ pub struct Desired {
     pub endpoint: Option<String>,
     /// The shared address of control planes.
     pub vip: Option<IpAddr>,
-    /// Whether Talos holds the shared address. Otherwise an add-on must.
+    /// Whether Talos assigns the shared address to a control plane. If not, an add-on must do so.
     pub is_vip_by_talos: bool,
-    /// Whether Talos brings a pod network.
+    /// Whether Talos installs a pod network.
     pub has_cni: bool,
-    /// Whether control planes are schedulable only because there are no workers, not because the inventory says so.
+    /// Whether control planes are schedulable only because there are no workers, and not because of a setting in the
+    /// inventory.
     pub derives_scheduling: bool,
     pub addons: Vec<Addon>,
     pub timeouts: Timeouts,
-    /// The range of vmids for nodes without one, both ends included.
+    /// The range of vmids for nodes for which the inventory does not set `vmid:`, both ends included.
     pub vmid_range: (u32, u32),
-    /// Hosts for nodes that name none.
+    /// Hosts for nodes for which the inventory does not set `host:`.
     pub hosts: Vec<NodeName>,
     pub image_storage: StorageId,
     pub login: Login,
@@ -83,9 +84,9 @@ pub struct DesiredNode {
     pub host: Option<NodeName>,
     pub pool: Option<PoolId>,
     pub boot: Boot,
-    /// The image of its system disk; none for a clone.
+    /// The image of the system disk. None if the VM is cloned.
     pub image: Option<BootImage>,
-    /// The id of its schematic.
+    /// The schematic ID of the image.
     pub schematic: Option<String>,
     /// The template that is cloned, by name or vmid.
     pub template: Option<String>,
@@ -98,17 +99,18 @@ pub struct DesiredNode {
     pub first_network: Option<FirstNetwork>,
     pub contact: Contact,
     pub has_gateway: bool,
-    /// Its static addresses; empty with DHCP.
+    /// The static addresses of the node; empty with DHCP.
     pub addresses: Vec<IpAddr>,
 }
 
 impl DesiredNode {
-    /// The instance id of a first boot from a volume: another one for each VM.
+    /// The instance id in the cidata volume. It is the UUID of the VM, so it differs for each VM.
     pub fn instance_id(&self) -> String {
         self.identity.uuid.to_string()
     }
 
-    /// The node as its VM was created, if that was with a cloud-init drive and `boot:` has changed since.
+    /// The node with the VM settings of its creation, if the VM was created with a cloud-init drive and `boot:` has
+    /// changed since. Otherwise the node itself.
     pub(crate) fn as_created(&self, config: &VmConfig) -> Cow<'_, Self> {
         match self.vm.with_kept_drive(config) {
             Some(vm) => Cow::Owned(Self { vm, ..self.clone() }),
@@ -116,16 +118,16 @@ impl DesiredNode {
         }
     }
 
-    /// Hash of the user-data that the node was created with. A system other than Talos cannot be asked for its config, so the
-    /// hash is stored in the marker of its VM.
+    /// Hash of the user-data and of the first network config of the node. An operating system other than Talos does not
+    /// report its config, so the hash is stored in the marker of the VM. None for Talos.
     pub(crate) fn user_data_mark(&self) -> Option<String> {
         let network = self.first_network.as_ref().map(network_config).unwrap_or_default();
         let data = SecretText::new(format!("{}{network}", self.config.expose()));
         (!self.is_talos).then(|| sha256_hex(data.expose().as_bytes())[..12].to_owned())
     }
 
-    /// The identity that the machine must report. The instance id is known only with a volume of talmox; that of a cloud-init
-    /// drive Proxmox generates.
+    /// The identity that the machine must report. The instance id is known only if talmox creates the cidata volume; Proxmox
+    /// generates the instance id of a cloud-init drive.
     pub fn machine(&self) -> Expected {
         Expected {
             uuid: Some(self.identity.uuid.to_string()),
@@ -136,7 +138,7 @@ impl DesiredNode {
 }
 
 impl Desired {
-    /// Derives the desired state. `manifests` are the files of add-ons, by the place in the inventory that names them.
+    /// Derives the desired state. `manifests` are the files of add-ons, by the position of their path in the inventory.
     pub fn of(
         inputs: &Inputs<'_>,
         manifests: &BTreeMap<Span, Vec<ManifestFile>>,
@@ -260,7 +262,7 @@ fn derive(
     })
 }
 
-/// Whether Talos brings a pod network with this config of a control plane; none if it cannot be parsed.
+/// Whether Talos installs a pod network with this config of a control plane. None if the config cannot be parsed.
 fn brings_network(config: &SecretText, talos_version: &str) -> Option<bool> {
     let release = Release::of(talos_version).unwrap_or_default();
     let config = Config::parse(config.expose(), release).ok()?;

@@ -1,14 +1,14 @@
-//! Where a node is reached.
+//! Address at which a node is reached.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a node is reached.
+/// Address at which a node is reached, or the way to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contact {
     At(IpAddr),
-    /// At the address that its guest agent reports.
+    /// The guest agent of the VM reports the address.
     AskAgent,
 }

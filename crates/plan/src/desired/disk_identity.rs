@@ -10,7 +10,7 @@
 
 use talmox_model::value::DiskBus;
 
-/// The id of a drive: what Proxmox itself calls the drive of this slot.
+/// The id that Proxmox gives to the drive in this slot.
 fn drive_id(bus: DiskBus, index: usize) -> String {
     format!("drive-{}{index}", bus.as_str())
 }

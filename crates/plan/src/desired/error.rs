@@ -20,7 +20,7 @@ pub enum DeriveError {
     Patch { span: Span, source: PatchError },
     #[error("the overlay is not one mapping")]
     Overlay { span: Span },
-    #[error("Talos refuses the config: {}", together(.0))]
+    #[error("Talos rejects the config: {}", together(.0))]
     Invalid(Vec<Problem>),
     /// A name that the inventory allows and Proxmox does not.
     #[error(transparent)]
@@ -34,7 +34,7 @@ pub enum DeriveError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub message: String,
-    /// The patch that causes it, by its place; none if no patch does.
+    /// Position in the inventory of the patch that causes the problem. None if no patch causes it.
     pub patch: Option<Span>,
 }
 

@@ -11,7 +11,7 @@ use talmox_yaml::Node as Yaml;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedNetwork {
     pub hostname: Option<String>,
-    /// The links of the config; one may be contained several times.
+    /// The links in the config. The same link may occur several times.
     pub cards: Vec<Card>,
     /// Shared addresses, which any node may have at the moment.
     pub shared: Vec<IpAddr>,
@@ -30,11 +30,11 @@ pub struct Card {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CardName {
-    /// By its MAC address, in lower case.
+    /// MAC address of the link, in lower case.
     Mac(String),
-    /// Such as `eth0`.
+    /// Name of the link, such as `eth0`.
     Link(String),
-    /// By a selector that only the node can evaluate.
+    /// Selector that only the node can evaluate.
     #[serde(rename = "selector")]
     Somehow,
 }
@@ -47,7 +47,8 @@ pub struct Addressing {
 }
 
 impl ExpectedNetwork {
-    /// Reads a rendered config. Parts that cannot be read are not expected: Talos has validated the config.
+    /// Reads a rendered config. Parts that cannot be read are omitted; this does not happen in practice, because the
+    /// config was validated before.
     pub fn of(config: &SecretText, talos_version: &str) -> Self {
         let release = Release::of(talos_version).unwrap_or_default();
         let mut shape = Self::default();

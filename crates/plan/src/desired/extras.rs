@@ -47,7 +47,8 @@ pub(super) fn sysctls(node: &Node, contract: Contract) -> Vec<(&'static str, &'s
     if needs_jit { vec![("net.core.bpf_jit_harden", "1")] } else { vec![] }
 }
 
-/// The folder of Longhorn's volumes, which the kubelet must mount, unless it is on a user volume: those are mounted anyway.
+/// The folder of Longhorn, which the kubelet must mount. None without Longhorn, and if Longhorn uses a user volume,
+/// which Talos mounts itself.
 pub(super) fn longhorn_mount(node: &Node) -> Option<&'static str> {
     let settings = node.settings();
     let has_volume = settings

@@ -10,7 +10,7 @@ use crate::ownership::{SmbiosUuid, smbios_uuid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     pub uuid: SmbiosUuid,
-    /// Of the first network card, then of the further ones.
+    /// MAC address of the first network card, then those of the additional ones.
     pub macs: Vec<MacAddress>,
 }
 

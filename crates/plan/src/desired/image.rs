@@ -13,7 +13,7 @@ use super::{extras, network};
 /// Platform of a Talos image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
-    /// Reads address and config from a drive.
+    /// The node reads its address and config from a drive.
     Nocloud,
     /// The address is a kernel argument in the image.
     Metal,
@@ -38,7 +38,7 @@ impl Platform {
 /// The image of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The schematic; none if the inventory names an id.
+    /// The schematic. None if the inventory sets a schematic ID.
     pub schematic: Option<Schematic>,
     pub id: String,
     pub platform: Platform,

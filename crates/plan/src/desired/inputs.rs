@@ -12,13 +12,13 @@ use super::error::DeriveError;
 /// Network settings of machine configs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// As `boot:` requires.
+    /// The network settings that `boot:` requires.
     #[default]
     Final,
-    /// Everything by DHCP, with the first control plane as the endpoint: before addresses are
-    /// pinned and anything holds the VIP.
+    /// All cards use DHCP, and the endpoint is the first control plane. For the time before static
+    /// addresses are set and before the VIP is assigned.
     Dhcp,
-    /// Static addresses, whatever `boot:` is.
+    /// Static addresses, independent of `boot:`.
     Static,
 }
 
@@ -27,9 +27,9 @@ pub enum Phase {
 pub struct Inputs<'a> {
     pub cluster: &'a Cluster,
     pub bundle: &'a Bundle,
-    /// The secrets that the inventory refers to, by the place of the reference.
+    /// The secrets that the inventory refers to, by the position of the reference.
     pub secrets: &'a BTreeMap<Span, SecretText>,
-    /// The texts of patch files and overlays, by the place that names them.
+    /// The texts of patch files and overlays, by the position of their path in the inventory.
     pub files: &'a BTreeMap<Span, String>,
     pub phase: Phase,
 }
@@ -62,7 +62,7 @@ pub fn needed_secrets(cluster: &Cluster) -> Vec<&Spanned<SecretRef>> {
     references
 }
 
-/// Every file whose text configs need, with the place that names it, each once.
+/// Every file whose text is needed for configs, with the position of its path in the inventory, without duplicates.
 pub fn needed_files(cluster: &Cluster) -> BTreeMap<Span, &str> {
     let mut files = BTreeMap::new();
     for node in &cluster.nodes {

@@ -3,14 +3,15 @@
 /// Proxmox user, and API token if one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// Such as `talmox@pve`.
+    /// User ID, such as `talmox@pve`.
     pub user: String,
     /// Name of the API token of this user, if one is used.
     pub token: Option<String>,
 }
 
 impl Login {
-    /// Whether this login may pass raw PCI devices through: Proxmox allows it to root with a password only, not to a token.
+    /// Whether this login may pass PCI devices through by their addresses. Proxmox allows that only for root with a
+    /// password, not for a token.
     pub fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }

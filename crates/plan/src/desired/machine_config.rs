@@ -30,7 +30,7 @@ pub struct Rendered {
     pub identity: NodeIdentity,
     /// None for operating systems other than Talos.
     pub image: Option<Image>,
-    /// The machine config, or the user-data of nodes that run something else.
+    /// The machine config, or the user-data of a node with another operating system.
     pub config: SecretText,
     /// Settings that Talos accepts and that are probably mistakes.
     pub warnings: Vec<String>,
@@ -43,13 +43,13 @@ pub struct Renderer<'a> {
     talos: Option<Talos>,
 }
 
-/// Common parts of Talos nodes.
+/// Parts of machine configs that Talos nodes have in common.
 #[derive(Debug)]
 struct Talos {
     contract: Contract,
     controlplane: Config,
     worker: Config,
-    /// The inventory's patches by their place.
+    /// The patches of the inventory, by their position in it.
     patches: BTreeMap<Span, Patch>,
 }
 
@@ -226,7 +226,7 @@ fn options(cluster: &Cluster, endpoint: &str) -> Options {
     }
 }
 
-/// The address in the URL of the endpoint, if its host is one.
+/// The address in the URL of the endpoint. None if its host is a name.
 fn address_in(endpoint: &str) -> Option<IpAddr> {
     let authority = endpoint.strip_prefix("https://")?.split('/').next()?;
     if let Some(rest) = authority.strip_prefix('[') {

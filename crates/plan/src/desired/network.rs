@@ -1,6 +1,6 @@
 //! Network of a node: in its machine config, and before it has one.
 //!
-//! Up to contract 1.13 a config carries `machine.network.interfaces`, each chosen by its MAC; from
+//! Up to contract 1.13 a config contains `machine.network.interfaces`, each chosen by its MAC; from
 //! 1.12 documents on request. Never both for one link.
 
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::inputs::Phase;
 
 /// A network card as the node's config describes it.
 struct Link<'a> {
-    /// Such as `eth0`: images for Proxmox do not use predictable interface names.
+    /// Name of the interface, such as `eth0`. Images for Proxmox do not use predictable interface names.
     name: String,
     mac: String,
     is_dhcp: bool,
@@ -36,12 +36,12 @@ pub(super) struct NetworkConfig {
     pub(super) documents: Vec<Yaml>,
 }
 
-/// Talos 1.8 does not know the key of search domains, and rejects a config with it.
+/// Whether a config can contain search domains. Talos 1.8 does not have that key and rejects a config with it.
 fn knows_search(contract: Contract) -> bool {
     contract >= Contract::new(1, 9)
 }
 
-/// Settings of the inventory that a config of this version cannot contain.
+/// Warning about settings of the inventory that a config of this version cannot contain. None if there are none.
 pub(super) fn left_out(cluster: &Cluster, contract: Contract) -> Option<String> {
     let is_left_out = !knows_search(contract) && cluster.file.network.search.values().count() > 0;
     is_left_out.then(|| {

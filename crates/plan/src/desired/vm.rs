@@ -35,9 +35,9 @@ pub struct DiskSpec {
     pub slot: DiskSlot,
     pub storage: StorageId,
     pub gib: u32,
-    /// Such as `discard` and `ssd`.
+    /// Options of the disk, such as `discard` and `ssd`.
     pub options: Properties,
-    /// The name of the Talos volume on it, if there is one.
+    /// The name of the Talos volume on the disk, if there is one.
     pub volume: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct DiskSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuSource {
     Mapping(ConfigId),
-    /// By its address, such as `0000:28:00.0`.
+    /// Address of the device, such as `0000:28:00.0`.
     Address(String),
 }
 
@@ -58,7 +58,7 @@ pub struct GpuSpec {
 }
 
 impl GpuSpec {
-    /// The option with this source.
+    /// The option `hostpciN` with this source.
     pub fn hostpci(&self, source: PciSource) -> HostPci {
         let Self { pcie, rombar, x_vga, .. } = *self;
         HostPci { pcie, rombar, x_vga, ..HostPci::new(source) }
@@ -74,13 +74,13 @@ pub struct VmSpec {
     pub tags: Tags,
     /// The storage of the system disk, the EFI disk and the TPM state.
     pub storage: StorageId,
-    /// The system disk first.
+    /// The disks of the VM; the first one is the system disk.
     pub disks: Vec<DiskSpec>,
     pub has_efi: bool,
     pub has_tpm: bool,
-    /// Whether it has a cloud-init drive with its address.
+    /// Whether the VM has a cloud-init drive with the address of the node.
     pub has_cloudinit: bool,
-    /// The slot of the volume with the config, if it has one.
+    /// The slot of the cidata volume. None if the VM has no cidata volume.
     pub cidata: Option<DiskSlot>,
     /// The options for a VM that has a cloud-init drive from an earlier `boot:`.
     kept_drive: Option<VmOptions>,
@@ -247,8 +247,8 @@ impl VmSpec {
         with_hostpci(options, hostpci)
     }
 
-    /// The options that an existing VM is compared with. Without the volume with the config, which is detached after it was
-    /// read.
+    /// The options that an existing VM is compared with. They do not contain the cidata volume, which is detached after the
+    /// node has read it.
     pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
         let mut options = self.firmware(self.options.clone().tags(&self.tags));
         for disk in &self.disks {
@@ -262,7 +262,7 @@ impl VmSpec {
         with_hostpci(options, hostpci)
     }
 
-    /// The full size of its disks on each storage, in bytes.
+    /// The storage and the full size in bytes of each disk.
     pub fn room(&self) -> impl Iterator<Item = (&StorageId, u64)> {
         self.disks.iter().map(|disk| (&disk.storage, u64::from(disk.gib) * GIB))
     }
@@ -335,8 +335,8 @@ fn gib(size: DiskSize) -> u32 {
     u32::try_from(size.bytes().div_ceil(GIB)).unwrap_or(u32::MAX)
 }
 
-/// The slot of the volume with the config: after all other slots, so that a disk that is added later never needs it, and on a
-/// bus whose disks can be detached from a running VM.
+/// The slot of the cidata volume. It is the last slot, so that a disk that is added later never needs it, and on a bus whose
+/// disks can be detached from a running VM.
 fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
     match bus {
         DiskBus::Scsi | DiskBus::Virtio => "scsi30",
@@ -391,7 +391,8 @@ fn tags(cluster: &Cluster, node: &Node) -> Tags {
     Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
 }
 
-/// Whether the guest agent is enabled: Proxmox waits for a timeout on every action if an enabled agent never answers.
+/// Whether to enable the guest agent, which must be installed in the VM. If an enabled agent never answers, Proxmox
+/// waits for a timeout at every action.
 fn has_agent(node: &Node, config: &SecretText) -> bool {
     if node.is_talos() {
         node.settings().system.image.has_extension("siderolabs/qemu-guest-agent")

@@ -8,7 +8,7 @@ use crate::sha256::sha256_hex;
 /// Label of the objects of add-ons, and of the notes about them.
 pub const LABEL: &str = "talmox.dev/addon";
 
-/// A longer name is replaced by a hash.
+/// Maximum length of an add-on name in labels. A longer name is replaced by a hash.
 const LONGEST: usize = 40;
 
 impl Manifest {
@@ -24,7 +24,8 @@ impl Manifest {
     }
 }
 
-/// The name of an add-on in the characters that names and labels of Kubernetes may have.
+/// The name of an add-on for names and labels of Kubernetes; a hash if the name is too long or has other characters
+/// than these allow.
 pub fn slug(addon: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = addon.chars().all(is_plain) && !addon.starts_with('-') && !addon.ends_with('-');

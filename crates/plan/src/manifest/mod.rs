@@ -1,4 +1,5 @@
-//! Kubernetes manifests as data: what they are about, what they need and what they bring.
+//! Kubernetes manifests as data: their objects, whether they need or install a pod network, and whether they assign a
+//! shared address.
 
 mod addon_label;
 mod pod_network;

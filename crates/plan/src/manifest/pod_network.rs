@@ -1,10 +1,10 @@
-//! Recognition of manifests that bring a pod network: nodes become ready with one, and not without.
+//! Recognition of manifests that install a pod network. Without a pod network, nodes do not become ready.
 
 use serde_json::Value;
 
 use super::read::Manifest;
 
-/// DaemonSets that bring a pod network, by how their names begin.
+/// Starts of the names of DaemonSets that install a pod network.
 const NAMES: [&str; 9] = [
     "antrea-agent",
     "calico-node",
@@ -20,14 +20,14 @@ const NAMES: [&str; 9] = [
 /// The folder from which the container runtime reads its network configuration: every pod network writes to it.
 const SETTINGS: &str = "/etc/cni";
 
-/// Whether a DaemonSet with this name and these host paths brings a pod network.
+/// Whether a DaemonSet with this name and these host paths installs a pod network.
 pub fn is_pod_network<'a>(name: &str, mut host_paths: impl Iterator<Item = &'a str>) -> bool {
     NAMES.iter().any(|known| name.starts_with(known))
         || host_paths.any(|path| path.starts_with(SETTINGS))
 }
 
 impl Manifest {
-    /// Whether it brings a pod network.
+    /// Whether the manifest installs a pod network.
     pub fn brings_network(&self) -> bool {
         match (self.group(), self.kind.as_str()) {
             ("apps", "DaemonSet") => {

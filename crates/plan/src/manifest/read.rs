@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 use talmox_yaml::{Entry, Node, ReadError, Resolved, Scalar, Style};
 
-/// The namespace of objects that name none.
+/// The namespace of objects whose manifests do not set one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// Namespaces that every cluster has.
@@ -33,9 +33,9 @@ pub struct Manifest {
     pub api_version: String,
     pub kind: String,
     pub name: String,
-    /// None if the manifest names none.
+    /// None if the manifest does not set a namespace.
     pub namespace: Option<String>,
-    /// Where it was read, for messages: `shop.yaml, document 2`.
+    /// Source of the manifest, for messages: `shop.yaml, document 2`.
     pub place: String,
     pub object: Value,
 }
@@ -49,7 +49,7 @@ pub enum ManifestError {
     NoObject { file: String, document: usize, what: &'static str },
 }
 
-/// All objects of a text, in its order. `file` is used in messages only.
+/// All objects in a text with manifests, in the order of the text. `file` is used in messages only.
 pub fn read_manifests(file: &str, text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let documents = talmox_yaml::read(text);
     let documents =
@@ -100,7 +100,7 @@ fn typed(item: &Value, api_version: &str, kind: &str) -> Value {
 }
 
 impl Manifest {
-    /// An object by its name, without content.
+    /// A manifest that only identifies an object, without its content.
     pub fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -112,7 +112,7 @@ impl Manifest {
         }
     }
 
-    /// Whether both are about the same object, in any API version.
+    /// Whether both manifests are about the same object, in any API version.
     pub fn is_same(&self, other: &Self) -> bool {
         let place = |one: &Self| one.namespace.clone().unwrap_or(DEFAULT_NAMESPACE.to_owned());
         (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
@@ -123,7 +123,8 @@ impl Manifest {
         (self.group(), self.kind.as_str()) == ("", "Namespace")
     }
 
-    /// Whether its group is built into Kubernetes. A CustomResourceDefinition cannot add kinds to such a group.
+    /// Whether the API group of the manifest is built into Kubernetes. A CustomResourceDefinition cannot add kinds to
+    /// such a group.
     pub fn is_built_in(&self) -> bool {
         let group = self.group();
         let own = group.strip_suffix(".k8s.io");
@@ -166,7 +167,7 @@ fn to_json(node: &Node) -> Value {
     }
 }
 
-/// Keys are strings in JSON: a number or a boolean is written as JSON writes it.
+/// Key of a mapping as text. JSON allows only strings as keys, so other values are written as JSON text.
 fn key(node: &Node) -> String {
     match to_json(node) {
         Value::String(text) => text,

@@ -7,12 +7,12 @@ use super::read::Manifest;
 /// The taint of nodes that are not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// The name of kube-vip in its images and charts. It holds a shared address of control planes.
+/// The name of kube-vip in its images and charts. kube-vip assigns a shared address to a control plane.
 const KUBE_VIP: &str = "kube-vip";
 
 impl Manifest {
-    /// Whether it has pods that cannot start before there is a pod network. Pods of DaemonSets are scheduled on nodes that
-    /// are not ready, all others only with a toleration.
+    /// Whether the manifest creates pods that cannot start before a pod network exists. Pods of DaemonSets are scheduled
+    /// on nodes that are not ready; other pods need a toleration for that.
     pub fn needs_network(&self) -> bool {
         let is_daemon_set = match (self.group(), self.kind.as_str()) {
             ("apps", "DaemonSet") => true,
@@ -27,7 +27,7 @@ impl Manifest {
         !has_own || !(is_daemon_set || pod.is_some_and(may_begin))
     }
 
-    /// Whether its pods hold a shared address.
+    /// Whether the pods of the manifest assign the shared address.
     pub fn holds_shared_address(&self) -> bool {
         let containers = self.pod().and_then(|pod| pod["containers"].as_array());
         let mut images =
@@ -40,7 +40,7 @@ impl Manifest {
         })
     }
 
-    /// Whether it mentions kube-vip: it may be a chart that a controller in the cluster installs.
+    /// Whether the manifest contains the name kube-vip. It may be a chart that a controller in the cluster installs.
     pub fn names_kube_vip(&self) -> bool {
         self.object.to_string().contains(KUBE_VIP)
     }

@@ -15,7 +15,7 @@ pub struct Addons {
     pub left: BTreeMap<String, Vec<String>>,
     /// The manifests of each add-on.
     pub read: BTreeMap<String, AddonRead>,
-    /// The namespaces that add-ons need and the cluster has; none if Kubernetes does not answer.
+    /// The existing namespaces among those that add-ons need. None if Kubernetes does not answer.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
@@ -23,14 +23,14 @@ pub struct Addons {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddonRead {
     Objects(Vec<Manifest>),
-    /// The manifests could not be fetched, and why.
+    /// The manifests could not be fetched, for this reason.
     Unreachable(String),
-    /// The manifests are not usable, and why.
+    /// The manifests are not usable, for this reason.
     Wrong(String),
 }
 
 impl AddonRead {
-    /// Whether it is known to bring a pod network.
+    /// Whether the manifests install a pod network. False if they could not be read.
     pub fn brings_network(&self) -> bool {
         match self {
             Self::Objects(manifests) => manifests.iter().any(Manifest::brings_network),
@@ -39,23 +39,24 @@ impl AddonRead {
     }
 }
 
-/// How the cluster differs from an add-on.
+/// Differences between an add-on and its objects in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AddonSeen {
-    /// Whether a note in the cluster says that it was applied before.
+    /// Whether the record in the cluster shows that the add-on was applied before.
     pub is_noted: bool,
-    /// What applying it would change.
+    /// The changes that applying the add-on would make.
     pub changes: Vec<ObjectChange>,
     /// The objects that Kubernetes would reject.
     pub refusals: Vec<RejectedObject>,
 }
 
-/// An object that differs from its manifest. Fields are named; values are shown only if they cannot be a secret.
+/// An object that differs from its manifest. The text contains the names of changed fields, and their values only if
+/// they cannot be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectChange {
     /// `Deployment shop/till`.
     pub object: String,
-    /// Such as `changes spec.replicas 1 → 2`.
+    /// Description of the change, such as `changes spec.replicas 1 → 2`.
     pub what: String,
 }
 
@@ -64,10 +65,11 @@ pub struct ObjectChange {
 pub struct RejectedObject {
     /// `Deployment shop/till`.
     pub object: String,
-    /// Where its manifest was read.
+    /// Source of its manifest: the file or URL, and the number of the document in it.
     pub place: String,
-    /// The text of the API.
+    /// Reason of the rejection, as the API reports it.
     pub why: String,
-    /// Whether neither a retry nor other objects can change that.
+    /// Whether the API will always reject the object: neither a retry nor the creation of other objects changes the
+    /// result.
     pub is_final: bool,
 }

@@ -1,4 +1,4 @@
-//! Observed contents of the storages for images. Only cleaning up depends on them.
+//! Observed contents of the storages for images. Only the deletion of images depends on them.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::unobserved::Answer;
 /// Contents and use of the storages for images.
 #[derive(Clone, Debug, Default)]
 pub struct ImagesSeen {
-    /// The image files; those of a shared storage, as one of its hosts lists them.
+    /// The image files, by host and storage. A shared storage is listed on one of its hosts only.
     pub contents: BTreeMap<(NodeName, StorageId), Answer<Vec<Volume>>>,
-    /// Hosts on which a task may be reading an image, and which task.
+    /// Hosts on which a task may be reading an image, with a description of the task.
     pub busy: BTreeMap<NodeName, String>,
-    /// Files that the config of a foreign VM names.
+    /// Files that the config of a foreign VM refers to, with the vmid of that VM.
     pub used: BTreeMap<VolumeId, VmId>,
-    /// Hosts with a VM of another cluster that talmox created, and its id.
+    /// Hosts with a VM that talmox created for another cluster, with the vmid of that VM.
     pub others: BTreeMap<NodeName, VmId>,
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-/// What an image factory offers for a Talos version.
+/// Extensions or versions that an image factory offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// The names of its extensions.
+    /// The names of the extensions that the factory has for this version.
     Extensions(BTreeSet<String>),
     NoSuchVersion {
-        /// The versions of the same minor release that it has.
+        /// The versions of the same minor release that the factory has.
         similar: Vec<String>,
     },
 }
@@ -16,11 +16,11 @@ pub enum Offer {
 /// State of an image factory or a web server with images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceSeen {
-    /// It cannot be connected to.
+    /// No connection to the server is possible.
     Unreachable(String),
-    /// It answers with an error.
+    /// The server answers with an error.
     Fails(String),
-    /// An image factory, and what it offers.
+    /// An image factory answers, with the extensions that it offers.
     Offers(Offer),
     /// The file exists.
     Answers,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// What the Kubernetes API reports.
+/// Observed state of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KubernetesSeen {
     /// No sign of a cluster was found, so no request was sent.
@@ -20,7 +20,7 @@ pub struct Registered {
     pub nodes: BTreeSet<String>,
     /// The first failed check; none if all pass, or if not all nodes have joined.
     pub trouble: Option<String>,
-    /// Members of etcd that are not control planes of the inventory, in words.
+    /// Description of etcd members that are not control planes of the inventory. None if there are none.
     pub strange_members: Option<String>,
     /// The result of each health check; empty if not all nodes have joined.
     pub checks: Vec<CheckSeen>,

@@ -1,6 +1,6 @@
 //! Observed state: what the APIs of Proxmox, Talos and Kubernetes report.
 //!
-//! Plain data, so that a plan can be made of any state, also of one that never existed.
+//! It consists of plain data, so that tests can make a plan for any state, also for one that never existed.
 
 mod addon;
 mod image;

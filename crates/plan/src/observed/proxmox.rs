@@ -14,15 +14,16 @@ use talmox_pve_types::property::HostPci;
 
 use super::unobserved::{Answer, Unobserved};
 
-/// What the Proxmox API reports.
+/// Observed state of Proxmox.
 #[derive(Clone, Debug, Default)]
 pub struct Pve {
     pub version: Option<Version>,
     pub permissions: Permissions,
     pub resources: Resources,
-    /// The VMs with a number, name or tags of this cluster. Whether they are owned VMs, their configs decide.
+    /// The VMs with a vmid, name or tags of this cluster. Only their configs show whether they are owned VMs.
     pub vms: BTreeMap<VmId, VmSeen>,
-    /// VMs without a number, name or tags of this cluster whose configs could not be read. Any of them may have its marker.
+    /// VMs without a vmid, name or tags of this cluster whose configs could not be read. Any of them may have a marker
+    /// of this cluster.
     pub unread: BTreeMap<VmId, Unread>,
     /// State of the VM ids that were checked.
     pub ids: BTreeMap<VmId, IdSeen>,

@@ -9,24 +9,25 @@ use super::kubernetes::KubernetesSeen;
 use super::proxmox::Pve;
 use super::talos::{PortSeen, TalosSeen, VipSeen};
 
-/// What the APIs report.
+/// Observed state of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     pub pve: Pve,
-    /// What answers at the address of each node.
+    /// Answer at the address of each node, by name of the node.
     pub nodes: BTreeMap<String, TalosSeen>,
-    /// What answers at further ports of the address of a node, unless that is known to be a node of this cluster.
+    /// Answer at further ports of the address of a node, by name and port. Addresses at which a node of this cluster
+    /// answers are omitted.
     pub ports: BTreeMap<(String, u16), PortSeen>,
     /// Nodes with an operating system other than Talos whose VM runs and that do not answer, and why.
     pub silent: BTreeMap<String, String>,
     pub vip: VipSeen,
     pub kubernetes: KubernetesSeen,
     pub addons: Addons,
-    /// What image factories and web servers report, by address; empty if the plan creates no VM.
+    /// State of image factories and web servers, by address. Empty if the plan creates no VM.
     pub sources: BTreeMap<String, SourceSeen>,
-    /// The storages for images; empty unless a cluster is destroyed.
+    /// Images on the storages. Empty unless the plan destroys the cluster.
     pub images: ImagesSeen,
-    /// Whether the secrets bundle was generated in this run. No VM can carry the marker or a UUID of such a cluster, so a VM
+    /// Whether the secrets bundle was generated in this run. No VM can have the marker or a UUID of such a cluster, so a VM
     /// that cannot be read is not one of its VMs.
     pub are_secrets_new: bool,
 }

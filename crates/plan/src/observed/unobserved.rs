@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// An answer of an API, or why it does not show the object.
+/// An answer of an API, or the reason why the object could not be observed.
 pub type Answer<T> = Result<T, Unobserved>;
 
 /// Why an object could not be observed, with the text of the error.

@@ -1,7 +1,7 @@
 //! Marker of an owned VM: one line of its description.
 //!
-//! Users may write anything around it. It names the cluster by a hash of its random id, so that two clusters of the same name
-//! are distinct.
+//! Users may write other text before and after the marker. The marker contains a hash of the random id of the cluster, so
+//! that two clusters of the same name are distinct.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,11 +38,11 @@ impl fmt::Display for ClusterMark {
 /// Progress of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Created, and never started: disks may have another size, tags are missing.
+    /// The VM was created and never started: its disks may have another size, and its tags are missing.
     Create,
-    /// Cloned, with a UUID that Proxmox chose, and never started.
+    /// The VM was cloned, with a UUID that Proxmox chose, and never started.
     Clone,
-    /// Finished. It may have been started since.
+    /// The VM is finished. It may have been started since.
     Made,
 }
 
@@ -58,7 +58,8 @@ impl Stage {
 
 /// The role of the machine config that a VM with Talos was created for.
 ///
-/// The disk keeps the etcd data of a control plane whatever the inventory says of the node later, so this is never updated.
+/// The disk keeps the etcd data of a control plane even if the role of the node is changed in the inventory later, so
+/// this field is never updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FirstRole {
     ControlPlane,
@@ -81,13 +82,13 @@ pub struct Marker {
     /// The name of the node.
     pub node: String,
     pub stage: Stage,
-    /// Hash of the user-data of the VM, if its operating system cannot be asked for it.
+    /// Hash of the user-data of the VM. None for Talos, which reports its config through its API.
     pub data: Option<String>,
-    /// Whether Proxmox rejected the tags when the VM was created. The tag policy cannot be read with a narrow token, so without
-    /// this note every plan would show tags that no run can set.
+    /// Whether Proxmox rejected the tags when the VM was created. A token with few privileges cannot read the tag policy, so
+    /// without this field every plan would contain tags that no run can set.
     pub are_tags_rejected: bool,
-    /// None for other systems than Talos, and where an earlier release of talmox made the VM. Then the VM may have been a
-    /// control plane.
+    /// None for operating systems other than Talos, and for a VM that an earlier release of talmox created. Such a VM may
+    /// have been a control plane.
     pub first_role: Option<FirstRole>,
 }
 
@@ -143,14 +144,15 @@ impl FromStr for Marker {
 }
 
 impl Marker {
-    /// The marker in a description. None if there are two: the notes of another VM were copied.
+    /// The marker in a description. None if there is no marker, or if there are two, because the notes of another VM
+    /// were copied.
     pub fn find(description: &str) -> Option<Self> {
         let mut markers = description.lines().filter_map(|line| line.parse().ok());
         let first = markers.next()?;
         markers.next().is_none().then_some(first)
     }
 
-    /// A description with this marker, and an explanation for its readers.
+    /// Text for the notes of a VM: a sentence that explains the marker to users, and the marker.
     pub fn description(&self, cluster_name: &str) -> String {
         let node = &self.node;
         format!(
@@ -159,13 +161,13 @@ impl Marker {
         )
     }
 
-    /// The name of the cluster in a description, if the explanation is still there.
+    /// The name of the cluster in the sentence before the marker. None if a user has removed or changed that sentence.
     pub fn told_cluster(description: &str) -> Option<&str> {
         let (_, rest) = description.split_once(" of the cluster ")?;
         rest.split_once(". talmox knows the VM").map(|(name, _)| name)
     }
 
-    /// Replaces the marker in `text` by this one, and keeps the rest.
+    /// Replaces the marker in `text` by this one, and keeps the other lines.
     pub fn replace_in(&self, text: &str) -> Option<String> {
         Self::find(text)?;
         let line = |line: &str| match line.parse::<Self>() {

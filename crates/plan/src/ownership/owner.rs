@@ -21,7 +21,7 @@ pub enum Owner {
     Owned(Marker),
     /// A foreign VM: talmox never changes it.
     Foreign {
-        /// Why it is not an owned VM.
+        /// Why the VM is not an owned VM.
         reason: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Mark of a template: one line of its description, with the Talos version and the schematic that it contains. Users may write
-//! anything around it.
+//! Mark of a template: one line of its description, with the Talos version and the schematic of the template. Users may write
+//! other text before and after it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +14,12 @@ const HEAD: &str = "talmox-template/1";
 /// Number of digits of a schematic id in messages.
 const DIGITS: usize = 16;
 
-/// The Talos that a template contains.
+/// Talos version and schematic of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateMark {
-    /// Such as `v1.12.4`.
+    /// Version of Talos, such as `v1.12.4`.
     pub talos: String,
-    /// The id of its schematic.
+    /// The schematic ID.
     pub schematic: String,
 }
 
@@ -45,7 +45,8 @@ impl FromStr for TemplateMark {
 }
 
 impl TemplateMark {
-    /// The mark in a description. None if there are two: it is not known which one is right.
+    /// The mark in a description. None if there is no mark, or if there are two, because it is not known which one is
+    /// right.
     pub fn find(description: &str) -> Option<Self> {
         let mut marks = description.lines().filter_map(|line| line.parse().ok());
         let first = marks.next()?;

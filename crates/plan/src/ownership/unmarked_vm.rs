@@ -1,4 +1,4 @@
-//! VMs without a marker that carry another sign of a cluster: their notes were replaced or deleted.
+//! VMs without a marker that have tags or a UUID as talmox sets them: their notes were replaced or deleted.
 //!
 //! Such a VM may hold etcd data, whatever its name is. It is not an owned VM, so talmox never changes it, but etcd is not
 //! bootstrapped beside it.
@@ -19,7 +19,8 @@ pub enum UnmarkedSign {
 }
 
 impl UnmarkedSign {
-    /// The sign of a VM; none if its notes have a marker, of this cluster or of another one, which then decides.
+    /// The sign of the cluster that a VM has. None for a template, and for a VM with a marker, because the marker shows
+    /// which cluster the VM belongs to.
     pub fn find(config: &VmConfig, cluster: &str, is_in_pool: bool) -> Option<Self> {
         if config.is_template() || Marker::find(config.description()).is_some() {
             return None;
@@ -33,7 +34,7 @@ impl UnmarkedSign {
         (is_in_pool && is_derived).then_some(Self::DerivedUuid)
     }
 
-    /// The sign in words, after the name of the VM.
+    /// Description of the sign, to follow the name of the VM in a message.
     pub fn describe(self, cluster: &str) -> String {
         match self {
             Self::Tags => {
@@ -45,7 +46,7 @@ impl UnmarkedSign {
         }
     }
 
-    /// How to prove what the VM is.
+    /// Instructions for the user: how to mark the VM as part of the cluster, or as foreign.
     pub fn hint(self, vmid: VmId, cluster: &str, mark: &ClusterMark) -> String {
         let release = match self {
             Self::Tags => format!("remove the tags {TAG} and {cluster} from it"),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::field_value::FieldValue;
 use super::finding_code::FindingCode;
 
-/// Object of a change.
+/// Thing that a change creates, modifies or deletes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "name")]
 pub enum Object {
@@ -42,7 +42,7 @@ impl fmt::Display for Object {
     }
 }
 
-/// Cost of a change, the lowest first.
+/// Effect of a change. The order is that of the cost, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -111,7 +111,7 @@ pub struct Finding {
     /// The object with the problem: a node, a storage, a host.
     pub subject: String,
     pub message: String,
-    /// What to do about it; may have several lines.
+    /// Instruction for the user. It may have several lines.
     pub hint: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Values of changed fields.
+//! Old and new values of changed fields, for display.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum FieldValue {
 /// A disk of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskValue {
-    /// None if Proxmox does not report a size.
+    /// Size of the disk. None if Proxmox does not report a size.
     pub size_gib: Option<u64>,
     pub storage: String,
     /// Further options as Proxmox spells them, such as `discard=on,ssd=1`.

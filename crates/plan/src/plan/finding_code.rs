@@ -38,8 +38,9 @@ talmox_model::codes! {
             title: "A VM cannot be read and may belong to this cluster",
             meaning: "Proxmox lists a VM but does not return its config, usually because its host is offline. Only the config shows \
                 whether talmox owns a VM, so nothing is created, bootstrapped or destroyed that could duplicate or lose it.",
-            action: "Bring the host up, then run the same command. If the host is gone for good, remove it from the Proxmox cluster: \
-                `pvecm delnode HOST`. A token that sees only the pool of this cluster avoids the question: `talmox init --role`.",
+            action: "Bring the host up, then run the same command. If the host is gone for good, remove it from the Proxmox cluster. \
+                `pvecm delnode HOST` can leave its VMs listed: the finding remains until `pvesh get /cluster/resources --type vm` does \
+                not list the VM. A token that sees only the pool of this cluster avoids the question: `talmox init --role`.",
         }
         VmHidden = "vm-hidden" {
             title: "A VM exists that the token may not see",

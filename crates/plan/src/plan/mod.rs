@@ -36,7 +36,7 @@ pub struct Plan {
     pub cluster: String,
     pub changes: Vec<Change>,
     pub findings: Vec<Finding>,
-    /// In an order in which they could be executed one by one.
+    /// The steps, in an order in which they could be executed one by one.
     pub steps: Vec<Step>,
 }
 
@@ -46,7 +46,7 @@ impl Plan {
         self.changes.is_empty() && self.steps.is_empty()
     }
 
-    /// Why the plan cannot be executed.
+    /// The findings because of which the plan cannot be executed.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }

@@ -7,8 +7,8 @@ use crate::sha256::sha256_hex;
 
 /// A secret text of a plan, such as a machine config.
 ///
-/// The JSON form of a plan holds its SHA-256 in its place. So a plan that was read from a file can be shown and compared with
-/// another plan, but it has no text, and its step cannot run.
+/// The JSON form of a plan contains the SHA-256 of the text instead of the text. So a plan that was read from a file can be
+/// shown and compared with another plan, but the secret text is missing, and a step that needs it cannot run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlannedSecret {
     sha256: String,
@@ -17,7 +17,7 @@ pub struct PlannedSecret {
 }
 
 impl PlannedSecret {
-    /// The text. None if the plan was read from a file.
+    /// The secret text. None if the plan was read from a file.
     pub fn text(&self) -> Option<&SecretText> {
         self.text.as_ref()
     }
@@ -35,7 +35,7 @@ impl From<String> for PlannedSecret {
     }
 }
 
-/// Texts are equal if their SHA-256 is: a plan that was read from a file has nothing else.
+/// Compares the SHA-256 only: a plan that was read from a file does not contain the text.
 impl PartialEq for PlannedSecret {
     fn eq(&self, other: &Self) -> bool {
         self.sha256 == other.sha256

@@ -1,6 +1,7 @@
 //! Saved plan: a plan that the user approved, and the fingerprint of the observed state that it was made for.
 //!
-//! The file is never executed: it holds no secrets. The plan is made again, and must be the same.
+//! The saved plan itself is never executed, because it contains no secrets. The plan is made again, and must be the
+//! same.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ struct Fingerprints {
     observed: String,
 }
 
-/// Why a saved plan is not valid, or no longer.
+/// Reason why a saved plan is not valid, or no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedPlanError {
     #[error("the file is not a plan that this version of talmox saved")]
@@ -68,7 +69,7 @@ impl SavedPlan {
         }
     }
 
-    /// Whether this plan for this observed state is the saved one.
+    /// Returns an error unless this plan and this observed state are the saved ones.
     pub fn check(&self, plan: &Plan, observed: &Observed) -> Result<(), SavedPlanError> {
         if self.cluster != plan.cluster {
             return Err(SavedPlanError::OtherCluster(self.cluster.clone()));
@@ -80,7 +81,7 @@ impl SavedPlan {
     }
 }
 
-/// Whether two plans have the same steps, whatever changes and findings they show.
+/// Whether two plans have the same steps. Their changes and findings may differ.
 pub fn has_same_steps(one: &Plan, other: &Plan) -> bool {
     one.steps == other.steps
 }

@@ -12,6 +12,6 @@ pub struct Step {
     /// The node of the step, if it has one.
     pub node: Option<String>,
     pub action: Action,
-    /// The steps that must be done before.
+    /// The steps that must be done before this step starts.
     pub after: Vec<StepId>,
 }

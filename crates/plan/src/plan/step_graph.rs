@@ -6,7 +6,7 @@ use super::step::Step;
 use super::step_id::StepId;
 use super::step_kind::Action;
 
-/// Steps by name. A step that several others need is contained once.
+/// Steps by name. A step on which several steps depend is contained once.
 #[derive(Debug, Default)]
 pub(crate) struct StepGraph {
     all: Vec<Step>,

@@ -10,7 +10,7 @@ use crate::plan::{
     Action, ApplyAddon, Change, Class, FieldChange, Finding, FindingCode, Object, StepId,
 };
 
-/// Applies an add-on, unless the cluster is known to match it.
+/// Plans to apply an add-on, unless the cluster is known to match it.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
     let object = Object::Addon(addon.name.clone());
     let known = builder.observed.addons.known.get(&addon.name);
@@ -113,7 +113,7 @@ fn duplicate(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> O
     )
 }
 
-/// Objects in namespaces that do not exist and that no add-on creates: applying them would time out.
+/// Findings about objects in namespaces that do not exist and that no add-on creates: applying them would time out.
 fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     if !are_all_read(builder) {
         return vec![];

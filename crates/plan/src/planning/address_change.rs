@@ -16,7 +16,7 @@ const FIRST: &str = "the node keeps the network settings of its first boot";
 /// Change of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddressChange {
-    /// Whether it is the first card, whose address identifies the node.
+    /// Whether the card is the first one, whose address identifies the node.
     is_first: bool,
     is_address: bool,
 }

@@ -8,12 +8,12 @@ use crate::plan::{Change, Finding, StepGraph};
 /// Local state that a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Whether kubeconfig and talosconfig exist, and lead to the cluster.
+    /// Whether kubeconfig and talosconfig exist and are those of the cluster.
     pub has_client_files: bool,
-    /// Whether client files show that the cluster was up once, also if they have to be written again.
+    /// Whether client files show that the cluster was up once, even if they must be written again.
     pub was_up: bool,
-    /// Whether run logs or client files show that etcd of this cluster was bootstrapped, and no `destroy` ended it since. If no
-    /// control plane is left then, a bootstrap needs the consent of the user.
+    /// Whether run logs or client files show that etcd of this cluster was bootstrapped, and no `destroy` ended it since. If
+    /// that is so and no control plane is left, a bootstrap needs the consent of the user.
     pub was_bootstrapped: bool,
 }
 
@@ -29,8 +29,8 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Whether a node has been in the cluster, by what Kubernetes reports. While Kubernetes does not answer, the client files
-    /// count, which are written when a cluster is up: only the wording depends on it.
+    /// Whether Kubernetes lists a node. While Kubernetes does not answer, all nodes count as listed if client files show that
+    /// the cluster was up once. Only the wording of messages depends on the result.
     pub(super) fn was_there(&self, name: &str) -> bool {
         match &self.observed.kubernetes {
             KubernetesSeen::Answers(registered) => registered.nodes.contains(name),

@@ -19,9 +19,9 @@ use crate::plan::{Class, Finding, FindingCode};
 pub(super) struct Template {
     pub(super) vm: Vm,
     pub(super) has_cloudinit: bool,
-    /// Options that a clone inherits and must lose.
+    /// Options of the template that must be deleted from the clone.
     pub(super) surplus: Vec<String>,
-    /// Why it is, or may be, the wrong template.
+    /// Finding if this is, or may be, the wrong template.
     pub(super) finding: Option<Finding>,
 }
 
@@ -149,7 +149,7 @@ pub(super) fn mark(desired: &Desired, node: &DesiredNode) -> Option<TemplateMark
     Some(TemplateMark { talos, schematic })
 }
 
-/// Options of a template, other than disks, that the node does not have: a clone must lose them.
+/// Options of a template, other than disks, that the VM of the node must not have. They are deleted from the clone.
 pub(super) fn surplus_of_template(node: &DesiredNode, config: &VmConfig) -> Vec<String> {
     let all = surplus(node, &node.vm.options, config).into_iter();
     let has_gpu = node.vm.gpu.is_some();

@@ -117,7 +117,8 @@ fn write_client_files(
     }
 }
 
-/// When the cluster counts as healthy. Nodes become ready with a pod network, which Talos, an add-on or the user brings.
+/// When the cluster counts as healthy. Nodes become ready when a pod network exists, which Talos, an add-on or the user
+/// installs.
 fn goal(builder: &Builder<'_>) -> HealthGoal {
     let desired = builder.desired;
     let mut read = builder.observed.addons.read.values();
@@ -130,7 +131,8 @@ fn goal(builder: &Builder<'_>) -> HealthGoal {
     }
 }
 
-/// Why a cluster whose nodes have all joined is not healthy: an earlier run may have ended before it was.
+/// Why a cluster whose nodes have all joined is not healthy. An earlier run may have ended before the cluster was
+/// healthy.
 fn trouble(builder: &Builder<'_>) -> Option<String> {
     match &builder.observed.kubernetes {
         KubernetesSeen::NotAsked => None,

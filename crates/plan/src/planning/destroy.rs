@@ -14,12 +14,13 @@ use crate::plan::{
     StepGraph, StopVm,
 };
 
-/// What else is deleted.
+/// Objects that `destroy` deletes in addition to the VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DestroyOptions {
-    /// Images of this inventory that no other cluster is known to use.
+    /// Whether to delete images of this inventory that no other cluster is known to use.
     pub images: bool,
-    /// The secrets, after the VMs. The plan does not delete them; it finds reasons to keep them.
+    /// Whether to delete the secrets, after the VMs. The plan does not delete them; it only contains findings about
+    /// reasons to keep them.
     pub secrets: bool,
 }
 

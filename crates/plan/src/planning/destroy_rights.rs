@@ -74,19 +74,19 @@ struct Rights<'a> {
 }
 
 impl Rights<'_> {
-    /// Rights on a VM come from its pool, or from `/vms`.
+    /// Whether the token has a privilege on a VM, granted on `/vms` or on the pool of the VM.
     fn has(&self, vmid: VmId, right: &str) -> bool {
         let permissions = &self.observed.pve.permissions;
         permissions.allows(&format!("/vms/{vmid}"), right)
             || self.pools(vmid).iter().any(|path| permissions.allows(path, right))
     }
 
-    /// The path on which a missing right is requested.
+    /// The ACL path on which a missing privilege must be granted.
     fn place(&self, vmid: VmId) -> String {
         self.pools(vmid).into_iter().next().unwrap_or_else(|| "/vms".to_owned())
     }
 
-    /// The pool of a VM; the pools of the inventory if Proxmox does not report it.
+    /// The ACL path of the pool of a VM. The paths of the pools in the inventory if Proxmox does not report the pool.
     fn pools(&self, vmid: VmId) -> Vec<String> {
         let seen = self.observed.pve.guest(vmid).and_then(|guest| guest.pool.as_ref());
         let own = self.desired.nodes.iter().filter_map(|node| node.pool.as_ref());

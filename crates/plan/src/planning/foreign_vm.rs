@@ -14,7 +14,7 @@ pub(super) struct ForeignVm {
     pub(super) vmid: VmId,
     host: String,
     name: Option<String>,
-    /// Why it is not an owned VM.
+    /// Why the VM is not an owned VM.
     pub(super) reason: String,
 }
 

@@ -48,7 +48,8 @@ pub(super) fn device(
     }
 }
 
-/// The option that an existing VM is compared with: another mapping of the same device is not a change.
+/// The option `hostpci0` that an existing VM should have. If the inventory sets the address of the device and the VM
+/// uses a mapping of that device, the mapping is kept.
 pub(super) fn wanted(
     gpu: &GpuSpec,
     config: &VmConfig,
@@ -84,7 +85,7 @@ fn maps(mapping: &PciMapping, host: &NodeName, address: &str) -> bool {
     here.next().is_none() && device.path.split(';').any(|path| is_same(path, address))
 }
 
-/// An address without a function means the whole device.
+/// Whether both addresses mean the same device. An address without a function means the whole device.
 fn is_same(path: &str, address: &str) -> bool {
     path == address || path.strip_suffix(".0") == Some(address)
 }

@@ -1,4 +1,4 @@
-//! Choice of hosts for nodes that name none.
+//! Choice of hosts for nodes for which the inventory does not set `host:`.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::observed::Pve;
 
 type HostByNode<'a> = BTreeMap<&'a str, NodeName>;
 
-/// Each control plane is placed on the host with the fewest control planes, workers on the hosts in turn. `standing` are the
-/// hosts of the existing VMs, by node.
+/// Chooses a host for each node. A control plane is placed on the host with the fewest control planes; workers are placed on
+/// the hosts in turn. `standing` contains the hosts of the existing VMs, by node.
 ///
-/// Existing VMs that are where this function would place them do not change the result: an interrupted run is resumed with
-/// the same hosts, whichever VMs it created.
+/// An existing VM on the host that this function would choose for it does not change the result. So an interrupted run is
+/// resumed with the same hosts, independent of which VMs it created.
 pub(super) fn spread<'a>(
     desired: &'a Desired,
     pve: &Pve,
@@ -35,7 +35,7 @@ pub(super) fn spread<'a>(
     all
 }
 
-/// The hosts of all control planes, including those that name their host.
+/// The hosts of all control planes, including control planes with `host:` in the inventory.
 fn control_planes<'a>(
     desired: &'a Desired,
     hosts: &[&NodeName],

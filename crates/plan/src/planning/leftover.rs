@@ -15,11 +15,12 @@ use crate::observed::{IdSeen, Observed, TalosSeen, VmSeen};
 use crate::ownership::{Marker, Owner};
 use crate::plan::{Finding, FindingCode, Severity};
 
-/// For a VM with the marker of this cluster and another UUID: a copy of one of its VMs.
+/// Hint for a VM with the marker of this cluster and another UUID. Such a VM is a copy of a VM of this cluster.
 const NOT_TOUCHED: &str =
     "remove talmox's line from its notes if it is a copy for another use; talmox never changes it";
 
-/// For a VM with the UUID of a node. No other VM has that UUID, so it is the VM of this node, of this inventory or of a copy of it.
+/// Hint for a VM with the UUID of a node that is not an owned VM. talmox derives the UUID from the secrets and the
+/// name of the node, so the VM belongs to this inventory, or to a copy of it.
 const RESTORE_MARKER: &str = "restore talmox's line in its notes if it is the VM of this node; if this inventory is a copy of \
                               another one, give it secrets of its own; talmox never changes the VM";
 
@@ -100,13 +101,14 @@ impl Leftovers<'_> {
         uuid.is_some() && self.desired.nodes.iter().any(is_of)
     }
 
-    /// Whether a VM has a sign of this node.
+    /// Whether a foreign VM has the marker or the UUID of this node.
     fn has_trace(&self, node: &DesiredNode) -> bool {
         let mut signs = self.observed.pve.vms.values().filter_map(|seen| self.sign(seen));
         signs.any(|(name, _)| name == node.name)
     }
 
-    /// The node whose marker or UUID a foreign VM has, and why it is not an owned VM.
+    /// The node whose marker or UUID a foreign VM has, and the reason why the VM is not an owned VM. None for an owned
+    /// VM, and for a VM without marker and UUID of this cluster.
     fn sign(&self, seen: &VmSeen) -> Option<(String, String)> {
         let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
         let marker = Marker::find(config.description());
@@ -121,8 +123,8 @@ impl Leftovers<'_> {
         }
     }
 
-    /// VMs with a number, name or tags of the cluster that cannot be read. Half a cluster neither runs nor can be created
-    /// again, so nothing is destroyed until they can be read.
+    /// Errors for VMs with a vmid, name or tags of the cluster that cannot be read. Nothing is destroyed until they can
+    /// be read, because a partly deleted cluster neither runs nor can be created again.
     fn unreadable(&self) -> Vec<Finding> {
         let pve = &self.observed.pve;
         let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
@@ -137,7 +139,8 @@ impl Leftovers<'_> {
         told.collect()
     }
 
-    /// VMs without any sign of the cluster that cannot be read.
+    /// Finding about VMs that cannot be read and have neither vmid, name nor tags of the cluster. None if there are
+    /// none.
     fn unread(&self) -> Option<Finding> {
         let what = unreadable::told(self.observed.pve.unread.iter())?;
         let message = format!(

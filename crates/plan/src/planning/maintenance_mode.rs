@@ -12,7 +12,7 @@ use super::vm_plan::VmPlan;
 use crate::observed::TalosSeen;
 use crate::plan::{Action, ConfigBy, Finding, FindingCode};
 
-/// How many nodes a finding names.
+/// Maximum number of nodes that are listed in a finding.
 const NAMED: usize = 3;
 
 /// Warns where this plan sends configs to maintenance mode: to VMs that it creates, and to nodes that wait for a config now.
@@ -65,8 +65,8 @@ fn configs_of(names: &[&str]) -> String {
     }
 }
 
-/// Whether a VM has no volume to read its config from, although its node gets it that way: it was created with another `boot:`,
-/// or it was reset after its volume was detached.
+/// Whether a VM has no cidata volume, although `boot:` requires one for its node: the VM was created with another `boot:`, or
+/// it was reset after its volume was detached.
 pub(super) fn lacks_volume(placed: &Placed<'_>) -> bool {
     let (VmPresence::Owned(found), Some(slot)) = (&placed.state, &placed.node.vm.cidata) else {
         return false;

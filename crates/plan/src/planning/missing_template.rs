@@ -14,11 +14,12 @@ use crate::observed::Pve;
 pub struct MissingTemplate<'a> {
     pub name: String,
     pub host: NodeName,
-    /// Its vmid, if nodes name it by vmid, or if an earlier run started to create it.
+    /// Vmid of the template, if nodes refer to the template by vmid, or if an earlier run started to create it.
     pub vmid: Option<VmId>,
-    /// The first node that needs it. All others must need the same Talos.
+    /// The first node that needs the template. All other nodes with this template must need the same Talos version and
+    /// schematic.
     pub node: &'a DesiredNode,
-    /// A node that needs another Talos.
+    /// A node with this template that needs another Talos version or schematic. None if there is none.
     pub(super) other: Option<&'a DesiredNode>,
 }
 

@@ -89,10 +89,10 @@ fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Fi
     Some(Finding::warning(FindingCode::SchedulingKept, &desired.cluster, message).hint(hint))
 }
 
-/// Whether a setting names a disk by its letter, as configs of earlier releases of talmox did, where that has no effect any more.
-/// An installed node is not installed again, and Talos finds a user volume that exists by the label of its partition. Without this,
-/// every cluster of an earlier release would differ from its inventory permanently. `machine.disks` stays a difference: its
-/// devices are read at every boot.
+/// Whether a field differs only because the config of an earlier release of talmox selects a disk by its letter, where the
+/// selection has no effect any more. An installed node is not installed again, and Talos finds a user volume that exists by the
+/// label of its partition. Without this exception, every cluster of an earlier release would differ from its inventory
+/// permanently. `machine.disks` is still reported as a difference, because Talos reads its devices at every boot.
 fn is_letter_without_effect(field: &FieldChange) -> bool {
     let old = field.old.as_ref().and_then(FieldValue::as_text);
     let new = field.new.as_ref().and_then(FieldValue::as_text);

@@ -1,4 +1,4 @@
-//! Orphans: owned VMs whose nodes are no longer in the inventory, and what the cluster still knows of them.
+//! Orphans: owned VMs whose nodes are no longer in the inventory, and their remaining entries in etcd and Kubernetes.
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,7 @@ use crate::plan::{Finding, OwnVm, TalosNode};
 pub(crate) const RENAMED: &str = "keep the old name: a node with another name is a new node. To have both, keep the old node, \
      and give the new one a vmid and an address of its own";
 
-/// A node, the VM that it has or will have, and what exists at that vmid.
+/// A node, the VM that it has or will have, and the state of that VM.
 #[derive(Clone, Debug)]
 pub struct Placed<'a> {
     pub node: &'a DesiredNode,
@@ -22,7 +22,7 @@ pub struct Placed<'a> {
     pub state: VmPresence<'a>,
 }
 
-/// What exists at the vmid of a node.
+/// State of the VM of a node.
 #[derive(Clone, Debug)]
 pub enum VmPresence<'a> {
     Absent,
@@ -44,7 +44,7 @@ pub struct ObservedVm<'a> {
 /// The VMs of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Placements<'a> {
-    /// In the order of the inventory; without nodes that cannot be placed.
+    /// The nodes with their VMs, in the order of the inventory. Nodes that cannot be placed are omitted.
     pub nodes: Vec<Placed<'a>>,
     /// Orphans: owned VMs whose nodes are not in the inventory.
     pub removed: Vec<(OwnVm, ObservedVm<'a>)>,

@@ -33,7 +33,8 @@ pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
     absent.map(|placed| placed.node.name.clone()).collect()
 }
 
-/// For each node without an owned VM, the foreign VM in its place or the unreadable VM that may be its own, in words.
+/// For nodes without an owned VM, a description of the foreign VM in its place, or of the unreadable VM that may be its
+/// VM.
 pub fn foreign_vms(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
     let told = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
@@ -204,8 +205,8 @@ pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
         .hint("wait for the task, then run the same command")
 }
 
-/// An owned VM with the lock of a create or clone that no known task holds. A restore from a backup takes the same lock, so
-/// the VM may hold data: the hint never deletes it.
+/// Error for an owned VM with the lock of a create or clone task, if no known task holds the lock. A restore from a backup
+/// takes the same lock, so the VM may contain data: the hint never advises to delete it.
 fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
     let Vm { node: host, vmid } = vm;
     let message = format!("VM {vmid} is locked ({lock}), and no task of this token holds the lock");
@@ -222,8 +223,8 @@ pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
         .hint(unfinished_vm_hint(vmid, "its host"))
 }
 
-/// The error about a foreign VM with the UUID of a node. No other VM has that UUID, so a second VM of the node would be a
-/// duplicate.
+/// The error about a foreign VM with the UUID of a node. talmox derives the UUID from the node, so the VM is probably
+/// that of the node, and a new VM would be a duplicate.
 fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
     let uuid = node.identity.uuid.to_string();
     let (vmid, config) = pve.vms.iter().find_map(|(vmid, seen)| {
@@ -267,7 +268,7 @@ fn taken_by(desired: &Desired, node: &DesiredNode, vmid: VmId, other: &str) -> F
     Finding::error(FindingCode::VmidInUse, &node.name, message).hint(RENAMED)
 }
 
-/// What exists at a vmid that no owned VM has.
+/// State of a vmid that no owned VM has, with a finding if the vmid cannot be used.
 fn state_of<'a>(
     desired: &Desired,
     node: &DesiredNode,
@@ -344,7 +345,8 @@ impl VmIdAllocator {
     }
 }
 
-/// Whether the lock is that of a create or clone: until it ends, a VM has neither name nor marker.
+/// Whether Proxmox holds this lock while it creates or clones a VM. Until that task ends, the VM has neither name nor
+/// marker.
 fn is_half_made(lock: Option<&str>) -> bool {
     matches!(lock, Some("create" | "clone"))
 }

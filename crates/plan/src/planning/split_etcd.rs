@@ -7,7 +7,7 @@ use super::builder::Builder;
 use crate::observed::{EtcdSeen, TalosSeen};
 use crate::plan::{Finding, FindingCode};
 
-/// What the user can do about it.
+/// Instructions for the user.
 pub const WAY_OUT: &str = "\
 look at the Kubernetes of both through their API servers, and choose which one stays
 each node of the other one joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";

@@ -52,8 +52,8 @@ impl StorageCleanup<'_> {
         }
     }
 
-    /// Images of this inventory. They are named after their contents, so another cluster may use the same image: then it is
-    /// kept.
+    /// Plans the deletion of the images of this inventory. Their names depend only on their contents, so another cluster
+    /// may use the same image: such an image is kept.
     pub(super) fn images(&mut self) {
         for (place, told) in &self.observed.images.contents {
             if let Err(reason) = told {
@@ -105,7 +105,7 @@ impl StorageCleanup<'_> {
         all.collect()
     }
 
-    /// Why an image is kept, and what to do about it.
+    /// Reason why talmox must not delete an image, and a hint for the user. None if the image can be deleted.
     fn needed(&self, host: &NodeName, volume: &VolumeId) -> Option<(String, String)> {
         let images = &self.observed.images;
         let pve = &self.observed.pve;

@@ -18,7 +18,7 @@ use crate::plan::{
     Evidence, FieldChange, Finding, FindingCode, NodeSign, Object, StepId, Witness,
 };
 
-/// How often a VM that does not answer is reset.
+/// Maximum number of resets of a VM that does not answer.
 const RESETS: u32 = 2;
 
 /// The step that bootstraps etcd on the first control plane.
@@ -28,7 +28,7 @@ const BOOTSTRAP: &str = "etcd/bootstrap";
 #[derive(Clone, Debug, Default)]
 struct NodePlan {
     apply: Option<StepId>,
-    /// Whether it has joined the cluster.
+    /// Whether the node has joined the cluster.
     has_joined: bool,
 }
 
@@ -360,11 +360,11 @@ fn address_of_url(url: &str) -> Option<IpAddr> {
 #[derive(Default)]
 struct EtcdMembers {
     names: Vec<String>,
-    /// The node that reported them.
+    /// Address of the node that reported the members.
     told_at: Option<IpAddr>,
 }
 
-/// The members of etcd, if any node shows that it was bootstrapped.
+/// The members of etcd. None if no node shows that etcd was bootstrapped.
 fn members(builder: &mut Builder<'_>) -> Option<EtcdMembers> {
     let mut all = None;
     for (name, seen) in &builder.observed.nodes {

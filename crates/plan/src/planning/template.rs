@@ -14,7 +14,8 @@ use crate::plan::{
     Action, Change, Class, FieldChange, Finding, FindingCode, MakeTemplate, Object, Plan, StepGraph,
 };
 
-/// The plan that creates the missing templates. `numbers` are free VM ids, one for each template that has none.
+/// The plan that creates the missing templates. `numbers` are free vmids, one for each template for which no vmid is
+/// set.
 pub fn templates(desired: &Desired, observed: &Observed, numbers: &[VmId]) -> Plan {
     let mut builder = Builder {
         desired,

@@ -1,7 +1,7 @@
 //! VMs with a sign of this cluster and without a marker, while a bootstrap of etcd is planned.
 //!
-//! Notes, names and the inventory can be edited, and then no witness is left that a plan would ask: such a VM may be a control
-//! plane with etcd data. It is reported before anything is created.
+//! If the notes or the name of a VM, or the inventory, were edited, a plan does not recognise the VM as a witness, although it
+//! may be a control plane with etcd data. Such a VM is reported before anything is created.
 
 use super::builder::Builder;
 use crate::desired::DesiredNode;

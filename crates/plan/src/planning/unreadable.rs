@@ -1,5 +1,6 @@
 //! VMs whose configs cannot be read, mostly on hosts that are down. Only the config shows whether a VM is an owned VM, so each
-//! of them may be one: while it cannot be read, nothing is created or bootstrapped that could double it.
+//! of these VMs may be one. While it cannot be read, talmox does not create a VM that may exist already, and does not
+//! bootstrap etcd.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ pub(super) struct UnreadableVm<'a> {
     vmid: VmId,
     host: &'a NodeName,
     reason: &'a Unobserved,
-    /// As Proxmox lists it; nothing where the list has none, as for VMs on a host that is down.
+    /// Name in the list of Proxmox. None if the list has no name, as for VMs on a host that is down.
     name: Option<&'a str>,
 }
 
@@ -37,7 +38,8 @@ pub(super) fn hint(vmid: VmId, host: &NodeName, pve: &Pve) -> String {
     if pve.host(host).is_some_and(|seen| seen.status != "online") {
         format!(
             "bring {host} up, then run the same command; only if {host} is gone for good, remove it from the Proxmox \
-             cluster (on another host: pvecm delnode {host})"
+             cluster. `pvecm delnode {host}` can leave its VMs listed: VM {vmid} blocks this cluster until \
+             `pvesh get /cluster/resources --type vm` does not list it"
         )
     } else {
         format!(
@@ -109,8 +111,8 @@ pub(super) fn block(builder: &mut Builder<'_>) {
     }
 }
 
-/// What keeps etcd from being bootstrapped: a VM that cannot be read may be a control plane with etcd data, of this name or of
-/// one that the inventory no longer has.
+/// Error that prevents the bootstrap of etcd: a VM that cannot be read may be a control plane with etcd data, of a node in the
+/// inventory or of one that was removed from it.
 pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     let (desired, observed) = (builder.desired, builder.observed);
     let pve = &observed.pve;
@@ -130,7 +132,8 @@ pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     Some(Finding::error(FindingCode::VmUnreadable, &desired.cluster, message).hint(hint))
 }
 
-/// The VMs without any sign of the cluster that cannot be read, and what to do about them.
+/// Description of the VMs that cannot be read and have neither vmid, name nor tags of the cluster, and a hint. None if
+/// there are none.
 fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
     let (vmid, Unread { host, .. }) = pve.unread.first_key_value()?;
     let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());

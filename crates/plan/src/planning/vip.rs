@@ -9,15 +9,17 @@ use crate::plan::{Finding, FindingCode, Meanwhile, SharedAddress, VipBringer};
 /// The port of the Kubernetes API.
 pub(super) const PORT: u16 = 6443;
 
-/// Found in machine configs that bring a holder of the shared address, by a static pod or a manifest.
+/// Text in machine configs with a static pod or a manifest that assigns the shared address.
 const BY_CONFIG: &str = "kube-vip";
 
-/// Whether kubeconfig may lead to a control plane for now, because this cluster does not answer at the shared address.
+/// Whether kubeconfig may contain the address of a control plane for now, because this cluster does not answer at the
+/// shared address.
 pub fn leads_around(desired: &Desired, observed: &Observed) -> bool {
     may_lead_around(desired) && observed.vip != VipSeen::Answers(PortSeen::ThisCluster)
 }
 
-/// Whether kubeconfig may ever lead to a control plane: the shared address is the endpoint, and Talos does not hold it.
+/// Whether kubeconfig may ever contain the address of a control plane: the shared address is the endpoint, and Talos
+/// does not assign it.
 pub fn may_lead_around(desired: &Desired) -> bool {
     is_endpoint(desired) && !desired.is_vip_by_talos
 }
@@ -36,7 +38,7 @@ pub(super) fn shared(builder: &Builder<'_>, meanwhile: Meanwhile) -> Option<Shar
     Some(SharedAddress { address, port: PORT, meanwhile })
 }
 
-/// Who holds the shared address.
+/// Component that will hold the shared address.
 pub(super) fn bringer(builder: &Builder<'_>) -> VipBringer {
     let desired = builder.desired;
     if desired.is_vip_by_talos {

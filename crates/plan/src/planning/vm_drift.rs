@@ -136,9 +136,10 @@ fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, FieldValue, Fie
     disks.collect()
 }
 
-/// Disks with a volume that lack the serial by which the config names them. Their VM was created
-/// before talmox set serials. No class of change is right for it: user volumes that exist are
-/// found by the label of their partition, so nothing has to happen until one is created again.
+/// Warnings about disks of user volumes without the serial by which the config selects the disk.
+/// Such a VM was created before talmox set serials. This is not planned as a change: Talos finds an
+/// existing user volume by the label of its partition, so the serial matters only when the volume
+/// is created again.
 fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Finding> {
     let disks = node.vm.disks.iter().filter_map(|wanted| {
         let (serial, volume) = (wanted.options.get("serial")?, wanted.volume.as_ref()?);
@@ -190,7 +191,7 @@ fn with_a_stop(node: &DesiredNode) -> Class {
     if node.is_talos { Class::Drain } else { Class::Reboot }
 }
 
-/// Ignores tags that the user added.
+/// Drift without tags that the user added. None if only added tags differ.
 fn without_added_tags(drift: &Drift) -> Option<Drift> {
     let Some(found) = drift.found.as_deref().filter(|_| drift.key == "tags") else {
         return Some(drift.clone());

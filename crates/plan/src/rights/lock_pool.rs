@@ -1,12 +1,13 @@
 //! The pool that holds the locks of clusters, and the rights on it.
 
-/// The pool that all locks are in. The right to create and delete locks is given on it: Proxmox removes the access
-/// entries of a pool together with the pool, so a right on the lock itself would be gone after the first run.
+/// The parent pool of all locks. The privilege to create and delete locks is granted on this pool. When Proxmox
+/// deletes a pool, it also deletes the ACL entries of that pool, so a privilege on the pool of a lock would be
+/// lost after the first run.
 pub const PARENT: &str = "talmox-lock";
-/// The rights that a token needs on the path of [`PARENT`].
+/// The privileges that a token needs on the ACL path of [`PARENT`].
 pub const RIGHTS: [&str; 2] = ["Pool.Allocate", "Pool.Audit"];
 
-/// The access path of [`PARENT`].
+/// The ACL path of [`PARENT`].
 pub fn access_path() -> String {
     format!("/pool/{PARENT}")
 }

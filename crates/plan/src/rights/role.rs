@@ -25,13 +25,13 @@ pub enum PveRole {
     Fetch,
     /// Pass a PCI device through: on its mapping.
     Device,
-    /// Create a mapping for a PCI device that the inventory names by its address.
+    /// Create a mapping for a PCI device whose address is in the inventory.
     Mapping,
     /// List the PCI devices of a host.
     Host,
-    /// Query guest agents: on the pool.
+    /// Query guest agents. The role is granted on the pool.
     Agent,
-    /// Lock a cluster for other machines: on the pool of locks.
+    /// Lock a cluster for other machines. The role is granted on the parent pool of the locks.
     Lock,
 }
 
@@ -163,8 +163,8 @@ impl Grants {
         self.making().chain(self.giving(login)).collect()
     }
 
-    /// The commands for a user and a token that do not exist yet. The token must exist before it is granted roles, and Proxmox
-    /// shows its secret once: the last command prints it, in the form that talmox accepts.
+    /// The commands for a user and a token that do not exist yet. The token must exist before it is granted roles. Proxmox
+    /// shows the secret of a token only once: the last command prints it in the form that talmox accepts.
     pub fn lines_for_new(&self, login: &Login) -> Vec<String> {
         let user = &login.user;
         let mut lines: Vec<String> = self.making().collect();
@@ -192,7 +192,8 @@ impl Grants {
         pools.chain(roles.into_iter().flat_map(PveRole::lines)).chain(zones)
     }
 
-    /// The commands that grant the roles, to the user and to the token: a token has only the rights that both have.
+    /// The commands that grant the roles to the user and to the token. Both need them, because a token has only the
+    /// privileges that its user has too.
     fn giving(&self, login: &Login) -> impl Iterator<Item = String> {
         let user = &login.user;
         let token = login.token.iter().map(|token| format!("--tokens '{user}!{token}'"));

@@ -62,12 +62,12 @@ fn path(zone: &str, bridge: &str) -> String {
     format!("/sdn/zones/{zone}/{bridge}")
 }
 
-/// The zones in which a bridge may be, by what the token sees.
+/// The zones in which a bridge may be, as far as the token can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BridgeZones {
     bridge: String,
     zones: Vec<String>,
-    /// Whether it is in the one zone for certain.
+    /// Whether the bridge is certainly in the first of `zones`.
     is_known: bool,
 }
 

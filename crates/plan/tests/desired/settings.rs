@@ -217,7 +217,7 @@ fn what_talos_would_refuse_is_refused_and_blamed_on_its_patch() {
     let hostname = "{machine: {network: {hostname: other}}}";
     let sysctl = "{machine: {sysctls: {a: b}}}";
     let (error, places) = render_with(&format!("{sysctl}, {hostname}, {sysctl}"));
-    assert!(error.to_string().starts_with("Talos refuses"), "{error}");
+    assert!(error.to_string().starts_with("Talos rejects"), "{error}");
     let DeriveError::Invalid(problems) = &error else { panic!("{error:?}") };
     assert!(!problems.is_empty());
     assert!(problems.iter().all(|problem| problem.patch == Some(places[1])), "{problems:?}");

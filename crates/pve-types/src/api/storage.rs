@@ -283,7 +283,7 @@ impl Upload {
         format!("{}:{}/{}", self.storage, self.content.as_str(), self.name).parse()
     }
 
-    /// Request without the file.
+    /// Request of an upload, without its body, which contains the file.
     pub fn request(&self) -> Request<Upid> {
         let Self { node, storage, .. } = self;
         Request::post(&[&"nodes", node, &"storage", storage, &"upload"])

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Requests of a client up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Number of hosts that requests were about.
+    /// Number of hosts to which requests referred.
     pub hosts: usize,
-    /// Number of VMs that requests were about, and of those with no request pending.
+    /// Number of VMs to which requests referred. `vms_read` counts those without a pending request.
     pub vms: usize,
     pub vms_read: usize,
     /// Number of requests without an answer yet.

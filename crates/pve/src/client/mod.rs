@@ -55,7 +55,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// Timeouts of sockets. They are not scaled, because the network is real.
+/// Timeouts of sockets, in real time, also in a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Timeout of each step of connecting.

@@ -107,7 +107,7 @@ impl Client {
         self.wait_with(upid, self.task_wait(limit)).await
     }
 
-    /// Waits for a task of which only the name is known, such as one from before a crash.
+    /// Waits for a task of which only the UPID is known, such as a task of an earlier run.
     pub async fn wait_with(&self, upid: &Upid, wait: Wait<'_>) -> Result<TaskDone, PveError> {
         let operation = format!("{} {}", upid.kind(), upid.id());
         let reason = format!("waiting for the earlier task {} on {}", upid.kind(), upid.node());
@@ -218,7 +218,7 @@ fn silence(error: &PveError) -> String {
     }
 }
 
-/// Whether the next status request may succeed: the connection to the node failed, or the node does not know its new
+/// Whether the next status request may succeed: the connection to the node failed, or the node does not list the new
 /// task yet.
 fn is_passing(error: &PveError, unknown: &mut Grace) -> bool {
     match error {

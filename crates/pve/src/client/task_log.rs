@@ -15,8 +15,8 @@ const PAGE: u64 = 500;
 
 /// Log of a task, with the number of lines that were read.
 ///
-/// It is for progress display. The result of the task, and a host that does not answer, are reported by the wait for
-/// the task: here a failed read returns no lines.
+/// The log is used to display progress. A failed read returns no lines, because the wait for the task reports the
+/// result of the task, and a host that does not answer.
 #[derive(Debug)]
 pub struct TaskLog {
     client: Client,

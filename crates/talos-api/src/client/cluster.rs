@@ -11,8 +11,8 @@ use crate::proto::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest
 pub struct HealthProgress(Answers<HealthCheckProgress>);
 
 impl Client {
-    /// Starts the check on a control plane. The request always lists the nodes, because without discovery the node
-    /// does not know them.
+    /// Starts the check on a control plane. The request always lists the nodes, because a node without discovery
+    /// has no list of them.
     pub async fn health_check(
         &self,
         control_planes: &[String],

@@ -35,7 +35,7 @@ pub enum ApplyMode {
 pub struct Apply<'a> {
     pub config: &'a SecretText,
     pub mode: ApplyMode,
-    /// Only report the changes.
+    /// Whether the node only reports the changes and does not apply them.
     pub dry_run: bool,
 }
 

@@ -16,7 +16,7 @@ pub enum Since {
     Now,
     /// All events that the node still stores.
     TheBeginning,
-    /// The last events, up to this number.
+    /// The most recent events; the number limits how many.
     Last(u16),
     /// Events after the one with this ID.
     Event(String),

@@ -163,8 +163,8 @@ impl Client {
         traced(&self.call(operation), detail, self.answer(operation, answer)).await
     }
 
-    /// Waits for an answer until its timeout, which starts once there is a connection. Without a connection for the
-    /// same time, nothing was sent.
+    /// Waits for an answer until the timeout, which starts when the connection is open. If no connection is open
+    /// within the same time, the error says that nothing was sent.
     async fn answer<T>(
         &self,
         operation: &'static str,

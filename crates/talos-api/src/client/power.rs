@@ -18,9 +18,9 @@ pub struct Actor(pub String);
 pub enum RebootMode {
     #[default]
     Default,
-    /// Through the firmware, without kexec.
+    /// Reboot through the firmware, without kexec.
     PowerCycle,
-    /// Without stopping services first.
+    /// Reboot without stopping services first.
     Force,
 }
 

@@ -83,7 +83,7 @@ pub enum State {
     Passed,
     /// Not passed yet, with the node, service or condition that is missing.
     Waiting(String),
-    /// The check cannot pass, and need not.
+    /// The check cannot pass and is not required.
     Skipped(String),
 }
 
@@ -91,7 +91,7 @@ pub enum State {
 pub struct Report {
     pub check: Check,
     pub state: State,
-    /// Nodes that do not report the data of the check, and why: the state is that of the other nodes.
+    /// Nodes that do not report the data that the check needs, with the reason. The state covers the other nodes only.
     pub unavailable: Option<String>,
     /// Time since which the check passes, waits or is skipped. A new reason for waiting does not reset it.
     pub since: Moment,

@@ -51,7 +51,7 @@ impl<T> Seen<T> {
 /// Reason why a node does not report a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unavailable {
-    /// Its Talos version does not have the resource.
+    /// The Talos version of the node does not have the resource.
     TooOld,
     /// The client certificate lacks the role.
     NotAllowed,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::env::UNITS;
 use super::parser::{Expression, Node, parse};
 
-/// How deep an expression may nest: operators of the same kind nest as well.
+/// Maximum nesting depth of an expression. A chain of operators of the same kind, such as `a + b + c`, is nested too.
 const MAX_DEPTH: usize = 200;
 
 /// The value of an expression or a variable.
@@ -226,7 +226,7 @@ fn size(value: &Value) -> Option<Value> {
     i64::try_from(size).ok().map(Value::Int)
 }
 
-/// As in a shell: `*` is any text, `?` is one character.
+/// Whether a text matches a pattern as in a shell: `*` is any text, `?` is one character.
 fn glob(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let mut reached = vec![false; text.len() + 1];

@@ -48,7 +48,7 @@ pub(super) enum Node {
     Call(String, Option<Box<Expression>>, Vec<Expression>),
     List(Vec<Expression>),
     Map(Vec<(Expression, Expression)>),
-    /// Message literal, which Talos does not use: only its name.
+    /// Message literal (`Name{field: value}`). Only the name is kept, because the check rejects every message literal.
     Message(String),
 }
 

@@ -10,9 +10,9 @@ const FIRST_DESCRIPTOR: usize = 16;
 const PATH_TABLES: usize = 19;
 const ROOTS: usize = 23;
 
-/// 1 January 2000, 00:00:00 UTC, in the form of directories.
+/// 1 January 2000, 00:00:00 UTC, in the format of directory entries.
 const DATE: [u8; 7] = [100, 1, 1, 0, 0, 0, 0];
-/// The same date in the form of descriptors.
+/// The same date in the format of volume descriptors.
 const LONG_DATE: &[u8; 17] = b"2000010100000000\0";
 const NO_DATE: &[u8; 17] = b"0000000000000000\0";
 

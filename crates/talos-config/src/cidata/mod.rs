@@ -26,7 +26,7 @@ const LABEL: &str = "cidata";
 pub struct Cidata<'a> {
     /// Machine config, or `#cloud-config` for other systems.
     pub user_data: &'a SecretText,
-    /// Instance ID: with a new ID, cloud-init runs again.
+    /// Instance ID. If it changes, cloud-init runs again.
     pub instance_id: &'a str,
     pub network: &'a FirstNetwork,
 }

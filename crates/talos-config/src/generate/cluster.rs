@@ -1,4 +1,4 @@
-//! Generation of `cluster`.
+//! Generates the section `cluster` of a machine config.
 
 use talmox_yaml::Node;
 

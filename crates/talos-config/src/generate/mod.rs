@@ -81,7 +81,7 @@ pub struct Input<'a> {
     pub cluster_name: &'a str,
     /// URL of the Kubernetes API.
     pub endpoint: &'a str,
-    /// Kubernetes version without `v`. Empty: the config names no images.
+    /// Kubernetes version without `v`. If it is empty, the config does not set the images of Kubernetes.
     pub kubernetes_version: &'a str,
     pub identity: &'a ClusterIdentity,
     pub options: &'a Options,
@@ -111,7 +111,7 @@ pub struct Options {
     pub cni: Option<Node>,
     /// Whether pods may run on control planes.
     pub allow_scheduling_on_control_planes: bool,
-    /// Pod subnets. Empty: Talos's default for the endpoint's address family.
+    /// Pod subnets. If empty, the default of Talos for the address family of the endpoint is used.
     pub pod_subnets: Vec<String>,
     pub service_subnets: Vec<String>,
     pub discovery: bool,

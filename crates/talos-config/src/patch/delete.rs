@@ -178,7 +178,8 @@ fn delete_in_any(node: &mut Node, path: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Field that deletions can find: the parts of certificates and keys have no names in Go.
+/// Field with this key, if a deletion can address it. Talos cannot address the parts of certificates and keys, because
+/// these fields have no YAML names in its Go code.
 fn named_field(
     record: &'static Struct,
     key: &str,

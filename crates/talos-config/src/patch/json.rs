@@ -7,7 +7,7 @@ use talmox_yaml::{Entry, Map, Node, Resolved, Scalar, Seq, Style, Value, timesta
 use crate::any;
 use crate::format::text;
 
-/// Whether a tree that was parsed as YAML is JSON.
+/// Whether the source of a tree that was parsed as YAML is written in JSON syntax.
 pub(super) fn is_json(node: &Node) -> bool {
     match &node.value {
         Value::Map(map) => {
@@ -112,7 +112,7 @@ fn old_zero(text: &str) -> &'static str {
     if text.starts_with('-') && text.contains(['.', 'e', 'E']) { "-0" } else { "0" }
 }
 
-/// JSON has no exponent for numbers of a usual size.
+/// Formats a number like Go's `encoding/json`: without an exponent from 1e-6 up to, but not including, 1e21.
 fn number(value: f64) -> Result<Node, String> {
     if !value.is_finite() {
         return Err("json: unsupported value".to_owned());

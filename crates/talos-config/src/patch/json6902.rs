@@ -246,7 +246,7 @@ fn remove(document: &mut Node, path: &str) -> Result<Node, String> {
     }
 }
 
-/// A missing key is `None`, a missing index an error.
+/// Value at a path. None if the key is missing in a mapping; an error if the index is missing in a list.
 fn get(document: &mut Node, path: &str) -> Result<Option<Node>, String> {
     let missing =
         || format!("operation does not apply: doc is missing path: {path}: missing value");

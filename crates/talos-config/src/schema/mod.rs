@@ -81,7 +81,7 @@ pub(crate) struct Struct {
     pub(crate) name: &'static str,
     /// Fields in groups: each inlined struct is a group.
     groups: &'static [&'static [Field]],
-    /// Fields that decide whether Go treats the struct as empty, if not all do.
+    /// Fields that determine whether Go treats the struct as empty. None if all fields do.
     pub(crate) counted: Option<&'static [&'static str]>,
     /// Whether decoding sets every field, as for pairs of certificate and key.
     pub(crate) complete: bool,
@@ -237,7 +237,7 @@ pub(crate) enum Format {
 pub(crate) struct Enum {
     pub(crate) name: &'static str,
     pub(crate) values: &'static [&'static str],
-    /// Word of the empty value, if it has one.
+    /// Word that stands for the empty value. None if there is no such word.
     pub(crate) zero: Option<&'static str>,
     /// Words that exist since 1.13, and words that were removed in 1.13.
     pub(crate) later: &'static [&'static str],

@@ -1,9 +1,9 @@
-//! Positions of comments that `sops` reads back.
+//! Moves comments to positions at which `sops` reads them back unchanged.
 //!
-//! An encrypted comment is bound to the path of the mapping or list that contains it. When `sops` reads a file, a
-//! comment at the end of a collection does not always belong to the collection of its indentation: after a nested
-//! block it belongs to the innermost one, unless that has its own comment there. Such a comment is moved before it is
-//! encrypted.
+//! An encrypted comment is bound to the path of the mapping or list that contains it. If a collection ends with a
+//! nested block and a comment after that block, `sops` ignores the indentation of the comment and reads it as part of
+//! the innermost nested block, unless that block itself ends with a comment. Such a comment is moved into the
+//! innermost block before it is encrypted.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
@@ -12,13 +12,13 @@ use super::cipher::is_sealed;
 /// Processing state of a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeState {
-    /// As in an encrypted file. Encrypted comments are bound to their positions.
+    /// The tree of an encrypted file. Encrypted comments are bound to their positions.
     Sealed,
-    /// Decrypted. A comment in a list may become an item when it is encrypted.
+    /// The decrypted tree. A comment in a list may become an item when it is encrypted.
     Plain,
 }
 
-/// The same tree with its comments at positions that are read back.
+/// The same tree, with comments only at positions at which `sops` reads them back.
 pub(super) fn settled(root: &Node, stage: TreeState) -> Node {
     let mut root = root.clone();
     // The end of the root is before the metadata, which is read by its indentation.

@@ -15,7 +15,7 @@ const STRING_TAG: &str = talmox_yaml::STRING_TAG;
 /// Line length of binary values in go-yaml.
 const BINARY_LINE: usize = 70;
 
-/// Typed value of a scalar; `None` for null. The error names the kind of an unsupported value.
+/// Typed value of a scalar; `None` for null. The error is the kind of an unsupported value.
 pub(super) fn plain_of(node: &Node, scalar: &Scalar) -> Result<Option<Plain>, &'static str> {
     if let Some(comment) = node.as_comment() {
         return Ok(Some(Plain::new(ValueKind::Comment, comment)));
@@ -137,7 +137,7 @@ fn float_bytes(value: f64) -> String {
     }
 }
 
-/// Number as go-yaml writes it: with an exponent below -4 or above 5.
+/// Number as go-yaml writes it: in exponent notation if the exponent is below -4 or above 5.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();

@@ -105,7 +105,7 @@ fn not_json(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// JSON writes a float without a fraction like a whole number.
+/// Value of a whole number. A float without a fraction counts as one, because JSON writes both in the same way.
 fn whole_number(node: &Node) -> Option<i128> {
     match node.as_scalar()?.resolve() {
         Resolved::Int(value) => Some(value),

@@ -18,7 +18,7 @@ use crate::machine_config::{read_files_of, without_values};
 /// and a thousand configs would take too long.
 const MOST_RENDERED: usize = 100;
 
-/// Maximum number of nodes named in a finding; further nodes are counted.
+/// Maximum number of nodes that are listed in a finding; further nodes are counted.
 const MOST_NAMED: usize = 5;
 
 const HINT: &str = "change the patch, or give it only to the nodes that it is for: `patches:` has `all`, \

@@ -1,4 +1,5 @@
-//! Check for files with keys that Git tracks: every reader of the repository would have access to the cluster.
+//! Reports files that contain keys and are tracked by Git: every reader of the repository would have access to the
+//! cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +7,19 @@ use talmox_model::load::ClusterFiles;
 use talmox_model::{Code, Diagnostic, Severity};
 use talmox_talos_config::sops;
 
+use super::age_key;
 use crate::boundary;
 use crate::choose;
 use crate::rendered_folder::DEFAULT_FOLDER;
 use crate::{disk, git_index};
 
-/// Maximum number of files named in a finding; further files are counted.
+/// Maximum number of files that are listed in a finding; further files are counted.
 const MOST_NAMED: usize = 5;
 
 const HINT: &str = "remove the files from Git with `git rm --cached FILE`. Every copy of the repository contains the keys: create \
                     a new kubeconfig and talosconfig, and treat the keys of secrets and machine configs as compromised";
 
-/// Warnings for the selected clusters that have such files.
+/// Warnings for the selected clusters, one for each cluster that has files with keys that are tracked by Git.
 pub(super) fn warnings(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
     let own = clusters.iter().filter(|files| !files.is_neighbour);
     own.filter_map(|files| warning(&files.cluster.as_ref()?.path)).collect()
@@ -46,13 +48,18 @@ fn warning(file: &Path) -> Option<Diagnostic> {
                 let below = tracked.iter().filter(|name| holds_keys(name, &path));
                 found.extend(below.map(|name| String::from_utf8_lossy(name).into_owned()));
             }
+            let own = folder.canonicalize().ok()?;
+            let own = own.strip_prefix(&repository).unwrap_or(Path::new(""));
+            let age = age_key::search(&repository, &tracked, own);
+            found.extend(age.files);
             // The same folder may be listed twice.
             found.sort();
             found.dedup();
             if found.is_empty() {
                 return None;
             }
-            format!("Git tracks files with keys: {}", listed(&found))
+            let limit = age.limit.map(|limit| format!(" ({limit})")).unwrap_or_default();
+            format!("Git tracks files with keys: {}{limit}", listed(&found))
         }
         // An unreadable index does not matter if no such files exist.
         Err(_) if !files.iter().chain(&folders).any(|path| path.exists()) => return None,

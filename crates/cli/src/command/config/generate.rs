@@ -171,7 +171,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     // Checked before keys are generated, which takes a while.
     let paths = || destinations.iter().filter_map(|(_, path)| path.as_ref());
     if !args.force {
-        refuse_existing(paths(), "--force replaces it; nothing was written")?;
+        refuse_existing(paths(), "nothing was written; pass --force to replace it")?;
     }
     let bundle = bundle(args, printer)?;
     let identity = ClusterIdentity::from(&bundle);
@@ -208,7 +208,7 @@ fn destinations(args: &GenArgs) -> Result<Vec<Destination>, CommandError> {
     if given == Some(Path::new("-")) {
         let [only] = types.as_slice() else {
             let error = CommandError::usage("only one file can go to stdout");
-            return Err(error.hint("choose it with -t controlplane, worker or talosconfig"));
+            return Err(error.hint("pass -t controlplane, -t worker or -t talosconfig"));
         };
         return Ok(vec![(*only, None)]);
     }
@@ -257,7 +257,7 @@ impl GenInputs {
         let config = generate::generate(&input, role).map_err(|error| {
             CommandError::failed(
                 CommandCode::ConfigInvalid,
-                format!("no config for {name} can be made"),
+                format!("cannot generate the config of {name}"),
             )
             .because(error)
         })?;
@@ -267,7 +267,7 @@ impl GenInputs {
             return Ok(text);
         }
         let unpatched = |error| {
-            let message = format!("the config of {name} cannot be patched");
+            let message = format!("cannot patch the config of {name}");
             CommandError::failed(CommandCode::ConfigInvalid, message).because(error)
         };
         // The patches are applied as by that Talos version.
@@ -344,7 +344,7 @@ fn bundle(args: &GenArgs, printer: &Printer) -> Result<Bundle, CommandError> {
     let Some(path) = &args.with_secrets else {
         printer.say("generating new secrets");
         return secrets::generate(environment::now(), &mut environment::Kernel).map_err(|error| {
-            CommandError::failed(CommandCode::CertificateFailed, "no secrets can be made")
+            CommandError::failed(CommandCode::CertificateFailed, "cannot generate secrets")
                 .because(error)
         });
     };
@@ -361,7 +361,7 @@ fn client_config(args: &GenArgs, bundle: &Bundle) -> Result<SecretText, CommandE
     };
     talosconfig::generate(bundle, &request, environment::now(), &mut environment::Kernel).map_err(
         |error| {
-            CommandError::failed(CommandCode::CertificateFailed, "no talosconfig can be made")
+            CommandError::failed(CommandCode::CertificateFailed, "cannot generate the talosconfig")
                 .because(error)
         },
     )

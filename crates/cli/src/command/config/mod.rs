@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ConfigArgs, printer: &Printer) -> Outcome {
 
 /// Parses a Talos version; an error if it is not supported.
 fn contract(version: &str) -> Result<Contract, CommandError> {
-    let hint = format!("versions from {} to v1.14 are known", Contract::OLDEST);
+    let hint = format!("use a version from {} to v1.14", Contract::OLDEST);
     let contract: Contract = version.parse().map_err(|_| {
         let message = format!("`{version}` is not a version of Talos");
         CommandError::usage(message).hint("write it as `v1.13` or `v1.13.9`")
@@ -98,9 +98,9 @@ fn patch_file(name: &str) -> Result<String, CommandError> {
         )
         .because(error);
         if name.starts_with("https://") || name.starts_with("http://") {
-            return error.hint("patches are not fetched; download it and name the file");
+            return error.hint("download the patch and pass the path of the file");
         }
-        error.hint("a patch is `@FILE`, a file's name, or inline YAML or JSON")
+        error.hint("pass `@FILE`, a path, or inline YAML or JSON")
     })
 }
 

@@ -12,7 +12,7 @@ pub(super) struct NodesJson {
     pub(super) vip: Option<IpAddr>,
     /// VIP as text.
     written_vip: Option<String>,
-    /// Address of a node that the file names as VIP.
+    /// Endpoint, if `control_plane_vip` in the file is the address of a node.
     pub(super) endpoint: Option<IpAddr>,
     pub(super) login_server: Option<String>,
     pub(super) controlplanes: Vec<Node>,
@@ -46,7 +46,7 @@ const NODE_KEYS: [&str; 3] = ["name", "dhcp", "address"];
 pub(super) fn read(text: &str) -> Result<NodesJson, NodesJsonError> {
     let root: Json = match serde_json::from_str(text) {
         Ok(root) => root,
-        Err(error) => return problem(format!("this is no JSON: {error}"), ""),
+        Err(error) => return problem(format!("this is not JSON: {error}"), ""),
     };
     let root = object(&root, "the file", &KEYS)?;
     Ok(NodesJson {
@@ -113,7 +113,7 @@ fn object<'a>(
         return problem(format!("{place} is not an object"), "");
     };
     if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
-        let hint = format!("known are {}", known.join(", "));
+        let hint = format!("known keys: {}", known.join(", "));
         return problem(format!("unknown key `{key}` in {place}"), &hint);
     }
     Ok(map)
@@ -128,7 +128,7 @@ fn text_of(
     match map.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(_) => problem(format!("`{key}` of {place} is not a text"), ""),
+        Some(_) => problem(format!("`{key}` of {place} is not a string"), ""),
     }
 }
 
@@ -149,8 +149,8 @@ fn node(value: &Json, place: &str) -> Result<Node, NodesJsonError> {
     let name = match text_of(map, "name", place)? {
         Some(name) if is_name(&name) => name,
         Some(name) => {
-            let hint = "host names are lower-case letters, digits and `-`";
-            return problem(format!("`{name}` in {place} is no name of a node"), hint);
+            let hint = "use lower-case letters, digits and `-`";
+            return problem(format!("`{name}` in {place} is not the name of a node"), hint);
         }
         None => return problem(format!("{place} has no name"), ""),
     };
@@ -158,7 +158,9 @@ fn node(value: &Json, place: &str) -> Result<Node, NodesJsonError> {
         None => None,
         Some(text) => match text.parse() {
             Ok(address) => Some(address),
-            Err(_) => return problem(format!("`dhcp` of `{name}`: `{text}` is no address"), ""),
+            Err(_) => {
+                return problem(format!("`dhcp` of `{name}`: `{text}` is not an address"), "");
+            }
         },
     };
     let address = text_of(map, "address", place)?;
@@ -167,7 +169,7 @@ fn node(value: &Json, place: &str) -> Result<Node, NodesJsonError> {
         let is_good = without_prefix(text).parse::<IpAddr>().is_ok()
             && prefix.is_none_or(|prefix| prefix.parse::<u8>().is_ok());
         if !is_good {
-            return problem(format!("`address` of `{name}`: `{text}` is no address"), "");
+            return problem(format!("`address` of `{name}`: `{text}` is not an address"), "");
         }
     }
     Ok(Node { name, dhcp, address })

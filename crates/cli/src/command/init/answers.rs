@@ -123,7 +123,7 @@ impl Basics {
     fn with_nodes(&self, first: Ipv4Addr, vip: Option<Ipv4Addr>) -> Result<Answers, CommandError> {
         let (subnet, gateway) = (self.subnet, self.gateway);
         let too_small = || {
-            CommandError::usage(format!("{subnet} has not enough addresses from {first} on"))
+            CommandError::usage(format!("{subnet} has too few addresses from {first} on"))
                 .hint("choose a larger --subnet or a lower --first-address")
         };
         let controlplanes =
@@ -153,7 +153,7 @@ impl Basics {
 }
 
 impl Answers {
-    /// Collects all answers. An invalid answer is asked again; the other answers are kept.
+    /// Collects all answers. After an invalid answer, the same question is asked again; the other answers are kept.
     pub(super) fn collect(
         args: &InitArgs,
         asking: &Asking<'_>,
@@ -212,7 +212,8 @@ impl Answers {
     }
 }
 
-/// URL of Proxmox and fingerprint of its certificate. If the user does not confirm the certificate, the URL is asked again.
+/// URL of Proxmox and fingerprint of its certificate. If the user does not confirm the certificate, this function asks
+/// for the URL again.
 fn proxmox(
     args: &InitArgs,
     asking: &Asking<'_>,
@@ -242,8 +243,7 @@ fn proxmox(
     }
 }
 
-const DECLINED: &str =
-    "another machine may answer in place of Proxmox; look at the host's own screen";
+const DECLINED: &str = "compare it with the fingerprint on the console of the host: another machine may answer in place of Proxmox";
 
 /// Numbers of control planes and workers, which must fit into the network.
 fn counts(

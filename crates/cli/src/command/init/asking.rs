@@ -49,10 +49,10 @@ impl Asking<'_> {
             let Some(default) = default else {
                 let error = CommandError::usage_as(
                     CommandCode::InputNeeded,
-                    format!("{question}: not given"),
+                    format!("{question}: no value was given"),
                 );
                 return Err(error.hint(
-                    "without a terminal, --subnet CIDR is needed; see `talmox init --help`",
+                    "pass --subnet CIDR, which is required without a terminal; see `talmox init --help`",
                 ));
             };
             return parsed(default);

@@ -146,7 +146,7 @@ fn check_address(args: &ServeArgs, printer: &Printer) -> Result<(), CommandError
     if !args.allow_remote {
         let message = format!("{} can be reached from other machines", args.listen);
         return Err(CommandError::usage(message).hint(
-            "listen on 127.0.0.1, or give --allow-remote if others are really meant to get in",
+            "listen on 127.0.0.1, or pass --allow-remote to allow access from other machines",
         ));
     }
     printer.warn(&format!(
@@ -225,8 +225,8 @@ fn prepared(
         return Ok(Prepared::default());
     }
     if args.scenario.is_some() {
-        return Err(CommandError::usage("--scenario and --inventory both say what the lab is")
-            .hint("give one of them"));
+        return Err(CommandError::usage("--scenario cannot be used with an inventory")
+            .hint("omit --scenario, or omit --inventory and the cluster"));
     }
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
@@ -255,30 +255,27 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
         return Ok(None);
     };
     if args.speed > 1.0 {
-        let message = "--kube-apiserver goes by the real clock: in a lab whose time passes faster, it would soon take \
-                       nobody's certificate";
-        return Err(CommandError::usage(message).hint("leave --speed away, or give --speed 1"));
+        let message = "--kube-apiserver uses the real clock: if lab time is faster, it soon rejects every certificate";
+        return Err(CommandError::usage(message).hint("omit --speed, or pass --speed 1"));
     }
     // A saved lab continues with its own time, which stays ahead of real time if it ran faster before.
     let reached = args.state.as_deref().and_then(talmox_lab::saved_time).unwrap_or_default();
     let ahead = Duration::from_secs(reached.saturating_sub(Clock::real().unix()));
     if ahead > MOST_AHEAD {
         let message = format!(
-            "--kube-apiserver goes by the real clock: the lab that was kept is {} minutes ahead of it, and its \
-             certificates would not be good yet",
+            "--kube-apiserver uses the real clock: the saved lab is {} minutes ahead of it, so its certificates are not \
+             valid yet",
             ahead.as_secs() / 60
         );
-        let hint = "begin a new lab in another folder of --state, or leave --kube-apiserver away";
+        let hint = "start a new lab in another folder of --state, or omit --kube-apiserver";
         return Err(CommandError::usage(message).hint(hint));
     }
     for (flag, path) in [("--kube-apiserver", &apiserver), ("--etcd", &etcd)] {
         let is_program = fs::metadata(path)
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
         if !is_program {
-            let message = format!("{flag}: there is no program {}", path.display());
-            return Err(
-                CommandError::usage(message).hint("give the path of a file that can be run")
-            );
+            let message = format!("{flag}: {} is not an executable file", path.display());
+            return Err(CommandError::usage(message).hint("pass the path of an executable file"));
         }
     }
     Ok(Some(RealKubernetes { apiserver, etcd }))

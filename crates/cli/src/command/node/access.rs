@@ -67,9 +67,10 @@ impl AccessArgs {
 
     /// The same options for a command in a hint, each with a leading space. Without them, that command would use another node or other
     /// credentials.
-    pub(super) fn options(&self) -> String {
+    fn options(&self, global: &Global) -> String {
         let path = |path: &PathBuf| words::quoted(&path.display().to_string());
         let options = [
+            ("--inventory", global.inventory.as_ref().map(path)),
             ("--cluster", self.cluster.as_deref().map(words::quoted)),
             ("--talosconfig", self.talosconfig.as_ref().map(path)),
             ("--context", self.context.as_deref().map(words::quoted)),
@@ -77,7 +78,9 @@ impl AccessArgs {
             ("--fingerprint", self.fingerprint.map(|pin| pin.to_string())),
             ("--lab-at", self.lab_at.as_ref().map(path)),
         ];
-        let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let allowed = global.allow_files.iter().map(|file| ("--allow-file", Some(path(file))));
+        let options = options.into_iter().chain(allowed);
+        let given = options.filter_map(|(name, value)| Some((name, value?)));
         given.map(|(name, value)| format!(" {name} {value}").trim_end().to_owned()).collect()
     }
 }
@@ -110,7 +113,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Resolves a node without connecting to it. `role` is the role of a certificate that is issued here; a talosconfig has its own.
+    /// Resolves a node without connecting to it. If talmox issues the client certificate, it has the role `role`; the
+    /// certificate in a talosconfig has its own role.
     pub(super) fn find(
         node: &str,
         access: &AccessArgs,
@@ -144,12 +148,12 @@ impl Target {
             client: client.map_err(failed)?,
             caller,
             settings,
-            options: access.options(),
+            options: access.options(global),
             chosen,
         })
     }
 
-    /// Node of the inventory, if the user named one.
+    /// Node of the inventory, if the user passed the name of one.
     pub(super) fn node(&self) -> Option<&Node> {
         let mut nodes = self.chosen.as_ref()?.cluster().nodes.iter();
         nodes.find(|node| node.name.value.as_str() == self.name)
@@ -168,7 +172,8 @@ impl Target {
         is_of_cluster.then_some(chosen)
     }
 
-    /// Identity that the machine must have, if the user named a node of the inventory. An address may be any machine.
+    /// Identity that the machine must have, if the user passed the name of a node of the inventory. None if the user
+    /// passed an address, at which any machine may answer.
     pub(super) fn machine(&self) -> Result<Option<Expected>, CommandError> {
         let (Some(chosen), Some(node)) = (&self.chosen, self.node()) else { return Ok(None) };
         let bundle = bundle_of(chosen).map_err(|error| {
@@ -176,9 +181,9 @@ impl Target {
             let name = &self.name;
             CommandError::failed(
                 CommandCode::NodeAddressUnknown,
-                format!("cannot tell whether a machine is `{name}`: {why}"),
+                format!("cannot verify which machine is `{name}`: {why}"),
             )
-            .hint("name the node by its address, if you know which machine has it")
+            .hint("if you know the address of the node, pass it instead of the name")
         })?;
         let identity = NodeIdentity::of(node, &bundle.cluster.id);
         Ok(Some(Expected {
@@ -229,8 +234,8 @@ fn caller(
         let credentials = Credentials::from_talosconfig(&text, access.context.as_deref());
         let credentials = credentials.map_err(|error| {
             let hint = match &error {
-                CredentialsError::NoContext { .. } => "name one of its contexts with --context",
-                _ => "`talmox talosconfig` or `talosctl config new` makes one",
+                CredentialsError::NoContext { .. } => "pass one of its contexts with --context",
+                _ => "create one with `talmox talosconfig` or `talosctl config new`",
             };
             CommandError::failed(
                 CommandCode::FileUnreadable,
@@ -253,7 +258,7 @@ fn caller(
     let ttl = if access.lab_at.is_some() { rehearsal::TTL } else { TTL };
     let credentials = Credentials::issue(&bundle, &[role], ttl, now, &mut environment::Kernel);
     let credentials = credentials.map_err(|error| {
-        CommandError::failed(CommandCode::CertificateFailed, "cannot make a certificate")
+        CommandError::failed(CommandCode::CertificateFailed, "cannot create a certificate")
             .because(error)
     })?;
     Ok(Caller::Known(Box::new(credentials), Origin::Bundle))
@@ -274,21 +279,21 @@ fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
         let names: Vec<&str> = chosen.talos_nodes().map(|node| node.name.value.as_str()).collect();
         let message = format!("there is no node `{node}` in `{}`", cluster.name);
         return Err(CommandError::usage_as(CommandCode::NodeNotFound, message)
-            .hint(format!("there are: {}", names.join(", "))));
+            .hint(format!("nodes: {}", names.join(", "))));
     };
     if !known.is_talos() {
         return Err(CommandError::failed(
             CommandCode::NodeNotTalos,
             format!("`{node}` does not run Talos"),
         )
-        .hint("only Talos nodes have a Talos API; this one is reached by SSH"));
+        .hint("use SSH: only Talos nodes have a Talos API"));
     }
     let contact = known.contact().ok_or_else(|| {
         CommandError::failed(
             CommandCode::NodeAddressUnknown,
             format!("`{node}` has no address in the inventory"),
         )
-        .hint("name the node by its address")
+        .hint("pass the address of the node instead of its name")
     })?;
     Ok(node_address(contact.to_string()))
 }

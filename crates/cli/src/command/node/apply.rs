@@ -79,7 +79,7 @@ enum ModeArg {
 
 pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outcome {
     if args.try_for.is_some() && args.mode != ModeArg::Try {
-        return Err(CommandError::usage("--try-for goes with --mode try"));
+        return Err(CommandError::usage("--try-for requires --mode try"));
     }
     let config = SecretText::new(config_file(&args.file)?);
     let target = Target::find(&args.node, &args.access, ClientRole::Admin, global, printer)?;
@@ -135,10 +135,10 @@ async fn send_locked(
 }
 
 fn interrupted(target: &Target) -> CommandError {
-    let hint = format!("{} shows its config", target.command("get", "mc"));
+    let hint = format!("run {} to see its config", target.command("get", "mc"));
     CommandError::failed(
         CommandCode::Interrupted,
-        format!("interrupted: {} may have taken the config", target.title()),
+        format!("interrupted: {} may have accepted the config", target.title()),
     )
     .hint(hint)
 }
@@ -172,8 +172,8 @@ fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandErro
     };
     let message = format!("the config is not for `{}`: {why}", target.name);
     Err(CommandError::failed(CommandCode::ConfigNotForNode, message).hint(
-        "nothing was sent; `talmox render` makes the config of every node, and --force sends this \
-         one all the same",
+        "nothing was sent; render the config of this node with `talmox render`, or pass --force to \
+         send this file anyway",
     ))
 }
 
@@ -187,8 +187,8 @@ async fn refuse_other_machine(target: &Target, expected: &Expected) -> Result<()
             let message =
                 format!("{} is not the VM of `{}`: {why}", target.client.node(), target.name);
             Err(CommandError::failed(StepCode::WrongMachine, message).hint(
-                "nothing was sent to it; find out which machine has the address. Named by its \
-                 address, it gets the config whoever it is",
+                "nothing was sent; check which machine has this address. To send the config to it \
+                 anyway, pass the address instead of the name",
             ))
         }
     }

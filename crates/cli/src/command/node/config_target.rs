@@ -12,7 +12,8 @@ struct ConfigTarget {
     machine_type: Option<String>,
 }
 
-/// Reason why a config is not for this node; `None` if it is. A text that is not a config is left to the node, which rejects it.
+/// Reason why a config is not for this node; `None` if it is. None also for a text that is not a config: the node
+/// rejects such a text.
 pub(super) fn mismatch(config: &SecretText, node: &KnownNode) -> Option<String> {
     let ConfigTarget { host_name, machine_type } = ConfigTarget::of(config.expose());
     let name = node.name.value.as_str();

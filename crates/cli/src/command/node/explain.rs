@@ -60,14 +60,14 @@ impl Target {
                  other commands take --insecure too; if it was sent one just now, retry in a few \
                  seconds"
             ),
-            Verdict::Ours => "the node answers again: run the command once more".to_owned(),
+            Verdict::Ours => "the node answers again: run the same command again".to_owned(),
             Verdict::OtherName { .. } => format!(
                 "its certificate does not include {host}: use one of these addresses, or add {host} \
                  to `cert_sans`"
             ),
             Verdict::OtherAuthority => match origin {
                 Origin::Bundle => "either the address belongs to another cluster, or \
-                                   secrets.sops.yaml holds other secrets than the node was given"
+                                   secrets.sops.yaml has other secrets than the node"
                     .to_owned(),
                 Origin::Talosconfig { file, context } => format!(
                     "context `{context}` of {file} is for another cluster than this node: choose \
@@ -170,7 +170,7 @@ impl Target {
 
 fn late_hint(is_read: bool) -> &'static str {
     if is_read {
-        "the node is slow, or a service on it hangs: retry, or look at its console"
+        "the node is slow, or a service on it hangs: retry, or check its console"
     } else {
         "the node is slow, or a service on it hangs: check its state before you retry"
     }
@@ -228,7 +228,7 @@ fn dial_hint(error: &DialError) -> String {
              seconds), or the address belongs to another machine"
                 .to_owned()
         }
-        DialError::Resolve { .. } => "name the node by its address".to_owned(),
+        DialError::Resolve { .. } => "pass the address of the node instead of its name".to_owned(),
         DialError::Tls { .. } => {
             "check the address: a program other than Talos answers there".to_owned()
         }
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_hint_recommends_a_retry_only_for_reads() {
-        assert!(late_hint(true).contains("retry, or look at its console"));
+        assert!(late_hint(true).contains("retry, or check its console"));
         assert!(late_hint(false).contains("check its state before you retry"));
     }
 }

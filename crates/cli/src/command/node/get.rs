@@ -56,7 +56,7 @@ pub(super) struct GetArgs {
 
 pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome {
     if args.yaml && printer.format == Format::Json {
-        return Err(CommandError::usage("either --yaml or --format json"));
+        return Err(CommandError::usage("--yaml cannot be used with --format json"));
     }
     let role = if args.admin { ClientRole::Admin } else { ClientRole::Reader };
     let target = Target::find(&args.node, &args.access, role, global, printer)?;
@@ -131,12 +131,11 @@ async fn kind_of(args: &GetArgs, target: &Target) -> Result<Kind, CommandError> 
         (1, Some(kind)) => Ok(in_namespace(kind)),
         (_, Some(last)) => {
             let names: Vec<&str> = found.iter().chain([&last]).map(|one| &*one.name).collect();
-            let message = format!("`{}` may mean several kinds", args.resource);
-            Err(CommandError::usage(message).hint(format!("name one: {}", names.join(", "))))
+            let message = format!("`{}` matches several kinds", args.resource);
+            Err(CommandError::usage(message).hint(format!("use one of: {}", names.join(", "))))
         }
         (_, None) => {
-            let message =
-                format!("{} has no kind of resources `{}`", target.title(), args.resource);
+            let message = format!("{} has no resource kind `{}`", target.title(), args.resource);
             let list = target.command("get", "resourcedefinitions");
             Err(CommandError::usage_as(CommandCode::ResourceUnknown, message)
                 .hint(format!("{list} lists all kinds")))

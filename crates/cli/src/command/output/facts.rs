@@ -178,7 +178,7 @@ impl Facts {
     }
 }
 
-/// Values, and the names of those taken from the inventory.
+/// Names of the fields whose values were taken from the inventory because the node did not report them, and the reason.
 #[derive(Default)]
 struct FactFields {
     assumed: Vec<&'static str>,

@@ -81,10 +81,10 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, Comm
     Ok(edited.document)
 }
 
-/// Error for an invalid text. It names the line but shows none of the text.
+/// Error for an invalid text. The message contains the number of the line, but no part of the text.
 fn refused(error: SopsError, text: &SecretText) -> CommandError {
     let SopsError::Yaml(error) = error else {
-        return CommandError::failed(CommandCode::EditInvalid, "this cannot be kept")
+        return CommandError::failed(CommandCode::EditInvalid, "sops cannot store this text")
             .because(error);
     };
     let before = text.expose().bytes().take(error.span.start);
@@ -161,7 +161,7 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
     let named = variables.into_iter().find_map(|name| Some((name, environment::variable(name)?)));
     if let Some((name, command)) = named {
         let words = words::split(&command).ok_or_else(|| {
-            CommandError::failed(CommandCode::EditorFailed, format!("cannot understand ${name}"))
+            CommandError::failed(CommandCode::EditorFailed, format!("cannot parse ${name}"))
         })?;
         let status = Command::new(&words[0]).args(&words[1..]).arg(path).status();
         return status.map_err(|error| {
@@ -183,7 +183,7 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
             }
         }
     }
-    Err(CommandError::failed(CommandCode::EditorFailed, "there is no editor").hint("set $EDITOR"))
+    Err(CommandError::failed(CommandCode::EditorFailed, "no editor found").hint("set $EDITOR"))
 }
 
 /// Signal handling while the editor runs. A signal must not end talmox before it has removed the temporary file; afterwards signals have

@@ -50,9 +50,10 @@ pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) 
             return report(&file, false, printer);
         }
         Some(_) => {
-            let message = format!("{} holds another bundle", file.path.display());
-            return Err(CommandError::failed(CommandCode::SecretsExist, message)
-                .hint("it is never overwritten; move the file away if it is not wanted"));
+            let message = format!("{} has another bundle", file.path.display());
+            return Err(CommandError::failed(CommandCode::SecretsExist, message).hint(
+                "talmox never overwrites a bundle; move the file away if you do not need it",
+            ));
         }
         None => file.set_bundle(&bundle),
     }
@@ -74,7 +75,7 @@ pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) 
 pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     let input = read_input(path)?;
     let is_plain = !sops::is_encrypted(input.expose());
-    let hint = "`talosctl gen secrets` writes such a file, `talmox secrets init` an encrypted one";
+    let hint = "create the file with `talosctl gen secrets`, or an encrypted one with `talmox secrets init`";
     let (bundle, _) = read(&input, is_plain, path)
         .map_err(|error| if error.hint.is_none() { error.hint(hint) } else { error })?;
     Ok(bundle)

@@ -35,13 +35,15 @@ pub(super) fn run(args: &SecretsInitArgs, global: &Global, printer: &Printer) ->
     let file = SecretsFile::open(&chosen)?;
     if let Some(file) = &file {
         if file.bundle()?.is_some() {
-            let message = format!("{} holds the secrets of the cluster", file.path.display());
+            let message = format!("{} already has the secrets of the cluster", file.path.display());
             return Err(CommandError::failed(CommandCode::SecretsExist, message)
-                .hint("they are its identity and never made anew; `talmox secrets show`"));
+                .hint("run `talmox secrets show` to list them; talmox never replaces them, because they are the identity of the cluster"));
         }
         if !args.recipients.recipients.is_empty() {
-            let message = format!("{} has its recipients already", file.path.display());
-            return Err(CommandError::usage(message).hint("`talmox secrets rekey` changes them"));
+            let message = format!("{} already has recipients", file.path.display());
+            return Err(
+                CommandError::usage(message).hint("run `talmox secrets rekey` to change them")
+            );
         }
     }
     cluster_evidence::refuse_offline(&chosen, args.new_cluster, printer)?;

@@ -36,9 +36,9 @@ pub(super) fn run(args: &RekeyArgs, global: &Global, printer: &Printer) -> Outco
         .hint("pass --recipient for every recipient, including your own")
     })?;
     if !Keyring::find()?.opens_any(&recipient_set.recipients) {
-        let message = "none of your age keys could open the file afterwards";
+        let message = "none of your age keys could decrypt the file afterwards";
         return Err(CommandError::failed(CommandCode::SecretsUnencryptable, message)
-            .hint("name your own recipient as well"));
+            .hint("include your own recipient"));
     }
     file.document.rekey(&recipient_set.recipients, &mut environment::Kernel).map_err(|error| {
         CommandError::failed(

@@ -61,17 +61,18 @@ pub(super) fn run(args: &SetArgs, global: &Global, printer: &Printer) -> Outcome
 fn refuse_path(path: &str) -> Result<(), CommandError> {
     let first = path.split('.').next().unwrap_or_default();
     if path.split('.').any(str::is_empty) || first == "sops" {
-        return Err(CommandError::usage(format!("`{path}` is no path of a secret"))
-            .hint("such as proxmox.token or values.mail.password"));
+        return Err(CommandError::usage(format!("`{path}` is not the path of a secret"))
+            .hint("use a path such as proxmox.token or values.mail.password"));
     }
     if first == "talos" {
         return Err(CommandError::usage("the Talos bundle is the identity of the cluster")
-            .hint("it is made by `talmox secrets init` or `import`, and not changed"));
+            .hint("it is created by `talmox secrets init` or `import`, and cannot be changed"));
     }
     Ok(())
 }
 
-/// Returns an error if the path is a section, which a text would replace.
+/// Returns an error if the path is a mapping or list, or if a part of the path is a text: setting the value would
+/// replace it.
 fn refuse_shape(document: &SopsDocument, path: &str) -> Result<(), CommandError> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     for end in ends {
@@ -80,9 +81,9 @@ fn refuse_shape(document: &SopsDocument, path: &str) -> Result<(), CommandError>
         };
         let is_leaf = end == path.len();
         if is_leaf != node.as_scalar().is_some() || node.as_seq().is_some() {
-            let message = format!("`{}` is {} already", &path[..end], node.describe());
+            let message = format!("`{}` is already {}", &path[..end], node.describe());
             return Err(CommandError::failed(CommandCode::SecretsExist, message)
-                .hint("`talmox secrets edit` changes it"));
+                .hint("run `talmox secrets edit` to change it"));
         }
     }
     Ok(())

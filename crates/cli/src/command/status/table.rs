@@ -220,29 +220,69 @@ fn memory(used: u64, given: u64) -> Option<String> {
 
 /// Remarks for unknown values: each reason once, with the nodes and values. Reasons of an API that does not answer are omitted here.
 fn unknowns(status: &Status) -> Vec<String> {
-    let is_said = |reason: &str| status.unreachable.iter().any(|silent| silent.reason == reason);
-    let mut groups: Vec<(&str, Vec<&str>, Vec<&str>)> = vec![];
+    let printed: Vec<String> =
+        status.unreachable.iter().map(|silent| printed_reason(silent, status)).collect();
+    let mut all: Vec<UnknownReason<'_>> = vec![];
     for node in &status.nodes {
-        // One cause often makes several values unknown.
-        let mut reasons: Vec<(&str, Vec<&str>)> = vec![];
-        for (what, reason) in unknown_parts(node) {
-            match reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, parts)) => parts.push(what),
-                None => reasons.push((reason, vec![what])),
+        for (part, reason) in unknown_parts(node) {
+            let key = without_address(reason, node);
+            if printed.contains(&key) {
+                continue;
             }
-        }
-        reasons.retain(|(reason, _)| !is_said(reason));
-        for (reason, parts) in reasons {
-            match groups.iter_mut().find(|(known, of, _)| *known == reason && *of == parts) {
-                Some((_, _, nodes)) => nodes.push(&node.name),
-                None => groups.push((reason, parts, vec![&node.name])),
+            let known = all.iter().position(|known| known.key == key);
+            let at = known.unwrap_or_else(|| {
+                all.push(UnknownReason { key, reason, nodes: vec![] });
+                all.len() - 1
+            });
+            let nodes = &mut all[at].nodes;
+            match nodes.iter_mut().find(|(name, _)| *name == node.name) {
+                Some((_, parts)) => parts.push(part),
+                None => nodes.push((node.name.as_str(), vec![part])),
             }
         }
     }
-    let line = |(reason, parts, nodes): (&str, Vec<&str>, Vec<&str>)| {
-        format!("{}: {}: {reason}", nodes.join(", "), parts.join(", "))
-    };
-    groups.into_iter().map(line).collect()
+    all.iter().map(|one| format!("{}: {}", one.subjects(), one.reason)).collect()
+}
+
+/// Reason for unknown values, with the nodes and values.
+struct UnknownReason<'a> {
+    /// The reason without the address of its node: the same cause on several nodes is one reason.
+    key: String,
+    /// The reason as it is on the first node.
+    reason: &'a str,
+    nodes: Vec<(&'a str, Vec<&'static str>)>,
+}
+
+impl UnknownReason<'_> {
+    /// Nodes and the parts that are affected, such as `cp-1, cp-2: Talos, etcd; wk-1: Talos`.
+    fn subjects(&self) -> String {
+        let mut groups: Vec<(Vec<&str>, &[&str])> = vec![];
+        for (name, parts) in &self.nodes {
+            match groups.iter_mut().find(|(_, of)| *of == parts.as_slice()) {
+                Some((names, _)) => names.push(name),
+                None => groups.push((vec![*name], parts.as_slice())),
+            }
+        }
+        let group = |(names, parts): &(Vec<&str>, &[&str])| {
+            format!("{}: {}", names.join(", "), parts.join(", "))
+        };
+        groups.iter().map(group).collect::<Vec<String>>().join("; ")
+    }
+}
+
+/// Reason of an API that does not answer, in the form of [`without_address`]. The reason is that of the first node.
+fn printed_reason(silent: &Unreachable, status: &Status) -> String {
+    let first = silent.nodes.first();
+    let node = status.nodes.iter().find(|node| Some(&node.name) == first);
+    node.map_or_else(|| silent.reason.clone(), |node| without_address(&silent.reason, node))
+}
+
+fn without_address(reason: &str, node: &NodeStatus) -> String {
+    match node.address.get() {
+        // With its port, because an address can be the start of another one.
+        Some(address) => reason.replace(&format!("{address}:"), ":"),
+        None => reason.to_owned(),
+    }
 }
 
 /// Unknown values of a node, with the reasons.
@@ -361,12 +401,44 @@ mod tests {
         assert_eq!(unknowns(&all), ["wk-1, wk-2: VM, address: no such VM"]);
         let silent = Unreachable { part: Part::Proxmox, nodes: vec![], reason: why() };
         all.unreachable.push(silent);
-        let shown = text(&all, 0, Some("cannot look at Proxmox: no such VM"), None);
+        let shown = text(&all, 0, Some("cannot query Proxmox: no such VM"), None);
         assert_eq!(shown.matches("no such VM").count(), 1, "{shown}");
-        assert!(shown.contains("\ndrift is unknown: cannot look at Proxmox\n"), "{shown}");
+        assert!(shown.contains("\ndrift is unknown: cannot query Proxmox\n"), "{shown}");
         all.unreachable.clear();
         let shown = text(&all, 0, Some("cannot read: why"), None);
         assert!(shown.contains("\ndrift is unknown: cannot read: why\n"), "{shown}");
+    }
+
+    #[test]
+    fn the_same_cause_on_several_nodes_is_printed_once() {
+        let refused =
+            |address: &str| format!("cannot connect to {address}:50000: connection refused");
+        let silent = |name: &str, address: &str| {
+            let vm = VmState::Unknown("the host is silent".to_owned());
+            NodeStatus {
+                address: Known::Is(address.parse().unwrap()),
+                talos: Some(Known::Unknown(refused(address))),
+                etcd: name.starts_with("cp").then(|| Known::Unknown(refused(address))),
+                ..node(name, vm)
+            }
+        };
+        let mut all = status(vec![
+            silent("cp-1", "10.0.0.1"),
+            silent("cp-2", "10.0.0.11"),
+            silent("wk-1", "10.0.0.21"),
+        ]);
+        assert_eq!(
+            unknowns(&all),
+            [
+                "cp-1, cp-2, wk-1: VM: the host is silent",
+                "cp-1, cp-2: Talos, etcd; wk-1: Talos: cannot connect to 10.0.0.1:50000: connection refused",
+            ]
+        );
+        let nodes = ["cp-1", "cp-2", "wk-1"].map(str::to_owned).to_vec();
+        all.unreachable.push(Unreachable { part: Part::Talos, nodes, reason: refused("10.0.0.1") });
+        assert_eq!(unknowns(&all), ["cp-1, cp-2, wk-1: VM: the host is silent"]);
+        let shown = text(&all, 0, None, None);
+        assert_eq!(shown.matches("connection refused").count(), 1, "{shown}");
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn next(session: &Session, end: &RunSuccess) -> String {
     format!("\nNext:\n\n{}", indented(&lines))
 }
 
-/// SSH command for the first node without Talos.
+/// SSH command for the first node that does not run Talos. None if all nodes run Talos.
 fn ssh(session: &Session) -> Option<String> {
     let mut nodes = session.chosen.cluster().nodes.iter().filter(|node| !node.is_talos());
     let node: &Node = nodes.next()?;

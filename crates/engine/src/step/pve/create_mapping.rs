@@ -6,7 +6,7 @@ use talmox_pve::api::mapping::{self, Mapped, MappedDevice};
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for CreateMapping {
-    /// A mapping that exists gets the missing devices, and keeps the others.
+    /// Creates the mapping. If it exists, adds the missing devices and keeps the others.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { id, mapped, .. } = self;
         let doing = format!("create the PCI mapping {id}");

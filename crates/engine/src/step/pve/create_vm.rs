@@ -7,7 +7,8 @@ use super::super::{Done, RunStep, StepContext, StepError};
 use super::making::Making;
 
 impl RunStep for CreateVm {
-    /// Tags are set later: with them the call needs a right that only an existing VM can give.
+    /// Creates the VM without tags. A request with tags needs a privilege on the VM, which the token has only once the
+    /// VM exists.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let vm = &self.own.vm;
         let making = Making {

@@ -69,8 +69,8 @@ pub(super) async fn still_there(
     }
 }
 
-/// Whether a call was rejected because the VM no longer exists: Proxmox answers a token with few rights the same for a missing
-/// and for a forbidden VM.
+/// Whether a call was rejected because the VM no longer exists. This needs a check, because Proxmox returns the same error for
+/// a missing VM and for a VM that the token may not access.
 pub(super) async fn is_gone(
     own: &OwnVm,
     error: &PveError,

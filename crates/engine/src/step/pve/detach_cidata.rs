@@ -1,4 +1,4 @@
-//! Detaches the volume with the config from a VM, and destroys it.
+//! Detaches the cidata volume from a VM, and destroys the volume.
 
 use talmox_plan::plan::DetachCidata;
 use talmox_pve::api::qemu;

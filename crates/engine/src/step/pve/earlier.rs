@@ -19,7 +19,8 @@ impl<'a> Earlier<'a> {
         Self { vm, kinds, followed: vec![] }
     }
 
-    /// Waits for the end of a task that runs now, and returns whether there was one. Whether it succeeded the next read shows.
+    /// Waits for the end of a task that runs now, and returns whether there was one. The next read of the VM shows
+    /// whether the task succeeded.
     pub(super) async fn follow(
         &mut self,
         doing: &str,
@@ -31,7 +32,8 @@ impl<'a> Earlier<'a> {
         Ok(true)
     }
 
-    /// Lists the tasks of this login, which needs no right.
+    /// A running task of the given kinds on this VM that was not followed yet. Only tasks of this login are listed,
+    /// because that needs no privilege.
     async fn running(&self, context: &StepContext) -> Result<Option<Upid>, StepError> {
         let Vm { node, vmid } = self.vm;
         let doing = format!("list the tasks of VM {vmid} on {node}");

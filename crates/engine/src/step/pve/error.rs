@@ -9,9 +9,10 @@ use crate::step::{StepCode, StepError};
 pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is down or unreachable: bring it up, or \
     add further hosts there; then run the same command to resume";
 
-/// An error that came up while `doing`, such as `create VM 300 on pve1`.
+/// Error of the operation `doing`, such as `create VM 300 on pve1`.
 ///
-/// Each attempt of a step starts with a read, so it finds changes of earlier attempts. Only a final rejection is not retried.
+/// Each attempt of a step starts with a read, so it detects changes that earlier attempts made. All errors are retried
+/// except final rejections.
 pub(super) fn of(doing: &str, error: PveError) -> StepError {
     let text = match error.silent_node() {
         Some(host) => format!("{doing}: the host {host} is down or unreachable"),

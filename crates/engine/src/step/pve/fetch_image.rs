@@ -84,7 +84,8 @@ async fn compare_checksum(
     }
 }
 
-/// Waits for a download that an earlier run started: there is no file until it ends. Returns whether there was one.
+/// Waits for the end of a download that an earlier run started, because Proxmox lists the file only after the download.
+/// Returns whether there was such a download.
 async fn follow_earlier(
     step: &FetchImage,
     wanted: &Wanted,
@@ -156,7 +157,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
     })
 }
 
-/// Lets the host download it. The inner error is one that another way may not have.
+/// Lets the host download the image. The inner error is one that may not occur with another way of fetching the image.
 async fn download(
     step: &FetchImage,
     wanted: &Wanted,

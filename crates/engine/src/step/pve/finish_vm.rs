@@ -14,8 +14,9 @@ use super::tags::{self, TagsEnd};
 use super::vm::{FoundVm, ours, see_again};
 
 impl RunStep for FinishVm {
-    /// Sets the options in one change that is conditional on the digest of the config. Tags that the policy may reject are set
-    /// before, in a call of their own: after an interruption in between, the VM is still unfinished, and this step runs again.
+    /// Sets the options in one change that is conditional on the digest of the config. Tags that the tag policy may reject are
+    /// set before, in a separate request. If the run is interrupted between the two requests, the VM is still unfinished, and
+    /// this step runs again.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let FoundVm { vm, mut config } = ours(&self.own, context).await?;
         let wanted = self.set.get("tags").map(Tags::parse);

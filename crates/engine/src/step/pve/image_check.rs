@@ -20,10 +20,10 @@ const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
 /// any valid image is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    /// Whether its source answers.
+    /// Whether the source of the image answers.
     pub(super) is_reachable: bool,
     pub(super) length: Option<u64>,
-    /// Size of the disk in it, in bytes.
+    /// Size of the disk in the image, in bytes.
     virtual_size: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum ImageVerdict {
 }
 
 impl Wanted {
-    /// Asks the source of the image.
+    /// Requests the length of the image from its source, and for qcow2 the size of the disk in it.
     pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
         let url = &step.url;
         let shown = shown_url(url);
@@ -66,7 +66,7 @@ impl Wanted {
         Ok(Self { is_reachable: true, length, virtual_size: Some(virtual_size) })
     }
 
-    /// Compares the file on the storage.
+    /// Compares the file on the storage with the source.
     pub(super) async fn judge(
         &self,
         step: &FetchImage,

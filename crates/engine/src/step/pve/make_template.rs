@@ -57,9 +57,9 @@ async fn make(step: &MakeTemplate, context: &StepContext, doing: &str) -> Result
     }
 }
 
-/// The VM that an earlier run created for this template, perhaps with another vmid. The plan is made from a list that has new
-/// names only after some seconds; the host itself has them at once. A VM that is still being created has no name, and the token
-/// may not see it, but it sees its own tasks.
+/// The VM that an earlier run created for this template, perhaps with another vmid. The plan is made from a list of Proxmox
+/// that contains new names only after some seconds; the list of the host contains them at once. A VM that is still being
+/// created has no name, and the token may not have access to it, but the token can list its own tasks.
 async fn begun(
     step: &MakeTemplate,
     context: &StepContext,
@@ -83,7 +83,7 @@ async fn begun(
     Ok(None)
 }
 
-/// Waits until Proxmox lists the template, which takes some seconds: clones are made from templates by name.
+/// Waits until Proxmox lists the template, which takes some seconds. Later plans find templates by name in that list.
 async fn await_listed(
     step: &MakeTemplate,
     vm: &Vm,
@@ -108,7 +108,7 @@ async fn await_listed(
     }
 }
 
-/// Whether this is the config of the template: its name and its mark must match, whatever else its notes contain.
+/// Whether this is the config of the template: its name and its mark must match. Other text in its notes is ignored.
 fn is_meant(step: &MakeTemplate, config: &VmConfig) -> bool {
     let wanted = TemplateMark::find(step.options.get("description").unwrap_or_default());
     config.name() == Some(step.name.as_str())

@@ -15,9 +15,9 @@ use super::vm::{VmAtId, look, not_ours, says_taken};
 pub(super) struct Making<'a> {
     pub(super) own: &'a OwnVm,
     pub(super) request: Request<Upid>,
-    /// The VM in its task, and the host that the task runs on.
+    /// The VM that the task is listed for in Proxmox, and the host that the task runs on.
     pub(super) place: Vm,
-    /// A task of an earlier run that creates it.
+    /// A task of an earlier run that is creating the VM.
     pub(super) running: Option<&'a Upid>,
     pub(super) doing: String,
 }

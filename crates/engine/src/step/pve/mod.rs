@@ -43,7 +43,7 @@ impl StepContext {
         self.answered(request.operation(), Box::pin(self.run.pve.send(request))).await
     }
 
-    /// Sends a read request; `doing` names it in errors.
+    /// Sends a read request. `doing` describes the request in errors.
     async fn ask<T>(&self, request: &Request<T>, doing: &str) -> Result<T, StepError> {
         self.try_ask(request).await?.map_err(|error| error::of(doing, error))
     }
@@ -132,8 +132,8 @@ impl StepContext {
         Ok(ended)
     }
 
-    /// Waits for a task of an earlier run, or of an attempt whose answer was lost. Whether it succeeded the next look
-    /// shows.
+    /// Waits for a task of an earlier run, or of an attempt whose answer was lost. The next read of the VM or storage
+    /// shows whether the task succeeded.
     async fn end_of_earlier(&self, upid: &Upid, doing: &str) -> Result<(), StepError> {
         let ended = self.see(Box::pin(self.run.pve.wait_with(upid, self.task_wait()))).await;
         if ended.is_err() {
@@ -146,7 +146,8 @@ impl StepContext {
         }
     }
 
-    /// Wait for a task, until the deadline of the step. A silent host ends it sooner.
+    /// Wait for a task, until the deadline of the step. The wait ends earlier if the host does not answer for
+    /// [`SILENT_HOST`].
     fn task_wait(&self) -> Wait<'_> {
         Wait::new(self.run.clock, self.deadline.clone())
             .silence_limit(SILENT_HOST)

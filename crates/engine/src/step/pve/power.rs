@@ -10,8 +10,8 @@ use super::error;
 use super::vm::ours;
 use crate::timeouts::PROXMOX_PAUSE;
 
-/// Resets a VM that does not answer. A reset counts as done also if it only may have been done: if its answer was lost, or if
-/// Proxmox does not report the end of its task.
+/// Resets a VM that does not answer. If the answer is lost, or if Proxmox does not report the end of the task, the VM may
+/// have been reset, and the reset counts as done.
 pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result<(), StepError> {
     let found = ours(own, context).await?;
     let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
@@ -39,8 +39,8 @@ pub(super) fn looking(vm: &Vm) -> String {
     format!("read the state of VM {}", vm.vmid)
 }
 
-/// Waits for the HA manager, if it manages the VM: then the task ends at once, and the manager starts or stops the VM in its
-/// next round.
+/// Waits for the HA manager, if it manages the VM. In that case the task ends at once, and the HA manager starts or stops
+/// the VM in its next round.
 pub(super) async fn await_ha(
     done: &TaskDone,
     vm: &Vm,

@@ -11,7 +11,7 @@ use super::error;
 use super::vm::{FoundVm, ours, see_again};
 
 impl RunStep for ResizeDisk {
-    /// Grows the disk to a size, not by one: so the step can be repeated.
+    /// Grows the disk to an absolute size, so that the step can be repeated.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { own, slot, gib, .. } = self;
         let doing = format!("grow {slot} of VM {} to {gib} GiB", own.vm.vmid);

@@ -1,8 +1,8 @@
 //! Tags of VMs, which the datacenter's policy may reject.
 //!
-//! Proxmox checks tags in the middle of a change, and keeps the options before them pending. So tags that are not known to be allowed are
-//! set in a request of their own. Nothing depends on tags: marker and UUID prove that a VM is owned. A rejection is therefore reported,
-//! noted in the marker, and is not an error.
+//! Proxmox checks tags in the middle of a change, and keeps the options before them pending. So tags that are not known to be
+//! allowed are set in a request of their own. No step depends on tags, because marker and UUID prove that a VM is owned. So a
+//! rejection is not an error: it is reported and recorded in the marker.
 
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::{VmChange, VmConfig, VmOptions};
@@ -15,11 +15,11 @@ use super::error;
 /// Result of setting tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagsEnd {
-    /// The VM has them, or they can be set along with everything else.
+    /// The VM has the tags, or they can be set together with the other options.
     Allowed,
-    /// They were set, so the config that was read before is outdated.
+    /// The tags were set, so the config that was read before is outdated.
     Set,
-    /// The tag policy rejected them, and nothing was changed.
+    /// The tag policy rejected the tags, and nothing was changed.
     Rejected,
 }
 

@@ -8,7 +8,7 @@ use super::super::{Done, RunStep, StepCode, StepContext, StepError, secret_text}
 use super::storage_file::{find, send};
 
 impl RunStep for UploadCidata {
-    /// Overwrites an existing file of this name: its content cannot be read.
+    /// Overwrites an existing file with this name, because Proxmox does not return the content of a file to compare it.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { host, volume, user_data, instance_id, network, .. } = self;
         let doing = format!("upload {volume} to {host}");

@@ -10,7 +10,7 @@ use talmox_pve::config::VmConfig;
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
-/// What exists at the vmid of a VM.
+/// Result of reading the vmid of a VM.
 #[derive(Debug)]
 pub(super) enum VmAtId {
     /// No VM.
@@ -25,14 +25,14 @@ pub(super) enum VmAtId {
     Foreign { reason: String },
 }
 
-/// An owned VM with its host, which may not be the planned one: it may have been migrated.
+/// An owned VM. Its host may differ from the planned host, because the VM may have been migrated.
 #[derive(Clone, Debug)]
 pub(super) struct FoundVm {
     pub(super) vm: Vm,
     pub(super) config: VmConfig,
 }
 
-/// Reads what exists at the vmid of the VM.
+/// Reads the VM with the vmid of this node, and checks whether it is the owned VM.
 pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, StepError> {
     let doing = format!("read VM {}", own.vm.vmid);
     let config = context.try_ask(&qemu::config(&own.vm)).await?;
@@ -69,7 +69,7 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, S
     }
 }
 
-/// Whether a vmid is free, which needs no rights.
+/// Whether a vmid is free. The request needs no privileges.
 pub(super) async fn is_free(own: &OwnVm, context: &StepContext) -> Result<bool, StepError> {
     let asked = context.try_ask(&cluster::is_free(own.vm.vmid)).await?;
     match asked {
@@ -91,13 +91,13 @@ fn judge(own: &OwnVm, vm: &Vm, config: VmConfig) -> VmAtId {
     }
 }
 
-/// While disks are copied a VM has no name, and no notes but those of Proxmox.
+/// Whether a VM has neither a name nor notes of its own. That is so while Proxmox creates or clones the VM.
 fn is_nameless(config: &VmConfig) -> bool {
     let description = config.description().trim();
     config.name().is_none() && (description.is_empty() || description == "qmclone temporary file")
 }
 
-/// The VM, which must exist and be owned. The config that the step before read is used.
+/// The VM, which must exist and be owned. If the previous step has cached the config, the cached config is used.
 pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
     if let Some(config) = context.vm_cache.take(own.vm.vmid)
         && let VmAtId::Owned(found) = judge(own, &own.vm, config)

@@ -15,7 +15,7 @@ use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
 use crate::timeouts::NODE_PAUSE;
 
-/// Reason while a node restarts its API after it accepted its config.
+/// Reason that is shown for the wait while a node restarts its API after it accepted its config.
 const RESTARTING: &str = "waiting for the node to restart its API with its config";
 
 /// First version of Talos that reports its version in maintenance mode.
@@ -90,7 +90,8 @@ fn report_apply(context: &StepContext) {
     }
 }
 
-/// Sends the node its config. The inner error is why it may not have accepted it; only an unreachable node certainly has not.
+/// Sends the config to the node. `Ok(Some(error))` means that the node may or may not have accepted the config; only if
+/// the node was unreachable is it certain that it did not.
 async fn apply(
     step: &ApplyConfig,
     node: &Maintenance,
@@ -114,8 +115,8 @@ async fn apply(
     }
 }
 
-/// Waits until the node answers as a node of the cluster. A node that is still in maintenance mode after its answer was lost gets the
-/// config again.
+/// Waits until the node answers as a node of the cluster. If the node is still in maintenance mode, the config is sent again,
+/// because the first request may have been lost.
 async fn await_own_node(
     step: &ApplyConfig,
     expected: &Expected,
@@ -146,7 +147,7 @@ async fn await_own_node(
     }
 }
 
-/// Reason for a node that still has no config after it was sent.
+/// Reason that is shown for a node that still has no config although the config was sent.
 fn without_config(unsure: Option<&TalosError>) -> WaitReason {
     let text = "it still has no config";
     let Some(error) = unsure else { return WaitReason::from(text) };

@@ -109,7 +109,7 @@ async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
     Some(unready.reason)
 }
 
-/// The nodes, once the addresses of all are known.
+/// The nodes with their addresses. `NotYet` until all addresses are known.
 async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subject>>, StepError> {
     let mut subjects = vec![];
     for node in &step.nodes {

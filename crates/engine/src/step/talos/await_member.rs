@@ -44,7 +44,7 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
     Ok(Done::Already)
 }
 
-/// Why it is not a voting member of etcd yet.
+/// Why the node is not a voting member of etcd yet. None if it is one.
 async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
     match EtcdState::read(client).await {
         Ok(EtcdState::Member(members)) => {

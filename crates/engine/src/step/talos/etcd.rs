@@ -12,9 +12,9 @@ pub(super) enum EtcdData {
     Member,
     /// The service runs and does not answer: it is starting, joining, or without a quorum. It counts as having data.
     Starting(String),
-    /// It has data, and the service does not run.
+    /// etcd has data, and its service does not run.
     AtRest,
-    /// etcd has never run here. Holds the state of its service.
+    /// etcd has never run on this node. The text is the state of its service.
     Nothing(String),
 }
 

@@ -27,19 +27,19 @@ const TURN: Duration = Duration::from_secs(10);
 /// Timeout of the request whether Kubernetes lists a node, in real time: it limits a socket.
 const KUBERNETES: Duration = Duration::from_secs(5);
 
-/// Reason while a new machine has not answered yet.
+/// Reason that is shown while a new machine has not answered yet.
 const BOOTING: &str = "booting: waiting for the Talos API to answer";
 
 /// State of the machine, once its identity is known.
 #[derive(Debug)]
 pub(super) enum FirstAnswer {
-    /// It has no config yet, and accepts one.
+    /// The machine has no config yet, and accepts one.
     Maintenance {
         node: Box<Maintenance>,
-        /// Its complete identity.
+        /// The complete identity of the machine.
         expected: Expected,
     },
-    /// It is a node of the cluster.
+    /// The machine is a node of the cluster.
     OwnNode,
 }
 
@@ -172,7 +172,7 @@ fn not_reset(step: &ApplyConfig) -> String {
     )
 }
 
-/// A boot without an answer.
+/// Result of a boot in which the machine did not answer.
 #[derive(Debug)]
 struct Silence {
     reason: String,
@@ -184,7 +184,8 @@ struct Silence {
     is_closed: bool,
 }
 
-/// Waits for one boot, at most for `boot_time`. The inner error is why the machine did not answer.
+/// Waits for the first answer of the machine after a boot, at most for `boot_time`. The inner error contains the reason
+/// why the machine did not answer.
 async fn await_answer(
     step: &ApplyConfig,
     boot_time: Duration,
@@ -212,7 +213,7 @@ async fn await_answer(
     }
 }
 
-/// One look. The inner error is the reason to wait.
+/// Checks once whether the machine answers. The inner error is the reason to wait longer.
 async fn look(
     step: &ApplyConfig,
     context: &StepContext,

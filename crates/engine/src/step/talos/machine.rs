@@ -10,7 +10,8 @@ use talmox_talos_api::{Client, Expected, Look, Machine};
 use crate::locate::missing_identity;
 use crate::step::{StepCode, StepContext, StepError};
 
-/// Whether a machine is the VM of the node. Parts of its identity that it has not reported yet are waited for.
+/// Whether a machine in maintenance mode is the VM of the node. `NotYet` while the machine has not reported its
+/// complete identity; an error if it is another machine.
 pub(super) fn known(
     machine: &Machine,
     node: &TalosNode,
@@ -19,7 +20,7 @@ pub(super) fn known(
     compare(machine, &node.expected).judge(node, address)
 }
 
-/// The same for a configured node, whose identity is read.
+/// Like [`known`], for a configured node. Reads the identity through `client`.
 pub(super) async fn known_member(
     client: &Client,
     node: &TalosNode,
@@ -28,7 +29,7 @@ pub(super) async fn known_member(
     ask(client, node).await.judge(node, address)
 }
 
-/// Result of comparing the identity of a machine.
+/// Result of comparing the identity of a machine with the expected one.
 #[derive(Debug)]
 pub(super) enum IdentityMatch {
     Same,
@@ -76,8 +77,8 @@ pub(super) fn other_machine(node: &TalosNode, address: IpAddr, why: &str) -> Ste
 
 /// Whether a machine was booted with the drive that Proxmox wrote for the VM; if so, its complete identity.
 ///
-/// The drive was written when the VM was started, and Proxmox reports the id of the drive that it would write now. That id does not cover
-/// custom files on the drive (`cicustom`): VMs with these are identified by the rest.
+/// The drive was written when the VM was started, and Proxmox reports the id of the drive that it would write now. That id does
+/// not cover custom files on the drive (`cicustom`): a VM with such files is identified by its UUID and MAC addresses.
 pub(super) async fn by_drive(
     machine: &Machine,
     node: &TalosNode,

@@ -1,7 +1,7 @@
 //! Steps that concern Talos and Kubernetes: from a machine that boots to a healthy cluster.
 //!
-//! Nearly all of them wait for a condition. Each look gives the reason of the wait; only an error that cannot pass by itself ends a
-//! wait before its deadline.
+//! Nearly all of them wait for a condition. Each check of the condition returns the reason of the wait. Only an error that needs
+//! intervention ends a wait before its deadline.
 
 mod apply_addon;
 mod apply_config;
@@ -74,7 +74,7 @@ impl<'a> ExplainedWait<'a> {
         Self { needs, ..self }
     }
 
-    /// Reports why the condition is not met, and pauses until the next look.
+    /// Reports why the condition is not met, and pauses until the next check.
     async fn not_yet(&mut self, reason: impl Into<WaitReason>) -> Result<(), StepError> {
         self.context.still_needs(self.needs)?;
         let WaitReason { text, advice } = reason.into();
@@ -99,7 +99,7 @@ fn has_no_network(reason: &str) -> bool {
     reason.contains("cni plugin not initialized") || reason.contains("NetworkPluginNotReady")
 }
 
-/// Hint for a wait that timed out, by the text of Talos, which has no codes for its reasons.
+/// Hint for a wait that timed out. It is chosen by the text of Talos, because Talos has no codes for its reasons.
 fn hint(reason: &str) -> &'static str {
     // Without the time, Talos starts neither etcd nor any service with a certificate.
     if has_no_network(reason) {

@@ -25,16 +25,17 @@ use crate::step::{StepContext, StepError};
 #[derive(Debug)]
 pub(super) struct PossibleMember {
     pub(super) vm: Vm,
-    /// Name to show.
+    /// Name for messages.
     pub(super) name: String,
     pub(super) is_running: bool,
     /// The addresses on its cloud-init drive.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) expected: Expected,
-    /// Whether it need not answer. A configured worker cannot answer before the cluster exists, but only its notes prove that it was
-    /// never a control plane: a node can be moved in the inventory.
+    /// Whether the bootstrap continues if the VM does not answer. A configured worker cannot answer before the cluster exists.
+    /// Only its notes prove that it was never a control plane, because the role of a node can be changed in the inventory.
     pub(super) may_be_silent: bool,
-    /// Whether it is a worker in the inventory, and its notes do not show whether it was created as one.
+    /// Whether the node is a worker in the inventory, and the notes of the VM do not show whether the VM was created as
+    /// a worker.
     pub(super) is_role_unknown: bool,
     /// The sign of a VM whose notes have no marker: they may have been replaced.
     pub(super) unmarked: Option<UnmarkedSign>,
@@ -44,7 +45,7 @@ pub(super) struct PossibleMember {
 #[derive(Debug, Default)]
 pub(super) struct PossibleMembers {
     pub(super) members: Vec<PossibleMember>,
-    /// VMs that may be of this cluster and cannot be read: each in words.
+    /// Descriptions of VMs that may belong to this cluster and cannot be read.
     pub(super) unread: Vec<String>,
 }
 

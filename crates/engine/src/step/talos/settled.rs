@@ -9,7 +9,8 @@ use crate::node_network::{NodeNetwork, look};
 use crate::step::{StepContext, StepError};
 use crate::timeouts::DHCP_ADDRESS;
 
-/// Waits until the deadline of the step. A further network card without an address is reported, and does not fail the step.
+/// Waits until the node has the network of its config, at most until the deadline of the step. An additional network
+/// card without an address is reported, and does not fail the step.
 pub(super) async fn await_settled(
     shape: &ExpectedNetwork,
     address: IpAddr,

@@ -10,7 +10,7 @@ use talmox_pve::api::cluster::{self, Resources};
 use crate::step::StepContext;
 use crate::timeouts::VM_CHECK;
 
-/// Asks Proxmox in intervals about VMs whose machines are waited for.
+/// Checks in Proxmox, at intervals, the VMs whose machines a step waits for.
 #[derive(Debug)]
 pub(super) struct VmCheck<'a> {
     machines: Vec<&'a OwnVm>,
@@ -21,11 +21,11 @@ pub(super) struct VmCheck<'a> {
 /// Problem of a VM or its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VmTrouble {
-    /// A host is down or a VM is stopped, in words.
+    /// A host is down or a VM is stopped; the text says which.
     Down(String),
     /// Proxmox does not answer.
     Silent,
-    /// A VM cannot be reset now, in words.
+    /// A VM cannot be reset now; the text is the reason.
     NoReset(String),
 }
 
@@ -69,12 +69,12 @@ impl<'a> VmCheck<'a> {
         }
     }
 
-    /// Notes why a VM cannot be reset, until the next look.
+    /// Records why a VM cannot be reset. The next check replaces the reason.
     pub(super) fn has_no_reset(&mut self, why: String) {
         self.found = Some(VmTrouble::NoReset(why));
     }
 
-    /// Drops the known problem, after the VM was reset.
+    /// Deletes the recorded problem, after the VM was reset.
     pub(super) fn forget(&mut self) {
         self.found = None;
     }

@@ -24,7 +24,7 @@ use crate::step::{StepCode, StepContext, StepError};
 
 /// Timeout for a VM that need not answer.
 const GLIMPSE: Duration = Duration::from_secs(5);
-/// Shortest timeout in real time, however fast a lab is: bytes cross a real network.
+/// Minimum timeout, in real time. It also applies in a fast lab, because requests need real time on the network.
 const LEAST: Duration = Duration::from_secs(1);
 const EXISTS: &str = "this cluster has been bootstrapped before, and a second bootstrap would create another one: check that its \
                       control planes are in the inventory with their names, vmids and addresses";
@@ -37,11 +37,12 @@ fn glimpse(clock: Clock) -> Duration {
 #[derive(Debug)]
 pub(super) struct Objection {
     pub(super) reason: String,
-    /// Hint if it does not pass.
+    /// Hint for the user if the reason persists.
     pub(super) hint: String,
 }
 
-/// Reads all witnesses. An error is final: there is data. An objection may pass.
+/// Reads all witnesses. Returns an error if one has etcd data, which no retry changes. Returns an objection if a
+/// witness cannot be read yet, which a retry may change.
 pub(super) async fn ask_all(
     step: &BootstrapEtcd,
     context: &StepContext,
@@ -176,7 +177,8 @@ fn node_of(step: &BootstrapEtcd, member: &PossibleMember, contact: Contact) -> T
     }
 }
 
-/// Reads witnesses that need not answer: only data is an error. An etcd that is starting may wait for this bootstrap.
+/// Reads witnesses that need not answer. Returns an error only if one has etcd data. An etcd that is starting is not an
+/// error: it may wait for this bootstrap.
 async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<(), StepError> {
     let mut asked = JoinSet::new();
     for node in nodes {
@@ -195,7 +197,7 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
     context.wait(asked.join_all()).await?.into_iter().collect()
 }
 
-/// Whether a node has no etcd data. The inner error is why it cannot be read.
+/// Fails if a node has etcd data. The inner error is the reason why the state of etcd cannot be read.
 async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), String>, StepError> {
     match read(node, context).await? {
         Ok(data) => has_none(&node.name, &data).map(Ok),
@@ -203,7 +205,8 @@ async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), Strin
     }
 }
 
-/// The state of etcd on a node. The inner error is why it cannot be read. Another machine at its address does not count.
+/// The state of etcd on a node. The inner error is the reason why the state cannot be read, for example that another
+/// machine answers at the address of the node.
 async fn read(
     node: &TalosNode,
     context: &StepContext,

@@ -124,7 +124,8 @@ async fn server(
     })))
 }
 
-/// Whether the Kubernetes API of this cluster answers at an address. Waits for it while another step of the plan brings it.
+/// Whether the Kubernetes API of this cluster answers at an address. Waits while another step of the plan makes the
+/// address available.
 async fn answers(
     address: &Address,
     awaited_by: &[StepId],

@@ -77,9 +77,18 @@ impl Rig {
 
     pub(crate) fn at(clock: Clock) -> Self {
         // Nobody is there: steps that ask Proxmox bring their own.
+        Self::of(clock, Address::new("127.0.0.1", 1))
+    }
+
+    /// A rig on the real clock whose Proxmox is at this address.
+    pub(crate) fn with_proxmox_at(address: SocketAddr) -> Self {
+        Self::of(Clock::real(), Address::new(address.ip().to_string(), address.port()))
+    }
+
+    fn of(clock: Clock, proxmox: Address) -> Self {
         let settings = pve::Settings {
             endpoints: vec![pve::Endpoint {
-                reach: Some(Address::new("127.0.0.1", 1)),
+                reach: Some(proxmox),
                 ..pve::Endpoint::new("pve1", 8006)
             }],
             trust: pve::Trust::Authorities(bundle().certs.os.crt.clone().into_bytes()),

@@ -105,6 +105,30 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     assert!(text.contains(r#""unreachable":[{"part":"proxmox","nodes":[],"reason":"#), "{text}");
 }
 
+/// A Proxmox that accepts connections and never answers does not delay the report for the whole timeout.
+#[tokio::test]
+async fn a_silent_proxmox_is_given_up_after_seconds() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rig = Rig::with_proxmox_at(silent.local_addr().unwrap());
+    let subjects = [Subject { is_talos: false, ..subject("10.0.0.14", NodeRole::Worker) }];
+    let sources = StatusSources {
+        pve: rig.pve.clone(),
+        cluster: rig.access(),
+        limit: Duration::from_secs(30),
+    };
+    let clock = Clock::real();
+    let began = clock.moment();
+    let observed = std::future::pending::<Result<ObservedCluster, String>>();
+    let (status, trouble) = gather("home", &subjects, &sources, observed).await;
+    let took = clock.moment().since(began);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let why = "no answer within 4 s";
+    assert_eq!(trouble, Some(format!("the state of Proxmox was not observed: {why}")));
+    assert_eq!(status.unreachable[0].part, Part::Proxmox);
+    assert_eq!(status.unreachable[0].reason, why);
+    assert_eq!(status.nodes[0].vm, VmState::Unknown(why.to_owned()));
+}
+
 #[tokio::test]
 async fn what_runs_is_told_by_who_runs_it() {
     let cluster = Cluster::start_ready(&["cp-11", "wk-13"]).await;

@@ -92,7 +92,7 @@ impl ParameterGenerator<'_> {
         }
     }
 
-    /// Text that is valid or nearly valid.
+    /// Random value for a parameter: valid for its schema, or with a small error.
     fn text(&mut self, property: &Value) -> String {
         let good = self.good(property);
         match self.below(10) {

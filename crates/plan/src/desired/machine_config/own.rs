@@ -148,7 +148,7 @@ fn time_document(inputs: &Inputs<'_>) -> Option<Yaml> {
     Some(document("TimeSyncConfig", [("ntp", Some(map([("servers", Some(servers))])))]))
 }
 
-/// User volumes: documents since 1.10, `machine.disks` before.
+/// Whether user volumes are separate config documents, as since Talos 1.10. Before that, they are in `machine.disks`.
 fn has_volume_documents(contract: Contract) -> bool {
     contract >= Contract::new(1, 10)
 }
@@ -198,7 +198,7 @@ fn old_disks(node: &Node, contract: Contract) -> Option<Yaml> {
     unless_empty(list(volumes(node).map(disk)))
 }
 
-/// Registries: documents since 1.12.
+/// Config documents of registries, which exist since Talos 1.12.
 fn registry_documents(
     inputs: &Inputs<'_>,
     node: &Node,

@@ -1,4 +1,4 @@
-//! The patch for which Talos rejects a config.
+//! Search for the patch that causes Talos to reject a config.
 
 use talmox_model::Span;
 use talmox_talos_config::Config;
@@ -31,7 +31,7 @@ pub(super) fn trace<'a>(
     known
 }
 
-/// The problems of the validator, one by one: it nests lists.
+/// The problems that the validator reports, one by one. The validator returns them as nested lists.
 fn messages(config: &Config, mode: Mode) -> Vec<String> {
     let text = validate_config(config, mode).error.unwrap_or_default();
     let lines = text.lines().map(|line| line.trim().trim_start_matches("* "));

@@ -16,7 +16,7 @@ pub fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A text, wrapped to so many columns. Longer words are kept whole.
+/// A text, wrapped to this number of columns. Longer words are not split.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -65,11 +65,11 @@ pub fn svg(plan: &Plan) -> String {
     )
 }
 
-/// Horizontal position of each round.
+/// Left edge and width of each column. A column contains the steps of the same depth.
 struct Columns {
     lefts: Vec<usize>,
     widths: Vec<usize>,
-    /// Of the whole image.
+    /// Width of the whole image.
     width: usize,
 }
 

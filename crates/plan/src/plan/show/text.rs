@@ -3,7 +3,7 @@ use super::line::{aligned, shortened, wrapped};
 use crate::plan::Plan;
 use crate::plan::change::{Change, Class, Finding, Severity};
 
-/// Maximum width of a table. A wider one becomes a block for each row.
+/// Maximum width of a table. A wider table is shown as one block for each row.
 const WIDTH: usize = 100;
 const INDENT: &str = "    ";
 
@@ -23,7 +23,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// The VMs that the run may reset: the user must know before the run.
+/// Text about the VMs that the run may reset. It is part of the plan, so that the user can decide before the run.
 fn resets(plan: &Plan) -> String {
     let nodes = plan.may_reset();
     if nodes.is_empty() {
@@ -38,19 +38,19 @@ fn resets(plan: &Plan) -> String {
     wrapped(&text, WIDTH).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }
 
-/// The findings as text. What is the same of several nodes is one finding.
+/// The findings as text. Findings that differ only in their node are shown as one.
 pub fn findings(plan: &Plan) -> String {
     alike(plan).iter().map(|findings| told(findings)).collect()
 }
 
-/// How many errors and warnings [`findings`] shows.
+/// Number of errors, and number of warnings, that [`findings`] shows.
 pub fn count_findings(plan: &Plan) -> (usize, usize) {
     let all = alike(plan);
     let errors = all.iter().filter(|findings| findings[0].severity == Severity::Error).count();
     (errors, all.len() - errors)
 }
 
-/// The findings in groups of those that differ in nothing but what they are about.
+/// The findings in groups. Findings of one group differ only in the object that they are about.
 fn alike(plan: &Plan) -> Vec<Vec<&Finding>> {
     let mut groups: Vec<Vec<&Finding>> = vec![];
     for finding in &plan.findings {

@@ -20,15 +20,15 @@ pub struct ApplyConfig {
     pub config: PlannedSecret,
     /// The Talos version of the config, such as `v1.11.2`.
     pub talos_version: String,
-    /// The template that the VM is cloned from, if the node was never in the cluster. Which Talos a template contains, only the
-    /// running machine shows.
+    /// The template that the VM is cloned from, if the node was never in the cluster. Only the running machine shows which
+    /// version of Talos the template contains.
     pub template: Option<String>,
     /// The network that the config describes.
     #[serde(rename = "network")]
     pub shape: ExpectedNetwork,
-    /// Whether this run starts its VM.
+    /// Whether this run starts the VM of the node.
     pub is_started: bool,
-    /// How often a VM whose port stays closed is reset.
+    /// Maximum number of resets of the VM while its port stays closed.
     pub resets: u32,
     /// Timeout of each boot.
     #[serde(rename = "boot_seconds", with = "crate::plan::seconds")]
@@ -36,7 +36,7 @@ pub struct ApplyConfig {
     /// Steps without which the node never answers: a worker gets its certificate from a control plane. They are not needed to
     /// apply the config.
     pub needs: Vec<StepId>,
-    /// For the whole step.
+    /// Deadline of the whole step.
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
 }
@@ -53,8 +53,8 @@ impl StepKind for ApplyConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfigBy {
-    /// talmox sends it to the machine in maintenance mode, after a check of its identity.
+    /// talmox sends the config to the machine in maintenance mode, after a check of the identity of the machine.
     Maintenance,
-    /// The machine reads it from its volume; the step only waits.
+    /// The machine reads the config from its volume; the step only waits.
     Volume,
 }

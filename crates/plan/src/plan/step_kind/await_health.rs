@@ -30,8 +30,9 @@ impl StepKind for AwaitHealth {
 pub enum HealthGoal {
     /// All nodes are ready.
     Ready,
-    /// All nodes are registered, and ready if there is a pod network. None is known.
+    /// All nodes are registered. They must also be ready if a pod network exists, although no known setting installs
+    /// one.
     Registered,
-    /// As `Registered`, but an add-on may bring a pod network some time after it was applied.
+    /// As `Registered`, but an add-on may install a pod network some time after it was applied.
     Settled,
 }

@@ -33,7 +33,7 @@ pub enum VipBringer {
     Talos,
     /// The add-on of this name.
     Addon(String),
-    /// Possibly something that cannot be checked.
+    /// Possibly a component that cannot be checked.
     #[serde(rename = "unknown")]
     Perhaps,
     /// No holder is known.

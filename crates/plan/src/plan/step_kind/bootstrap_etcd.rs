@@ -11,13 +11,14 @@ use super::burden::Burden;
 use super::talos_node::TalosNode;
 use crate::ownership::ClusterMark;
 
-/// Bootstraps etcd on the first control plane, by its own address.
+/// Bootstraps etcd on the first control plane. The request is sent to the address of that node, not to the endpoint of
+/// the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapEtcd {
     pub node: TalosNode,
     /// Signs of the cluster. Every VM and address with one of them may hold etcd data.
     pub signs: ClusterSigns,
-    /// Every other control plane. The step fails if one must answer and does not, or has etcd data.
+    /// Every other control plane. The step fails if one of them has etcd data, or must answer and does not.
     pub witnesses: Vec<Witness>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
@@ -39,10 +40,10 @@ impl StepKind for BootstrapEtcd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Its disk is created in this run. The bootstrap step checks that this run really created it; if not, the control plane
-    /// must answer like any other.
+    /// This run creates the disk of the control plane. The bootstrap step checks that this run really created it; if not,
+    /// the control plane must answer like any other.
     FreshDisk,
-    /// It must report so itself before the bootstrap.
+    /// The control plane itself must report before the bootstrap that it has no etcd data.
     Answer,
 }
 
@@ -53,13 +54,13 @@ pub struct Witness {
     pub evidence: Evidence,
 }
 
-/// Signs of a node by which its VM is recognised, whatever its name, tags and notes are.
+/// Signs of a node by which its VM is recognised, independent of the name, tags and notes of the VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSign {
     pub name: String,
     pub uuid: String,
     pub vmid: VmId,
-    /// Whether it is a control plane that runs Talos.
+    /// Whether the node is a control plane that runs Talos.
     pub has_etcd: bool,
 }
 
@@ -70,6 +71,6 @@ pub struct ClusterSigns {
     pub cluster: String,
     pub mark: ClusterMark,
     pub nodes: Vec<NodeSign>,
-    /// The shared address and that of the endpoint: they lead to any control plane that runs.
+    /// The shared address and the address of the endpoint. Any running control plane may answer there.
     pub addresses: Vec<IpAddr>,
 }

@@ -7,7 +7,7 @@ use talmox_pve_types::id::{NodeName, StorageId};
 pub struct Burden {
     pub host: Option<NodeName>,
     pub storages: Vec<StorageId>,
-    /// Whether it changes the voting members of etcd: only one such step runs at a time.
+    /// Whether the step changes the voting members of etcd. Only one such step runs at a time.
     pub quorum: bool,
 }
 

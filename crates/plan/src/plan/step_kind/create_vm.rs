@@ -16,9 +16,10 @@ use super::own_vm::OwnVm;
 pub struct CreateVm {
     pub own: OwnVm,
     pub pool: Option<PoolId>,
-    /// All options but the tags, which need a right on the VM that exists only after it was created.
+    /// All options except the tags, which need a privilege on the VM. The token has that privilege only after the VM
+    /// was created.
     pub options: VmOptions,
-    /// The task of an earlier run that is still creating this VM: wait for it first.
+    /// The task of an earlier run that is still creating this VM. The step waits for that task first.
     pub running: Option<Upid>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
@@ -37,7 +38,7 @@ impl StepKind for CreateVm {
 }
 
 impl CreateVm {
-    /// The storages of its disks, each once.
+    /// The storages of the disks of the VM, without duplicates.
     fn storages(&self) -> Vec<StorageId> {
         let drives = self.options.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
         let mut storages: Vec<StorageId> =

@@ -9,7 +9,7 @@ use super::StepKind;
 use super::burden::Burden;
 use super::own_vm::OwnVm;
 
-/// Detaches the volume with the config from a running node, and destroys it.
+/// Detaches the cidata volume from the VM of a running node, and destroys the volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetachCidata {
     pub own: OwnVm,

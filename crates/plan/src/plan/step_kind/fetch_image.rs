@@ -18,14 +18,14 @@ pub struct FetchImage {
     pub url: String,
     /// The checksum in the inventory, if any.
     pub checksum: Option<Checksum>,
-    /// Files in which the source may publish a checksum, if the inventory has none. The public Image Factory publishes none: then
-    /// only length, magic and virtual size are checked.
+    /// Files in which the source may publish a checksum, if the inventory has none. The public Image Factory publishes no
+    /// checksums. Without a checksum, only length, magic bytes and virtual size are checked.
     #[serde(rename = "checksum_urls")]
     pub sums: Vec<String>,
-    /// The ways to try, in this order: a host may have no access to the Internet.
+    /// The ways to try, in this order. There may be several, because a host may have no access to the Internet.
     pub ways: Vec<FetchWay>,
-    /// Whether the file existed when the plan was made. The step checks that it is complete. It mostly is, so the preflight check
-    /// does not require the right to write it.
+    /// Whether the file existed when the plan was made. The step checks that the file is complete. That is the usual case, so the
+    /// preflight check does not require the privilege to write the file.
     pub is_present: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
@@ -43,12 +43,12 @@ impl StepKind for FetchImage {
     }
 }
 
-/// How an image gets to its storage.
+/// How an image is written to its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FetchWay {
-    /// The host downloads it.
+    /// The host downloads the image.
     Download,
-    /// talmox downloads and uploads it.
+    /// talmox downloads the image and uploads it to the storage.
     Stream,
 }

@@ -14,10 +14,10 @@ use super::own_vm::OwnVm;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishVm {
     pub own: OwnVm,
-    /// A drive is sent only if its slot is empty, and a cloud-init drive only if the VM has none: sent twice, it would be created
-    /// twice. Tags that the datacenter's policy rejects are omitted.
+    /// The options to set. A drive is sent only if its slot is empty, and a cloud-init drive only if the VM has none, because a
+    /// drive that is sent twice would be created twice. Tags that the datacenter's policy rejects are omitted.
     pub set: VmOptions,
-    /// Options that a clone may have from its template. Only existing ones are deleted.
+    /// Options to delete, which a clone may have from its template. Only options that exist are deleted.
     pub delete: Vec<String>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

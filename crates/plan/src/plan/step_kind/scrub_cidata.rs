@@ -16,7 +16,7 @@ pub const SCRUBBED: usize = 4096;
 pub struct ScrubCidata {
     pub host: NodeName,
     pub volume: VolumeId,
-    /// Whether the token may delete it.
+    /// Whether the token may delete the volume.
     pub delete: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

@@ -12,7 +12,8 @@ pub struct TalosNode {
     pub name: String,
     pub own: OwnVm,
     pub contact: Contact,
-    /// The machine that must answer before anything is sent to it, or any of its answers is used.
+    /// Identity that the machine at the address must report before a config is sent to it, or any of its answers is
+    /// used.
     pub expected: Expected,
     pub is_control_plane: bool,
 }

@@ -15,7 +15,8 @@ pub struct WriteClientFiles {
     pub cluster: String,
     /// The endpoint of the Kubernetes API.
     pub server: String,
-    /// The shared address, if it is the endpoint: until it answers, kubeconfig leads to the first control plane.
+    /// The shared address, if it is the endpoint. Until it answers, kubeconfig contains the address of the first
+    /// control plane.
     pub shared: Option<SharedAddress>,
     /// The control planes, which are the endpoints of talosconfig.
     pub endpoints: Vec<TalosNode>,
@@ -50,7 +51,7 @@ pub enum Meanwhile {
     /// Lead to a control plane. A later step of the run writes them again.
     #[serde(rename = "control-plane")]
     Around,
-    /// Write nothing: an earlier step has written files that lead to a control plane.
+    /// Write nothing, because an earlier step has written files with the address of a control plane.
     #[serde(rename = "keep")]
     Leave,
 }

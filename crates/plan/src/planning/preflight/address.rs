@@ -9,7 +9,8 @@ use crate::planning::placed::RENAMED;
 
 const TALOS: u16 = 50000;
 
-/// The error if the address of a node whose VM has never been started answers: another machine has it.
+/// Error if a machine answers at the address of a node whose VM has never been started: another machine uses the
+/// address.
 pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> Option<Finding> {
     let observed = builder.observed;
     let talos = observed.nodes.get(&node.name).and_then(|seen| match seen {

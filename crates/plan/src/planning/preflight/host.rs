@@ -51,7 +51,8 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
     }
 }
 
-/// The check for templates, which never run.
+/// Checks that the hosts of missing templates exist and are online. Cores, memory and bridges are not checked, because
+/// a template is never started.
 pub(super) fn check_templates(
     builder: &Builder<'_>,
     missing: &[MissingTemplate<'_>],
@@ -63,7 +64,7 @@ pub(super) fn check_templates(
     }
 }
 
-/// The host, if it exists and is online.
+/// The host. None, and a finding, if it does not exist or is not online.
 fn find<'a>(
     builder: &Builder<'a>,
     host: &NodeName,

@@ -1,4 +1,5 @@
-//! Preflight checks: what would stop a run halfway is reported before anything is changed. They use the observed state only.
+//! Preflight checks: they report problems that would stop a run halfway, before anything is changed. They use the
+//! observed state only.
 
 mod address;
 mod gpu;

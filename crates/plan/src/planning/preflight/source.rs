@@ -10,11 +10,12 @@ use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::needed_image::needed_images;
 
-/// What the plan needs from a factory.
+/// Requirements of the plan for an image factory.
 #[derive(Debug, Default)]
 struct FactoryDemand<'a> {
     extensions: BTreeSet<&'a str>,
-    /// Whether a schematic must be posted to it, which only talmox does, not a host.
+    /// Whether a schematic must be posted to the factory. talmox posts it itself, so a host with access to the factory
+    /// is not enough.
     is_told: bool,
 }
 
@@ -95,7 +96,7 @@ fn unreachable_from_here(address: &str, why: &str) -> Finding {
     Finding::warning(FindingCode::SourceUnreachable, address, message).hint(hint)
 }
 
-/// The known names that are most similar.
+/// Hint for an unknown extension, with the names of similar extensions of the factory.
 fn hint_for(name: &str, known: &BTreeSet<String>) -> String {
     let bare = name.rsplit('/').next().unwrap_or(name);
     let stem = bare.split('-').next().unwrap_or(bare);

@@ -19,7 +19,7 @@ const IMAGE: u64 = GIB;
 /// The storage type that allocates the whole size of a disk at once.
 const THICK: &str = "lvm";
 
-/// What a storage is used for, and the space that is needed.
+/// Content types that the plan needs on a storage, and the space for disks and images in bytes.
 #[derive(Clone, Debug, Default)]
 struct Use {
     content: BTreeSet<&'static str>,
@@ -98,7 +98,7 @@ fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut V
     }
 }
 
-/// The storage, if it exists and is available.
+/// The storage. None, and a finding, if it does not exist or is not available.
 fn find<'a>(
     builder: &'a Builder<'_>,
     host: &NodeName,
