@@ -65,9 +65,9 @@ fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_step
     let size = Size { nth: 0, nodes };
     let lab = Served::start(&scenario(size), pace, 1);
     let rig = Rig::new(&lab.ready, size.inventory());
-    let begun = rig.clock.moment();
+    let started = rig.clock.moment();
     let (plan, ends) = runtime.block_on(rig.up());
-    let took = rig.clock.moment().since(begun);
+    let took = rig.clock.moment().since(started);
     let fresh = lab.requests();
     let image = runtime.block_on(image(&rig, &plan));
     let least = floor::ends(&plan, Profile::Homelab, image);

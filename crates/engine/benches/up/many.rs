@@ -92,7 +92,7 @@ pub(crate) fn plan(folder: &Path, clusters: u8, nodes: usize) {
     let runtime = Runtime::new().unwrap();
     let ready: Ready =
         serde_json::from_slice(&std::fs::read(folder.join("ready.json")).unwrap()).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     for nth in 0..clusters {
         let text = std::fs::read_to_string(bundle(folder, nth)).unwrap();
         let inventory = Size { nth, nodes }.inventory();
@@ -100,7 +100,7 @@ pub(crate) fn plan(folder: &Path, clusters: u8, nodes: usize) {
         let plan = runtime.block_on(async { rig.plan(&rig.desired(), true).await });
         assert!(plan.is_empty() && plan.errors().next().is_none(), "{:#?}", plan.findings);
     }
-    println!("{} {}", begun.elapsed().as_secs_f64(), most_memory());
+    println!("{} {}", started.elapsed().as_secs_f64(), most_memory());
 }
 
 /// Of this process so far, in MiB.

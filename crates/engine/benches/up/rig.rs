@@ -145,7 +145,7 @@ impl Rig {
 
     /// What `talmox up` does to an empty world; and when each step ended, in their order.
     pub(crate) async fn up(&self) -> (Plan, Vec<(StepId, Duration)>) {
-        let begun = self.clock.since_epoch().as_secs_f64();
+        let started = self.clock.since_epoch().as_secs_f64();
         let desired = self.desired();
         let plan = self.plan(&desired, false).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
@@ -165,7 +165,7 @@ impl Rig {
         let mut ends = vec![];
         while let Ok(Stamped { time, what }) = heard.try_recv() {
             if let Event::StepEnded { step, .. } = what {
-                ends.push((StepId::new(step), Duration::from_secs_f64(time - begun)));
+                ends.push((StepId::new(step), Duration::from_secs_f64(time - started)));
             }
         }
         (plan, ends)

@@ -200,8 +200,8 @@ async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_an
     };
     let ran = rig.up(&bare).await;
     ran.assert_done();
-    let nobody = |note: &&str| note.starts_with("no add-on provides 10.0.0.20 yet");
-    assert_eq!(ran.notes().into_iter().filter(nobody).count(), 1, "{:?}", ran.notes());
+    let is_missing = |note: &&str| note.starts_with("no add-on provides 10.0.0.20 yet");
+    assert_eq!(ran.notes().into_iter().filter(is_missing).count(), 1, "{:?}", ran.notes());
     assert_eq!(leads_around(), [true]);
     let again = rig.plan(&bare).await;
     assert!(again.is_empty(), "{}", show::text(&again));

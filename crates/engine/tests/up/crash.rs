@@ -42,7 +42,7 @@ struct Undisturbed {
 enum Place {
     BeforeAct,
     AfterAct,
-    /// After the act, with the task that was begun still running when the next run comes.
+    /// After the act, with the started task still running during the next run.
     WhileTaskRuns,
     /// As a step begins that only waits.
     AsItWaits,

@@ -20,7 +20,7 @@ const SLOW_TASK: Duration = Duration::from_mins(6);
 enum Place {
     BeforeAct,
     AfterAct,
-    /// With the task that was begun still running when the next run comes.
+    /// With the started task still running during the next run.
     WhileTaskRuns,
     Failed,
 }

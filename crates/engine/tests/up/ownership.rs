@@ -288,7 +288,7 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
 }
 
-/// A VM that lost its marker is nobody's, and its node is not made a second time beside it.
+/// A VM without its marker is not owned, and no second VM is created for its node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_that_lost_its_marker_is_not_doubled() {
     let rig = Rig::start();

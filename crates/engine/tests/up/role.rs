@@ -66,9 +66,9 @@ async fn what_a_plan_prints_gives_all_that_it_lacks() {
     }
 }
 
-/// A role that is there and lacks something is mended.
+/// The printed commands add privileges that an existing role lacks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_can_do_too_little_is_mended() {
+async fn an_existing_role_gets_its_missing_privileges() {
     for release in RELEASES {
         let with = vec![("VM.Config.Options, VM.PowerMgmt", "VM.Config.Options".to_owned())];
         let rig = Rig::of(Yard { release, with, ..Yard::default() });

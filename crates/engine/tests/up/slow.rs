@@ -1,4 +1,4 @@
-//! A disk that is slow to be made holds up its own node, and nobody else.
+//! A slow disk delays only its own node.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where images come from is asked before anything is begun, and only where something is to be made.
+//! Image sources are checked before any change, and only if the plan creates VMs.
 
 use talmox_engine::observe::{Purpose, Sources, observe};
 use talmox_engine::web::{Web, WebSettings};

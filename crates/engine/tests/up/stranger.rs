@@ -1,4 +1,4 @@
-//! Whoever answers where something of ours is to answer is named before anything is begun.
+//! A foreign machine at an address of the cluster is reported before any change.
 
 use std::sync::Arc;
 use std::time::Duration;

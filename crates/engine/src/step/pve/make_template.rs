@@ -17,7 +17,7 @@ impl RunStep for MakeTemplate {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let doing =
             format!("create the template {} as VM {} on {}", self.name, self.vm.vmid, self.vm.node);
-        let vm = match begun(self, context, &doing).await? {
+        let vm = match earlier_vm(self, context, &doing).await? {
             Some(vm) => vm,
             None => make(self, context, &doing).await?,
         };
@@ -60,7 +60,7 @@ async fn make(step: &MakeTemplate, context: &StepContext, doing: &str) -> Result
 /// The VM that an earlier run created for this template, perhaps with another vmid. The plan is made from a list of Proxmox
 /// that contains new names only after some seconds; the list of the host contains them at once. A VM that is still being
 /// created has no name, and the token may not have access to it, but the token can list its own tasks.
-async fn begun(
+async fn earlier_vm(
     step: &MakeTemplate,
     context: &StepContext,
     doing: &str,

@@ -1,4 +1,4 @@
-//! Somebody wants to stop: what has begun is seen to its end, nothing else is waited for.
+//! Cancelling a run: a change that has started is completed, and no other wait continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn take_down(own: &OwnVm, after: &[&str]) -> Vec<Step> {
     ]
 }
 
-/// Somebody wants to stop just when Proxmox has begun what this step asked for.
+/// The run is cancelled just after Proxmox has started the task of this step.
 async fn stopped_in(at: &str, steps: &[Step], context: Context) -> Ran {
     let (cancel, at) = (Cancel::default(), StepId::new(at));
     let told = cancel.clone();

@@ -128,8 +128,8 @@ fn a_machine_with_an_invalid_cidata_config_opens_no_port() {
     });
     // With another volume the machine boots normally.
     bed.stop(11);
-    let mended = insert(&bed, "mended.iso", bed.config(11, true).expose(), 11);
-    bed.set(11, &format!("ide2={}", mended.replace('=', "%3D")));
+    let corrected = insert(&bed, "corrected.iso", bed.config(11, true).expose(), 11);
+    bed.set(11, &format!("ide2={}", corrected.replace('=', "%3D")));
     bed.power(11, "start");
     bed.lab.wait(async {
         let client = bed.client(11);
