@@ -67,7 +67,8 @@ where
         match metadata.name() {
             // Lines of all areas name their step.
             STEP => trace.is_recording() || !trace.filter.is_off(),
-            CALL => trace.is_recording() || trace.filter.allows(metadata),
+            // Also before a run: its log contains the calls that the plan was made from.
+            CALL => true,
             _ => trace.filter.allows(metadata),
         }
     }
@@ -129,12 +130,16 @@ where
             let step = in_step(step.as_deref());
             self.say(metadata, &format!("{object}: {outcome} ({took} ms{again}){step}"));
         }
-        // A call that started before the run is not part of it.
-        if let (Some(time), Some(now)) = (run_time, self.0.run_time()) {
-            let api = area(metadata).to_owned();
-            let seconds = (now - time).max(0.0);
-            self.0.write(ApiCall { time, api, object, seconds, outcome, retries, step });
-        }
+        let api = area(metadata).to_owned();
+        let real = self.0.clock.moment().since(at).as_secs_f64();
+        let (time, seconds) = match (run_time, self.0.run_time()) {
+            (Some(start), Some(now)) => (start, (now - start).max(0.0)),
+            // The run started during the call.
+            (None, Some(now)) => (now - real, real),
+            // The time follows when the run starts.
+            (_, None) => (0.0, real),
+        };
+        self.0.write(at, ApiCall { time, api, object, seconds, outcome, retries, step });
     }
 }
 

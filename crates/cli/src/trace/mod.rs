@@ -8,7 +8,7 @@ mod layer;
 mod lines;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use talmox_clock::{Clock, Moment};
 use talmox_engine::run_log::{ApiCall, CallLog, RunLog};
@@ -35,6 +35,20 @@ struct Trace {
     started: Moment,
     is_recording: AtomicBool,
     recording: RwLock<Option<Recorder>>,
+    /// Calls before the run: a plan is made from their answers, so they belong into the run log.
+    earlier: Mutex<EarlierCalls>,
+}
+
+/// Maximum number of calls that are kept for a run that has not started.
+const MAX_EARLIER: usize = 4096;
+
+/// API calls that ended before a run log existed.
+#[derive(Default)]
+struct EarlierCalls {
+    /// The calls, each with its start. Their `time` is not set yet: the clock of the run is not known.
+    calls: Vec<(Moment, ApiCall)>,
+    /// Number of further calls, for which there was no space.
+    lost: u64,
 }
 
 /// Destination of the API calls of the current run.
@@ -66,6 +80,7 @@ pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandErr
         started: clock.moment(),
         is_recording: AtomicBool::new(false),
         recording: RwLock::new(None),
+        earlier: Mutex::default(),
     });
     // A second call fails; the first subscriber stays installed.
     tracing::subscriber::set_global_default(Registry::default().with(TraceLayer(trace))).ok();
@@ -80,10 +95,11 @@ pub(crate) fn hold() -> Option<HeldLines> {
 /// Writes API calls to the run log until it is dropped; the drop flushes them.
 pub(crate) struct Recording(&'static Trace);
 
-/// Starts to record API calls. `None` if the log cannot be opened a second time; the run continues without them.
+/// Starts to record API calls, with those that were made before. `None` if the log cannot be opened a second time; the run continues without them.
 pub(crate) fn record(log: &RunLog, clock: Clock) -> Option<Recording> {
     let trace = TRACE.get()?;
     let calls = log.calls().ok()?;
+    trace.write_earlier(&calls, clock);
     trace.set_recorder(Some(Recorder { calls, clock }));
     Some(Recording(trace))
 }
@@ -117,10 +133,35 @@ impl Trace {
         recording.as_ref().map(|recorder| recorder.clock.since_epoch().as_secs_f64())
     }
 
-    fn write(&self, call: ApiCall) {
+    /// Writes a call that started at `start` to the log of the run, or keeps it for a run that may follow.
+    fn write(&self, start: Moment, call: ApiCall) {
         let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = &*recording {
             recorder.calls.write(call);
+            return;
         }
+        drop(recording);
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        if earlier.calls.len() < MAX_EARLIER {
+            earlier.calls.push((start, call));
+        } else {
+            earlier.lost += 1;
+        }
+    }
+
+    fn write_earlier(&self, log: &CallLog, clock: Clock) {
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let EarlierCalls { calls, lost } = std::mem::take(&mut *earlier);
+        drop(earlier);
+        for (start, call) in calls {
+            log.write(ApiCall { time: self.time_on(clock, start), ..call });
+        }
+        log.count_lost(lost);
+    }
+
+    /// The time of a moment on the clock of a run, in seconds since 1970.
+    fn time_on(&self, clock: Clock, moment: Moment) -> f64 {
+        let ago = self.clock.moment().since(moment).as_secs_f64();
+        clock.since_epoch().as_secs_f64() - ago
     }
 }

@@ -160,7 +160,11 @@ fn runs_show_prints_the_timeline_with_api_calls() {
     let steps = json["steps"].as_array().unwrap().iter();
     let in_steps: usize = steps.map(|step| step["calls"].as_array().unwrap().len()).sum();
     let others = json["other_calls"].as_array().unwrap().len();
-    assert_eq!((in_steps + others, &json["lost_calls"]), (in_log, &0.into()));
+    let earlier = json["earlier_calls"].as_array().unwrap();
+    let version = earlier.iter().find(|call| call["object"] == "GET /version").unwrap();
+    assert!(version["start"].as_f64().unwrap() < 0.0, "the plan was made from it: {version:#}");
+    assert!(brief.contains("  before the run  "), "{brief}");
+    assert_eq!((in_steps + others + earlier.len(), &json["lost_calls"]), (in_log, &0.into()));
     assert!(in_steps > 20, "{in_steps}");
     assert_eq!(cluster.run("runs x show last").code, 64);
 }

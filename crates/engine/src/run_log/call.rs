@@ -88,6 +88,11 @@ impl CallLog {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    /// Counts calls that were made and are not in the log.
+    pub fn count_lost(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
 }
 
 impl Drop for CallLog {

@@ -13,6 +13,8 @@ const SLOW: f64 = 0.1;
 pub(super) struct Timeline {
     run: RunSummary,
     steps: Vec<StepRow>,
+    /// Calls before the run, from whose answers the plan was made. Their start is negative.
+    earlier: Vec<ApiCall>,
     /// Calls outside of steps, such as renewals of the cluster lock.
     other: Vec<ApiCall>,
     lost: u64,
@@ -51,21 +53,23 @@ impl Timeline {
                 _ => {}
             }
         }
-        let mut other = vec![];
+        let (mut earlier, mut other) = (vec![], vec![]);
         for call in calls.all {
             match call.step.as_ref().and_then(|step| find(&mut steps, step)) {
                 Some(row) => row.calls.push(call),
+                None if call.time < started => earlier.push(call),
                 None => other.push(call),
             }
         }
-        Self { run, steps, other, lost: calls.lost, started }
+        Self { run, steps, earlier, other, lost: calls.lost, started }
     }
 
     /// Text output. `all`: with every call.
     pub(super) fn text(&self, all: bool) -> String {
         let RunSummary { id, header, end, seconds, .. } = &self.run;
         let end = end.map_or("not ended", super::end_word);
-        let calls = self.steps.iter().flat_map(|step| &step.calls).chain(&self.other);
+        let calls = self.steps.iter().flat_map(|step| &step.calls);
+        let calls = calls.chain(&self.earlier).chain(&self.other);
         let started = super::started(&self.run);
         let mut out = format!(
             "{} of {}, started {started}: {end} after {seconds:.1}s{}, {}\n\n     START      TOOK\n",
@@ -74,6 +78,11 @@ impl Timeline {
             if header.is_lab { " of lab time" } else { "" },
             counted(calls)
         );
+        if !self.earlier.is_empty() {
+            let counted = counted(self.earlier.iter());
+            out.push_str(&format!("{:20}  before the run  {counted}\n", ""));
+            self.push_calls(&self.earlier, all, &mut out);
+        }
         for row in &self.steps {
             let took = row.seconds.map(|seconds| format!("{seconds:.1}s")).unwrap_or_default();
             let counted = counted(row.calls.iter());
@@ -92,7 +101,8 @@ impl Timeline {
         if self.lost > 0 {
             out.push_str(&format!("\n{} more calls are not in the log.\n", self.lost));
         }
-        if !all && (!self.other.is_empty() || self.steps.iter().any(|row| !row.calls.is_empty())) {
+        let outside = self.earlier.len() + self.other.len();
+        if !all && (outside > 0 || self.steps.iter().any(|row| !row.calls.is_empty())) {
             out.push_str(&format!("\n`talmox runs show {id} --calls` shows every call.\n"));
         }
         out
@@ -108,7 +118,7 @@ impl Timeline {
         }
         for call in shown {
             let ApiCall { time, api, object, seconds, outcome, retries, .. } = call;
-            let start = (time - self.started).max(0.0);
+            let start = time - self.started;
             let again = match retries {
                 0 => String::new(),
                 1 => ", 1 retry".to_owned(),
@@ -126,7 +136,7 @@ impl Timeline {
         let call = |call: &ApiCall| {
             let ApiCall { time, api, object, seconds, outcome, retries, .. } = call;
             json!({
-                "start": (time - self.started).max(0.0),
+                "start": time - self.started,
                 "seconds": seconds,
                 "api": api,
                 "object": object,
@@ -149,6 +159,7 @@ impl Timeline {
         json!({
             "run": self.run,
             "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+            "earlier_calls": self.earlier.iter().map(call).collect::<Vec<_>>(),
             "other_calls": self.other.iter().map(call).collect::<Vec<_>>(),
             "lost_calls": self.lost,
         })
