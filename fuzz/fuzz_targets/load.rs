@@ -1,4 +1,4 @@
-//! Loading an inventory from any bytes must not panic. The first byte splits the rest into
+//! Fuzz target: loading an inventory must not panic, whatever its bytes are. The first byte splits the rest into
 //! cluster.yaml and nodes.yaml.
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Patching a config with any bytes must not panic. The first byte splits the rest into the config
-//! and the patch, which is applied twice; the result is validated and serialized.
+//! Fuzz target: patching a config must not panic, whatever its bytes are. The first byte splits the rest into a config
+//! and a patch. The patch is applied twice, and the result is validated and encoded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! The table of crates in ARCHITECTURE.md equals `cargo metadata`: the folder and name of each crate, and the crates of the
-//! workspace that it depends on.
+//! Check that the table of crates in ARCHITECTURE.md matches `cargo metadata`: the folder and name of each crate, and its
+//! dependencies in the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::Problems;
 
 const HEADER: &str = "| crate | what it is | depends on |";
 
-/// The crates of the workspace, by folder.
+/// Crates of the workspace, by folder.
 type Crates = BTreeMap<String, Crate>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,11 +19,11 @@ struct Crate {
     name: String,
     /// Dependencies in the workspace, as folder names without `crates/`.
     normal: BTreeSet<String>,
-    /// Dependencies of tests and benches only.
+    /// Dependencies that only tests and benches use.
     in_tests: BTreeSet<String>,
 }
 
-/// `metadata` is that of the workspace without its dependencies.
+/// Compares the table with the workspace. `metadata` is the output of `cargo metadata` without external dependencies.
 pub(crate) fn check(root: &Path, metadata: &Json) -> Problems {
     match std::fs::read_to_string(root.join("ARCHITECTURE.md")) {
         Ok(text) => compare(&table(&text), &workspace(metadata)),
@@ -49,13 +49,14 @@ fn compare(table: &Crates, workspace: &Crates) -> Problems {
     problems
 }
 
-/// The rows of the table.
+/// Rows of the table.
 fn table(text: &str) -> Crates {
     let rows = text.lines().skip_while(|line| *line != HEADER).skip(2);
     rows.take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
-/// Reads "| `crates/x` (talmox-x) | … | a, b; c in tests |"; a crate without a name in parentheses has that of its folder.
+/// Parses a row such as "| `crates/x` (talmox-x) | … | a, b; c in tests |". A crate without a name in parentheses has the
+/// name of its folder.
 fn row(line: &str) -> Option<(String, Crate)> {
     let line = line.trim_end().trim_matches('|');
     let (crates, rest) = line.split_once('|')?;
@@ -97,7 +98,8 @@ fn workspace(metadata: &Json) -> Crates {
             set.insert(short(folder));
         }
         let folder = folders.get(name)?;
-        // Tests may enable more features of a normal dependency, and of the crate itself.
+        // Test dependencies may repeat a normal dependency or the crate itself, to enable more features. These are
+        // removed.
         found.in_tests.remove(&short(folder));
         found.in_tests = &found.in_tests - &found.normal;
         Some((folder.clone(), found))

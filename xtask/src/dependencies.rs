@@ -1,4 +1,5 @@
-//! Rules for the crates that this workspace is built from: licenses, sources, crates that must not be used, and one version of each.
+//! Rules for the dependencies of this workspace: allowed licenses, allowed sources, denied crates, and one version of
+//! each crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +26,7 @@ const DENIED: &[(&str, &str)] = &[
     ("serde_yaml", "archived; YAML is read by talmox-yaml"),
 ];
 
-/// Accepted older versions of a crate beside a newer one, with the crate that needs them.
+/// Accepted older versions of a crate that is also used in a newer version, with the crate that needs the older version.
 const SECOND_VERSIONS: &[(&str, &str, &str)] = &[
     ("base64", "0.22", "tonic"),
     ("foldhash", "0.1", "prost-build: only in xtask"),
@@ -48,12 +49,12 @@ struct Package {
     name: String,
     version: String,
     license: String,
-    /// Source of the package, if it is not crates.io.
+    /// Source of the package. `None` for crates.io.
     source: Option<String>,
 }
 
-/// Packages of all targets with all features, including those for tests. `cargo metadata` would
-/// list optional crates that are not built.
+/// Packages of all targets with all features, including test dependencies. `cargo tree` is used, because `cargo metadata`
+/// also lists optional crates that are not built.
 fn packages(root: &Path) -> Result<BTreeSet<Package>, String> {
     let mut found = BTreeSet::new();
     for target in TARGETS {
@@ -72,7 +73,7 @@ fn packages(root: &Path) -> Result<BTreeSet<Package>, String> {
     Ok(found)
 }
 
-/// Parses `NAME vVERSION (SOURCE or proc-macro)|LICENSE|`; `None` for a crate of the workspace.
+/// Parses `NAME vVERSION (SOURCE or proc-macro)|LICENSE|`. `None` for a crate of the workspace.
 fn package(line: &str, root: &Path) -> Option<Package> {
     let (package, rest) = line.split_once('|')?;
     let (license, _) = rest.split_once('|')?;
@@ -162,7 +163,7 @@ fn one(words: &mut Words<'_>) -> bool {
             words.next_if_eq(&")").is_some() && allowed
         }
         Some(license) => {
-            // An exception changes the license, so it would need its own entry.
+            // An exception changes the license, so a license with an exception is not allowed.
             let has_exception = words.next_if_eq(&"WITH").is_some();
             let _exception = has_exception.then(|| words.next());
             LICENSES.contains(&license) && !has_exception

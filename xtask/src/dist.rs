@@ -9,8 +9,8 @@ use crate::Problems;
 /// Maximum size of the binary in bytes.
 const MAX_BYTES: u64 = 40_000_000;
 
-/// Builds `dist/talmox` in the target directory, linked statically against the C library of this
-/// machine. An explicit target keeps the flags away from build scripts and procedural macros, which
+/// Builds `dist/talmox` in the target directory. The binary is linked statically against the C library of this machine.
+/// The build names an explicit target, so that the flags do not apply to build scripts and procedural macros, which
 /// cannot be static.
 #[expect(clippy::disallowed_methods, reason = "cargo's own variable, for a tool of developers")]
 pub(crate) fn build(root: &Path) -> Problems {

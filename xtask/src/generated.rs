@@ -1,4 +1,4 @@
-//! Files that are generated from the code and checked in for readers.
+//! Files that are generated from the code and checked in, so that they can be read without a build.
 
 use std::fs;
 use std::path::Path;

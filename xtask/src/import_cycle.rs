@@ -1,8 +1,8 @@
-//! Import cycles between the files of a crate. In a cycle no file can be read, tested or moved
-//! without the others.
+//! Check for import cycles between the files of a crate. A file in a cycle cannot be read, tested or moved without the
+//! other files of the cycle.
 //!
-//! A file depends on each file whose items it imports. A re-export (`pub use`) is followed to the
-//! file that defines the item and is not an import itself. Unit tests do not count.
+//! A file depends on each file whose items it imports. A re-export (`pub use`) is not an import: the check follows it to
+//! the file that defines the item. Imports in unit tests are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::Problems;
 /// Directories of the crates that must not have import cycles.
 const CRATES: &[&str] = &["engine", "plan", "pve-types"];
 
-/// Path of a module below its crate: empty for `lib.rs`.
+/// Path of a module in its crate. Empty for `lib.rs`.
 type Module = Vec<String>;
 
 pub(crate) fn check(root: &Path) -> Problems {
@@ -50,7 +50,7 @@ fn read(folder: &Path, module: &[String], files: &mut BTreeMap<Module, String>) 
 struct Source {
     /// Module paths that the code uses.
     used: Vec<Vec<String>>,
-    /// Names in the module that refer to other paths, including re-exports.
+    /// Names in the module that stand for other paths, including re-exports.
     names: BTreeMap<String, Vec<String>>,
 }
 
@@ -99,7 +99,8 @@ impl Source {
     }
 }
 
-/// Splits the visibility off an item. Returns whether the item is visible outside of its module.
+/// Splits the visibility off an item. Returns whether the item is visible outside of its module, and the rest of the
+/// line.
 fn without_visibility(line: &str) -> (bool, &str) {
     let Some(rest) = line.strip_prefix("pub") else { return (false, line) };
     let rest = match rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
@@ -109,7 +110,7 @@ fn without_visibility(line: &str) -> (bool, &str) {
     rest.strip_prefix(' ').map_or((false, line), |item| (true, item))
 }
 
-/// Single paths of a tree such as `a::{b, c::{d, e}}`.
+/// Single paths in a use tree such as `a::{b, c::{d, e}}`.
 fn leaves(tree: &str) -> Vec<String> {
     let Some((prefix, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
     let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
@@ -172,14 +173,14 @@ fn import_cycles(sources: &BTreeMap<Module, Source>) -> Vec<Vec<Module>> {
     found.into_iter().collect()
 }
 
-/// File that defines the item of a path in a module; `None` for other crates.
+/// Module that defines the item that `path` names in `module`. `None` for an item of another crate.
 fn resolve(
     sources: &BTreeMap<Module, Source>,
     module: &[String],
     path: &[String],
     depth: usize,
 ) -> Option<Module> {
-    // Names that refer to each other would recurse forever.
+    // The depth is limited, because names that refer to each other would recurse forever.
     if depth > 8 {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Allowed dependencies between the crates, as drawn in ARCHITECTURE.md, checked with `cargo
-//! metadata`.
+//! Check of the allowed dependencies between the crates with `cargo metadata`. ARCHITECTURE.md shows the allowed
+//! dependencies.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::Value as Json;
 
 use crate::{Problems, crate_table, purity};
 
-/// The engine, the inventory, and planning between them.
+/// Crates of the engine, the inventory and planning.
 const INVENTORY: &[&str] = &["talmox-engine", "talmox-model", "talmox-plan"];
 
-/// Dependencies that would give a crate abilities that its layer must not have.
+/// Forbidden dependencies of each crate, with the reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("talmox-values", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
     ("talmox-yaml", &["tokio", "reqwest", "rustls"], "leaf crates are sync and do no I/O"),
@@ -57,14 +57,14 @@ pub(crate) fn check(root: &Path) -> Problems {
     problems
 }
 
-/// The crates that are sync and do no I/O.
+/// Crates that are sync and do no I/O.
 const LEAF_CRATES: &[&str] = &["values", "yaml", "model", "talos-config", "pve-types", "plan"];
 
 /// Parts of the standard library that do I/O.
 const IO_MODULES: &[&str] =
     &["std::fs", "std::net::Tcp", "std::net::Udp", "std::process", "std::env", "println!"];
 
-/// Finds I/O in the sources of a leaf crate. Unit tests, at the end of a file, may do I/O.
+/// Reports I/O in the sources of a leaf crate. Unit tests at the end of a file may do I/O.
 fn check_io(folder: &Path, root: &Path, problems: &mut Problems) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

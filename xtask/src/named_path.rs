@@ -1,5 +1,5 @@
-//! Check that the paths in ARCHITECTURE.md and CONTRIBUTING.md exist. Without it, the documents keep the old path of a renamed
-//! file.
+//! Check that the paths in ARCHITECTURE.md and CONTRIBUTING.md exist. Without this check, a document could keep the old
+//! path of a renamed file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn missing(document: &str, text: &str, paths: &BTreeSet<String>) -> Problems {
     missing.map(|path| format!("{document} names `{path}`, which does not exist")).collect()
 }
 
-/// Paths in backticks: those from the root of the repository, and Rust files. An anchor or arguments may follow a path.
+/// Paths in backticks: paths from the root of the repository, and Rust files. An anchor or arguments may follow a path.
 fn named_paths(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     let words = quoted.filter_map(|quoted| quoted.split([' ', '#']).next());
@@ -61,7 +61,7 @@ fn is_rust_file(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Whether a path names something in the repository. Of a path with a star, only the directory before the star is checked.
+/// Whether a path exists in the repository. If the path contains a star, only the directory before the star is checked.
 fn exists(path: &str, paths: &BTreeSet<String>) -> bool {
     let path = match path.split_once('*') {
         None => path.trim_end_matches('/'),

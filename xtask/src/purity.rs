@@ -1,5 +1,5 @@
-//! Check that planning does no I/O: no crate in its dependency tree can open a socket, by `cargo
-//! metadata`.
+//! Check that planning does no I/O. It reads the dependency tree from `cargo metadata`: no crate in the tree may be able
+//! to open a socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ const IMPURE: &[&str] = &[
     "tonic",
 ];
 
-/// Checks the dependency trees. `metadata` is that of the workspace with all dependencies.
+/// Checks the dependency trees. `metadata` is the output of `cargo metadata` with all dependencies.
 pub(crate) fn check(metadata: &Json) -> Problems {
     let names = names(metadata);
     let graph = normal_dependencies(metadata);
@@ -55,7 +55,7 @@ fn names(metadata: &Json) -> BTreeMap<&str, &str> {
     packages.filter_map(|one| Some((one["id"].as_str()?, one["name"].as_str()?))).collect()
 }
 
-/// Dependencies of each package by id, without dev-dependencies and build dependencies.
+/// Dependencies of each package by package ID, without dev-dependencies and build dependencies.
 fn normal_dependencies(metadata: &Json) -> BTreeMap<&str, Vec<&str>> {
     metadata["resolve"]["nodes"].as_array().into_iter().flatten().filter_map(dependencies).collect()
 }
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Workspace in which `talmox-plan` has one dependency of this kind, which depends on tokio.
+    /// Workspace in which `talmox-plan` has one dependency of this kind. That dependency depends on tokio.
     fn workspace(kind: &Json) -> Json {
         let package = |name: &str| json!({"id": name, "name": name});
         let depends = |on: &str, kind: &Json| json!([{"pkg": on, "dep_kinds": [{"kind": kind}]}]);

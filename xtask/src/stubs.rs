@@ -7,12 +7,11 @@ use std::path::Path;
 const PROTO: &str = "crates/talos-api/proto";
 const STUBS: &str = "crates/talos-api/src/proto/generated";
 
-/// `.proto` files that import all others.
+/// `.proto` files that together import all other `.proto` files.
 const ROOTS: &[&str] =
     &["cluster.proto", "cosi/resource.proto", "lifecycle.proto", "machine.proto", "storage.proto"];
 
-/// Messages that may contain keys. They have a hand-written `Debug` implementation that does not
-/// show them.
+/// Messages that may contain keys. Their `Debug` implementation is written by hand and does not show the keys.
 const SECRET: &[&str] = &[
     "common.Data",
     "cosi.resource.Spec",

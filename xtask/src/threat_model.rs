@@ -1,5 +1,5 @@
-//! Check that every row of the threat model in SECURITY.md names existing tests, and that CI never
-//! retries these tests: one that fails sometimes shows a race in a protection.
+//! Check that every row of the threat model in SECURITY.md names existing tests. CI must never retry these tests, because
+//! a test that fails only sometimes shows a race in a protection.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) fn check(root: &Path) -> Problems {
     rows.into_iter().filter_map(|row| problem(row, &sources)).collect()
 }
 
-/// `cargo xtask retryable TEST…`: reports failed tests that the threat model names.
+/// `cargo xtask retryable TEST…`: reports the failed tests that must not be retried, because the threat model names them.
 pub(crate) fn check_retryable(root: &Path, failed: &[String]) -> Problems {
     match std::fs::read_to_string(root.join(FILE)) {
         Ok(text) => not_retryable(&text, failed),
@@ -30,7 +30,7 @@ pub(crate) fn check_retryable(root: &Path, failed: &[String]) -> Problems {
     }
 }
 
-/// Tests are named with their modules, as `cargo test` prints them.
+/// Failed tests that the threat model names. The test names contain their modules, as `cargo test` prints them.
 fn not_retryable(text: &str, failed: &[String]) -> Problems {
     let protected: Vec<&str> = rows(text).flat_map(tests_of).collect();
     if protected.is_empty() {
@@ -65,8 +65,8 @@ fn problem(row: &str, sources: &[String]) -> Option<String> {
     Some(format!("{FILE} names `{missing}`, which is not a test that runs"))
 }
 
-/// Whether a source file contains a test of this name that runs: a function with the attribute of
-/// a test, not ignored, and not in a comment.
+/// Whether a source file contains a test with this name that runs. Such a test is a function with a test attribute that
+/// is not ignored and not in a comment.
 fn has_test(source: &str, name: &str) -> bool {
     let lines = without_block_comments(source);
     let is_function = |line: &str| {
@@ -90,8 +90,8 @@ fn has_test(source: &str, name: &str) -> bool {
     })
 }
 
-/// Lines without indentation and without block comments. Only a comment at the start of a line
-/// counts, because texts contain `/*` too.
+/// Lines without indentation and without block comments. A comment counts only at the start of a line, because texts may
+/// contain `/*` too.
 fn without_block_comments(source: &str) -> Vec<&str> {
     let mut is_comment = false;
     let mut kept = vec![];

@@ -1,4 +1,5 @@
-//! CPU time and peak memory of `render` and `config gen`, with existing secrets. Prints a table; fails if a limit is exceeded.
+//! Benchmark of the CPU time and peak memory of `render` and `config gen`, with existing secrets. It prints a table, and
+//! fails if a limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
 use std::fmt::Write as _;
@@ -24,7 +25,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     for count in [7, 100, 1000] {
-        // In separate folders, because clusters in one inventory are compared with each other.
+        // Each cluster is in its own inventory, because clusters of one inventory are compared with each other.
         write_inventory(&folder.join(format!("i{count}/cluster")), count);
     }
     let render = |count: usize, runs: u32| {
@@ -81,7 +82,7 @@ fn write_inventory(folder: &Path, count: usize) {
     fs::write(folder.join("nodes.yaml"), nodes).expect("a file");
 }
 
-/// Bundle in the format of `talosctl gen secrets`.
+/// New secrets bundle in the format of `talosctl gen secrets`.
 fn new_bundle() -> String {
     let now = UnixTime::from_seconds(1_700_000_000);
     let bundle = secrets::generate(now, &mut SystemRandomness::new()).expect("a bundle");
@@ -111,7 +112,7 @@ fn measure(folder: &Path, args: &str, runs: u32) -> Cost {
     for _ in 0..runs {
         let mut child = command(folder, args).spawn().expect("a run");
         let status = format!("/proc/{}/status", child.id());
-        // The peak can only be read while the process exists, so it is polled.
+        // The peak memory can only be read while the process exists, so it is polled.
         while child.try_wait().expect("a child").is_none() {
             let peak = fs::read_to_string(&status).unwrap_or_default();
             let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -125,7 +126,7 @@ fn measure(folder: &Path, args: &str, runs: u32) -> Cost {
     Cost { cpu: Duration::from_secs(ticks) / TICKS / runs, memory_mb }
 }
 
-/// CPU time of ended child processes in ticks: fields 16 and 17 of `/proc/self/stat`.
+/// CPU time of ended child processes in clock ticks, from the fields 16 and 17 of `/proc/self/stat`.
 fn children_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -48,10 +48,10 @@ impl Boundary {
         &self.root
     }
 
-    /// Resolves the path of a file; an error if the inventory may not use it.
+    /// Resolves the path of a file. Returns an error if the inventory may not use the file.
     pub(crate) fn admit(&self, path: &Path) -> Result<PathBuf, RefusedFile> {
         let real = fs::canonicalize(path).map_err(|error| ReadError::of(path, error))?;
-        // A device or a pipe is rejected wherever it is, so this error is more useful than `Outside`.
+        // A device or a pipe is rejected inside and outside the boundary, so `NotRegular` is more useful than `Outside`.
         let known = fs::metadata(&real).map_err(|error| ReadError::of(path, error))?;
         if !known.is_file() && !known.is_dir() {
             return Err(ReadError::NotRegular.into());
@@ -63,7 +63,8 @@ impl Boundary {
         Err(RefusedFile::Outside { root: self.root.clone(), path: real })
     }
 
-    /// Whether a file is outside the boundary. Its content is never shown in messages, even if `--allow-file` allows it.
+    /// Whether a file is outside the boundary. Messages never show the content of such a file, even if `--allow-file`
+    /// allows the file.
     pub(crate) fn is_outside(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|real| !real.starts_with(&self.root))
     }
@@ -73,7 +74,7 @@ impl Boundary {
         Ok(regular_file::read(&self.admit(path)?, LARGEST)?)
     }
 
-    /// Reads such a file as UTF-8 text.
+    /// Reads a file of the inventory, or a file that the inventory names, as UTF-8 text.
     pub(crate) fn read_text(&self, path: &Path) -> Result<String, CommandError> {
         let failed = || {
             CommandError::failed(
@@ -90,8 +91,8 @@ impl Boundary {
         })
     }
 
-    /// Reads a file that the inventory refers to, for the checks of the inventory. For a folder of manifests it only
-    /// checks that the folder is inside the boundary; the files are read later.
+    /// Reads a file that the inventory refers to, for the checks of the inventory. A folder of manifests is only checked
+    /// for being inside the boundary; its files are read later.
     pub(crate) fn content(&self, path: &Path, kind: ReferenceKind) -> Content {
         if kind == ReferenceKind::Manifests && path.is_dir() {
             return self.admit(path).map(|_| vec![]).map_err(|error| error.to_string());

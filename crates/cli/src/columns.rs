@@ -2,7 +2,8 @@
 
 use crate::words;
 
-/// Removes optional columns until the table fits, and returns their titles. `dispensable` lists them, most important first.
+/// Removes optional columns until the table fits the terminal, and returns the titles of the removed columns.
+/// `dispensable` lists the optional columns, the most important column first.
 pub(crate) fn narrow(
     rows: &mut [Vec<String>],
     dispensable: &[&'static str],

@@ -1,7 +1,8 @@
 //! Consent to run a command that an inventory names.
 //!
-//! Without it, the author of an inventory could run programs as every user who runs `talmox plan`. The answer is stored in the
-//! state folder of the user, never in the repository, which the author of the inventory controls.
+//! Without this consent, the author of an inventory could run programs as every user who runs `talmox plan`. The consent
+//! is stored in the state folder of the user. It is never stored in the repository, because the author of the inventory
+//! controls the repository.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -23,7 +24,7 @@ use crate::regular_file::{self, ReadError};
 /// lists them.
 pub(crate) const VARIABLES: [&str; 2] = ["PATH", "HOME"];
 
-/// Whether the user may be asked for consent.
+/// Whether talmox may ask the user for consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConsentMode {
     /// Ask on a terminal, once for each command of an inventory.
@@ -32,7 +33,7 @@ pub(crate) enum ConsentMode {
     NeverAsk,
 }
 
-/// Whether a command may run: with `--allow-commands`, or with the consent of the user, stored or given now.
+/// Whether a command may run. It may run with `--allow-commands`, with a stored consent, or if the user consents now.
 pub(crate) fn may_run(
     command: &SecretCommand,
     setting: &str,
@@ -71,7 +72,7 @@ pub(crate) fn may_run(
     Ok(true)
 }
 
-/// Quotes the words of a command, with control characters escaped.
+/// Words of a command in quotes, with control characters escaped.
 pub(crate) fn shown(command: &SecretCommand) -> String {
     format!("{:?}", command.words)
 }
@@ -82,8 +83,8 @@ pub(crate) fn variables(command: &SecretCommand) -> Vec<&str> {
     VARIABLES.into_iter().chain(named.filter(|name| !VARIABLES.contains(name))).collect()
 }
 
-/// Path of the file that stores the consent to a command of this inventory. `None` without a home folder, or if a file that the
-/// command names cannot be read: talmox could not detect changes of that file.
+/// Path of the file that stores the consent to a command of this inventory. `None` if there is no home folder. Also
+/// `None` if a file that the command names cannot be read, because talmox could not detect changes of that file.
 fn record(command: &SecretCommand, chosen: &Chosen) -> Option<PathBuf> {
     let file = chosen.file();
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
@@ -91,9 +92,9 @@ fn record(command: &SecretCommand, chosen: &Chosen) -> Option<PathBuf> {
     Some(environment::state_folder()?.join("talmox/allowed-commands").join(name))
 }
 
-/// Checksum of everything that the consent covers: the inventory, the words, the variables, and the content of each file whose
-/// path is one of the words, as in `[sh, ./vault.sh]`. If a file changes, for example by `git pull`, the user must consent again.
-/// `None` if a file cannot be read.
+/// Checksum of everything that the consent covers: the inventory, the words, the variables, and the content of each file
+/// that a word names, as in `[sh, ./vault.sh]`. If a file changes, for example by `git pull`, the user must consent
+/// again. `None` if a file cannot be read.
 fn key(command: &SecretCommand, file: &Path, folder: &Path) -> Option<String> {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut add = |bytes: &[u8]| {
@@ -117,7 +118,8 @@ fn key(command: &SecretCommand, file: &Path, folder: &Path) -> Option<String> {
                 add(b"file");
                 add(&text);
             }
-            // A large program. Every change sets the time of the last change, which no user can set.
+            // The file is a large program. Every change of the file sets its ctime, and no user can set the ctime to a
+            // chosen value.
             Err(ReadError::TooLarge(_)) => {
                 add(b"large file");
                 add(identity(&found).as_bytes());
@@ -128,14 +130,15 @@ fn key(command: &SecretCommand, file: &Path, folder: &Path) -> Option<String> {
     Some(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Identity and state of a file, which differ after every change of its content.
+/// Text about a file that differs after every change of the content.
 fn identity(found: &fs::Metadata) -> String {
     let (device, inode, length) = (found.dev(), found.ino(), found.len());
     format!("{device} {inode} {length} {}.{:09}", found.ctime(), found.ctime_nsec())
 }
 
-/// Paths that the words of a command may name, relative to the folder that it runs in: each word, and the value of an option
-/// (`--config=FILE`). A program without a slash is found in the user's PATH, which the author of an inventory does not control.
+/// Paths that the words of a command may name, relative to the folder that the command runs in. These are each word, and
+/// the value of each option (`--config=FILE`). A program without a slash is not included: it is found in the user's PATH,
+/// which the author of an inventory does not control.
 fn named_paths(words: &[String], folder: &Path) -> Vec<PathBuf> {
     let program = words.iter().take(1).filter(|program| program.contains('/'));
     let arguments = words.iter().skip(1);
@@ -144,7 +147,7 @@ fn named_paths(words: &[String], folder: &Path) -> Vec<PathBuf> {
     named.chain(values).map(|path| folder.join(path)).collect()
 }
 
-/// Whether the consent is stored. A file of another user does not count.
+/// Whether the consent is stored. A file that belongs to another user does not count.
 fn is_remembered(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     path.symlink_metadata().is_ok_and(|found| found.is_file() && found.uid() == own)
@@ -208,12 +211,12 @@ mod tests {
             assert_eq!(key_of(words).unwrap(), script);
             assert!(missing != empty && empty != script && script != missing, "{words:?}");
         }
-        // A file in the folder is not the program of the same name in PATH, and a folder is not a file.
+        // A file in the folder is not used for a program without a slash, and a folder is not a file.
         let (plain, listed) = (key_of(&["vault.sh"]), key_of(&["ls", "scripts"]));
         write("vault.sh", "echo other");
         write("scripts/more", "more");
         assert_eq!((key_of(&["vault.sh"]), key_of(&["ls", "scripts"])), (plain, listed));
-        // A program that is too large to be read is known by its size and the time of its last change.
+        // For a program that is too large to be read, the checksum covers its size and the time of its last change.
         let large = fs::File::create(folder.path().join("large")).unwrap();
         large.set_len(regular_file::LARGEST_OWN + 1).unwrap();
         let before = key_of(&["./large"]);

@@ -1,16 +1,16 @@
-//! Disables core dumps, because this process holds private keys of clusters.
+//! Deactivation of core dumps, because this process holds private keys of clusters.
 
-/// Disables core dumps, and access to the memory of this process by other processes of the same user.
+/// Disables core dumps, and keeps other processes of the same user from reading the memory of this process.
 ///
-/// The resource limit is not enough on Linux: it does not apply to a `core_pattern` that pipes dumps into a program. Errors
-/// are ignored, because talmox works without this protection.
+/// On Linux, the resource limit is not enough, because it does not apply to a `core_pattern` that pipes dumps into a
+/// program. Errors are ignored, because talmox works without this protection.
 pub(crate) fn disable() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).ok();
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // Otherwise strace and debuggers would stop working.
+        // A traced process stays dumpable, because otherwise strace and debuggers would stop working.
         if !is_traced() {
             set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         }

@@ -13,14 +13,14 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
-/// Condition on the existing file at the time of the write.
+/// Condition that the existing file must meet when a file is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before<'a> {
     /// The file does not exist.
     Absent,
     /// The file still has this content.
     Holds(&'a str),
-    /// None: the file is replaced.
+    /// No condition: an existing file is replaced.
     Anything,
 }
 
@@ -31,8 +31,8 @@ pub(crate) enum Readers {
     Everybody,
 }
 
-/// Writes a file with mode 0600. A concurrent reader gets the old or the new content; after the return, the new content
-/// survives a power failure.
+/// Writes a file with mode 0600. A concurrent reader gets either the old or the new content. When this function returns,
+/// the new content survives a power failure.
 pub(crate) fn write_private(
     path: &Path,
     text: &str,
@@ -82,7 +82,8 @@ impl Staged {
                 fs::rename(&temporary.0, target).map_err(failed)?;
             }
         }
-        // Some file systems do not support this for a folder; the content of the file is already synced.
+        // Some file systems do not support a sync of a folder. The error is ignored, because the content of the file is
+        // already synced.
         File::open(folder_of(target)).and_then(|folder| folder.sync_all()).ok();
         Ok(())
     }
@@ -93,11 +94,11 @@ fn cannot_write(path: &Path, error: io::Error) -> CommandError {
         .because(error)
 }
 
-/// Reads a regular file as text; `None` if it does not exist.
+/// Reads a regular file as text. `None` if the file does not exist.
 pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandError> {
     match regular_file::read(path, LARGEST_OWN) {
         Ok(bytes) => secret_text(path, bytes).map(Some),
-        // A dangling link counts as a missing file for readers, and is an error for writers.
+        // A dangling link counts as a missing file here. For a write, a dangling link is an error.
         Err(ReadError::Missing | ReadError::Dangling) => Ok(None),
         Err(error) => Err(CommandError::failed(
             CommandCode::FileUnreadable,
@@ -107,7 +108,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<Option<SecretText>, CommandErro
     }
 }
 
-/// Converts bytes to text; an error if they are not UTF-8.
+/// Converts bytes to text. Returns an error if the bytes are not UTF-8.
 pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, CommandError> {
     let text = String::from_utf8(bytes).map(SecretText::new);
     text.map_err(|_| {
@@ -115,7 +116,8 @@ pub(crate) fn secret_text(path: &Path, bytes: Vec<u8>) -> Result<SecretText, Com
     })
 }
 
-/// Returns an error if a path where talmox writes its own files is a link: the link could make it overwrite other files.
+/// Returns an error if a path where talmox writes its own files is a link. The link could cause talmox to overwrite other
+/// files.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), CommandError> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
         let message = format!("{} is a link that talmox did not create", path.display());
@@ -135,8 +137,8 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 pub(crate) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Creates a folder with a random name. An existing path is an error: another user may have created it, or it may be a
-    /// link to another folder.
+    /// Creates a folder with a random name. An existing path is an error, because another user may have created it, or it
+    /// may be a link to another folder.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
         Self::named(parent, &format!("talmox-{}", random_name()))
     }
@@ -168,7 +170,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Path of a temporary file. The file is removed when this value is dropped, unless it was renamed.
+/// Path of a temporary file. The file is removed when this value is dropped, unless the file was renamed before.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -189,7 +191,7 @@ fn create_file(path: &Path, readers: Readers) -> io::Result<File> {
 fn put_new(temporary: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(temporary, target) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists && !target.exists() => {
-            // On a file system without hard links, another process could create the file between this check and the
+            // The file system has no hard links. Another process could create the target between the check and the
             // rename.
             fs::rename(temporary, target)
         }
@@ -197,7 +199,7 @@ fn put_new(temporary: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// Resolves links, so that the target of a link is replaced and not the link.
+/// Resolves links, so that a write replaces the target of a link and not the link.
 fn followed(path: &Path) -> Result<PathBuf, CommandError> {
     let Ok(known) = fs::symlink_metadata(path) else {
         return Ok(path.to_owned());

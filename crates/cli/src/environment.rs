@@ -1,5 +1,5 @@
-//! Access to the environment of the process: variables, home folder, clock, randomness. All other code of the cli uses these
-//! functions.
+//! Access to the environment of the process: variables, home folder, clock, randomness. All other code of the CLI uses
+//! these functions.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,18 +11,18 @@ use std::time::SystemTime;
 use talmox_talos_config::random::{Randomness, SystemRandomness};
 use talmox_talos_config::time::UnixTime;
 
-/// Value of an environment variable, which may be empty.
+/// Value of an environment variable. The value may be empty.
 pub(crate) fn raw(name: &str) -> Option<OsString> {
     #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
     env::var_os(name)
 }
 
-/// Value of an environment variable; `None` if it is empty or not set.
+/// Value of an environment variable. `None` if the variable is empty or not set.
 pub(crate) fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// Path in an environment variable. None if the variable is not set or empty.
+/// Path in an environment variable. `None` if the variable is empty or not set.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     raw(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -31,7 +31,7 @@ pub(crate) fn home() -> Option<PathBuf> {
     env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// Folder for settings of programs, as sops determines it.
+/// Folder for the settings of programs. The rules are those of sops.
 pub(crate) fn config_folder() -> Option<PathBuf> {
     let given = path("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
@@ -49,8 +49,8 @@ pub(crate) fn now() -> UnixTime {
     SystemTime::now().into()
 }
 
-/// Random bytes of the kernel. The generator of the cryptographic library collects entropy first, which takes ten times as long
-/// as the rest of a short command.
+/// Source of random bytes from the kernel. The generator of the cryptographic library is not used, because it collects
+/// entropy first. That takes ten times as long as the rest of a short command.
 #[derive(Debug)]
 pub(crate) struct Kernel;
 

@@ -1,9 +1,10 @@
 //! Escaping of control characters and invisible characters in terminal output.
 //!
-//! Names, messages and logs come from Proxmox, nodes, Kubernetes and files. In such text, an escape sequence could move the cursor and
-//! overwrite earlier output, a bidirectional override could reorder a command, and a zero-width character could hide in a name. All
-//! output of talmox passes through [`shown`], which escapes these characters (`\u{1b}`). The colours of talmox are marked with a random
-//! number for each process, so that text from other systems cannot contain them.
+//! Names, messages and logs come from Proxmox, nodes, Kubernetes and files. In such text, an escape sequence could move
+//! the cursor and overwrite earlier output. A bidirectional override could reorder a command, and a zero-width character
+//! could hide in a name. All output of talmox passes through [`shown`], which escapes these characters (`\u{1b}`). The
+//! colours of talmox are marked with a random number for each process, so that text from other systems cannot contain
+//! them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -27,13 +28,13 @@ fn mark() -> &'static str {
     MARK.get_or_init(|| format!("{ESCAPE}{:016x}[", RandomState::new().hash_one(ESCAPE)))
 }
 
-/// Adds a colour or weight, such as `1;31`.
+/// Adds a colour or weight to a text. `sgr` has the numbers of the escape sequence, such as `1;31`.
 pub(crate) fn styled(text: &str, sgr: &str) -> String {
     let mark = mark();
     format!("{mark}{sgr}m{text}{mark}0m")
 }
 
-/// Marks the colours that a library added. The library must get text without escape characters.
+/// Marks the colours that a library added to a text. The library must be called with text without escape characters.
 pub(crate) fn styled_by_library(text: &str) -> String {
     text.replace("\u{1b}[", mark())
 }
@@ -51,7 +52,7 @@ pub(crate) fn unstyled(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Converts text for output: the colours of talmox become escape sequences, all other control characters are escaped.
+/// Converts text for output. The colours of talmox become escape sequences, and all other control characters are escaped.
 pub(crate) fn shown(text: &str, syntax: EscapeSyntax) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -69,7 +70,7 @@ pub(crate) fn shown(text: &str, syntax: EscapeSyntax) -> Cow<'_, str> {
             rest = after;
             continue;
         }
-        // The line end of Windows files is harmless.
+        // The line end of Windows files does no harm.
         if let Some(after) = rest.strip_prefix("\r\n") {
             out.push_str("\r\n");
             rest = after;
@@ -85,7 +86,7 @@ pub(crate) fn shown(text: &str, syntax: EscapeSyntax) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`shown`] for text from other systems, before colours are added to it.
+/// Escapes text from other systems as [`shown`] does, before colours are added to the text.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -94,13 +95,14 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown(&text.replace(mark(), "\u{1b}"), EscapeSyntax::Text).into_owned())
 }
 
-/// Converts the colours of talmox to escape sequences and escapes nothing. Only for views that move the cursor, whose text has
-/// passed [`plain`].
+/// Converts the colours of talmox to escape sequences, and escapes nothing. Only for views that move the cursor; their
+/// text has already passed [`plain`].
 pub(crate) fn drawn(text: &str) -> String {
     text.replace(mark(), "\u{1b}[")
 }
 
-/// Splits a colour of talmox off the start of a text: its numbers, and the rest.
+/// Splits a colour sequence of talmox off the start of a text. Returns the parameters of the sequence, such as `1;31`, and the
+/// rest of the text.
 fn own_style(text: &str) -> Option<(&str, &str)> {
     let (sgr, after) = text.strip_prefix(mark())?.split_once('m')?;
     sgr.bytes().all(|byte| byte.is_ascii_digit() || byte == b';').then_some((sgr, after))
@@ -142,11 +144,11 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Adds bytes and returns the complete part of the text.
+    /// Adds bytes, and returns the complete characters.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> String {
         self.rest.extend_from_slice(bytes);
         let mut whole = whole_characters(&self.rest);
-        // Only the next piece shows whether `\n` follows.
+        // Whether `\n` follows is only known when the next piece arrives.
         if self.rest[..whole].ends_with(b"\r") {
             whole -= 1;
         }
@@ -155,7 +157,7 @@ impl Pieces {
         plain(&String::from_utf8_lossy(&taken)).into_owned()
     }
 
-    /// Returns the rest of the text.
+    /// Returns the remaining bytes as text.
     pub(crate) fn end(self) -> String {
         plain(&String::from_utf8_lossy(&self.rest)).into_owned()
     }

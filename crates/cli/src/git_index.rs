@@ -1,7 +1,7 @@
 //! Reader for the Git index: the paths that Git tracks.
 //!
-//! `git` itself is not run, because the configuration of a foreign repository can name programs to run. Versions 2 to 4 of the
-//! format are supported, with SHA-1 and SHA-256 object names; a split index is not.
+//! `git` is not run, because the configuration of a foreign repository can name programs to run. Versions 2 to 4 of the
+//! format are supported, with SHA-1 and SHA-256 object names. A split index is not supported.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,8 @@ pub(crate) fn tracked(repository: &Path) -> Result<Vec<Vec<u8>>, IndexError> {
     }
 }
 
-/// Git folder of a repository. In a worktree and in a submodule, `.git` is a file that contains its path.
+/// Git folder of a repository. In a worktree and in a submodule, `.git` is a file that contains the path of the Git
+/// folder.
 fn git_folder(repository: &Path) -> Result<PathBuf, IndexError> {
     let path = repository.join(".git");
     if path.is_dir() {
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
             let kind = reader.take(4)?;
             let length = reader.number()?;
             reader.take(usize::try_from(length).ok()?)?;
-            // A split index keeps the other paths in another file.
+            // The remaining paths of a split index are in another file.
             if kind == b"link" {
                 return None;
             }
@@ -92,7 +93,7 @@ impl<'a> Reader<'a> {
         let start = self.rest.len();
         self.take(24)?;
         let mode = self.number()?;
-        // Regular files, links, submodules, and folders of a sparse index.
+        // These modes are regular files, links, submodules, and folders of a sparse index.
         if ![0o10, 0o12, 0o16, 0o4].contains(&(mode >> 12)) {
             return None;
         }

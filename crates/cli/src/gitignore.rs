@@ -1,4 +1,4 @@
-//! The `.gitignore` beside an inventory. It keeps the client files and configs that `up` and `render` write out of Git.
+//! The `.gitignore` file beside an inventory. It keeps client files and rendered configs out of Git.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ const REASON: &str =
 const PATTERNS: [&str; 6] =
     ["kubeconfig", "talosconfig", "*.kubeconfig", "*.talosconfig", "generated/", ".talmox/"];
 
-/// Appends missing patterns to the `.gitignore` of a folder and keeps its existing lines. Returns its path if the file was
+/// Appends missing patterns to the `.gitignore` of a folder. Existing lines are kept. Returns the path if the file was
 /// written.
 pub(crate) fn extend(folder: &Path) -> Result<Option<PathBuf>, CommandError> {
     let path = folder.join(".gitignore");
@@ -31,7 +31,8 @@ pub(crate) fn extend(folder: &Path) -> Result<Option<PathBuf>, CommandError> {
     Ok(Some(path))
 }
 
-/// Whether a line already covers a pattern. A line that starts with `!` counts, because the user chose to track the file.
+/// Whether a line already covers a pattern. A line that starts with `!` also counts, because the user chose to track the
+/// file.
 fn has_pattern(text: &str, pattern: &str) -> bool {
     let bare = |line: &str| {
         let line = line.trim_end();

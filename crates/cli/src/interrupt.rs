@@ -1,7 +1,7 @@
 //! Handling of Ctrl-C and SIGTERM. A command that only reads ends at once. A command that makes changes finishes the running
 //! steps and starts no further step.
 //!
-//! Signals are delivered to the process, so their state is in static variables.
+//! Signals are delivered to the process, so the state is in static variables.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +20,17 @@ const SECOND_SIGNAL: i32 = 130;
 
 /// Whether a signal was received.
 static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// Whether a running operation handles the interrupt itself.
+/// Whether an [`InterruptGuard`] exists, so that the running operation handles an interrupt.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Installs the signal handlers. The first signal sets a flag; a second signal ends the process at once.
+/// Installs the signal handlers. The first signal sets a flag, and a second signal ends the process at once.
 pub(crate) fn watch() -> Result<(), CommandError> {
     static WATCHING: OnceLock<()> = OnceLock::new();
     if WATCHING.get().is_some() {
         return Ok(());
     }
     for one in [SIGINT, SIGTERM] {
-        // The order matters: at the first signal the flag is not set yet.
+        // The order matters: at the first signal, the flag must not be set yet when the shutdown handler reads it.
         flag::register_conditional_shutdown(one, SECOND_SIGNAL, Arc::clone(&REQUESTED))
             .and_then(|_| flag::register(one, Arc::clone(&REQUESTED)))
             .map_err(unwatched)?;
@@ -59,7 +59,8 @@ pub(crate) fn stopped() -> CommandError {
         .hint("run the same command to resume")
 }
 
-/// Marks that the current operation handles interrupts itself, until it is dropped.
+/// Guard of an operation that handles interrupts itself. Until the guard is dropped, an interrupt does not end the
+/// command at once.
 pub(crate) struct InterruptGuard(());
 
 /// Creates an [`InterruptGuard`].
@@ -70,7 +71,8 @@ pub(crate) fn guard() -> InterruptGuard {
 
 impl Drop for InterruptGuard {
     fn drop(&mut self) {
-        // The interrupted operation has reported the interrupt; it must not be reported a second time.
+        // After an interrupt, `HANDLED` stays set. The operation has already reported the interrupt, so it must not be
+        // reported again.
         if !is_requested() {
             HANDLED.store(false, Ordering::SeqCst);
         }
@@ -81,7 +83,7 @@ impl Drop for InterruptGuard {
 pub(crate) struct StopSignals([Signal; 2]);
 
 impl StopSignals {
-    /// Must be called inside a runtime.
+    /// Subscribes to the signals. Must be called inside a Tokio runtime.
     pub(crate) fn new() -> Result<Self, CommandError> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         let [interrupt, terminate] = kinds.map(|kind| signal(kind).map_err(unwatched));
@@ -100,7 +102,7 @@ impl StopSignals {
 
     async fn until(&mut self, condition: fn() -> bool) {
         poll_fn(|context| {
-            // The signal only wakes this task; the condition is read from the flags, which stay set.
+            // A signal only wakes this task. The condition is read from the flags, which stay set after a signal.
             for one in &mut self.0 {
                 while let Poll::Ready(Some(())) = one.poll_recv(context) {}
             }

@@ -1,6 +1,6 @@
-//! Line editor: decodes the bytes of a terminal into keys and applies them to a line.
+//! Editor for one line of text. It decodes the bytes of a terminal into keys, and applies the keys to the line.
 //!
-//! It does no input or output itself: it takes bytes and returns the text and the cursor position.
+//! The editor does no input or output. It takes bytes, and returns the text and the cursor position.
 
 /// Key that edits a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct LineEditor {
 }
 
 impl LineEditor {
-    /// Processes one byte of the terminal. Returns how the line ended, if it did.
+    /// Processes one byte from the terminal. If the byte ends the line, returns how the line ended.
     pub(crate) fn take(&mut self, byte: u8) -> Option<LineEnd> {
         self.pending.push(byte);
         match key(&self.pending) {
@@ -69,7 +69,7 @@ impl LineEditor {
         self.text.iter().collect()
     }
 
-    /// Part of the text that fits into this number of columns, and the cursor column in it.
+    /// Part of the text that fits into this number of columns, and the column of the cursor in this part.
     pub(crate) fn window(&self, columns: usize) -> (String, usize) {
         // The cursor needs one column after the last character.
         let room = columns.max(2) - 1;
@@ -127,7 +127,7 @@ enum Decoded {
     Key(Key),
     /// More bytes are needed.
     Incomplete,
-    /// Not a key that edits a line.
+    /// The bytes are not a key that edits a line.
     Unknown,
 }
 
@@ -179,7 +179,7 @@ fn escape_sequence(rest: &[u8]) -> Decoded {
     let Some((last, parameters)) = rest.split_last() else { return Decoded::Incomplete };
     let is_parameter = last.is_ascii_digit() || *last == b';';
     if introducer == b'[' && is_parameter {
-        // A longer sequence is not a key.
+        // A sequence that is too long is not a key.
         let is_too_long = rest.len() > LONGEST_SEQUENCE;
         return if is_too_long { Decoded::Unknown } else { Decoded::Incomplete };
     }
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Line after these bytes, with the cursor as `|`, and how it ended.
+    /// Line after these bytes, with `|` at the position of the cursor, and how the line ended.
     fn typed(bytes: &str) -> (String, Option<LineEnd>) {
         let mut line = LineEditor::default();
         let mut end = None;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn unknown_keys_add_no_bytes_to_the_line() {
-        // Up, Down, Page Up, F5, Alt-x, Tab, the rest of a control character, a C1 control.
+        // These are Up, Down, Page Up, F5, Alt-x, Tab, a null byte and a C1 control character.
         for bytes in ["\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[15~", "\x1bx", "\t", "\0", "\u{9b}"] {
             assert_eq!(typed(&format!("a{bytes}b")), ("ab|".to_owned(), None), "{bytes:?}");
         }

@@ -21,13 +21,14 @@ pub(crate) struct Located {
     pub(crate) boundary: Boundary,
 }
 
-/// Finds the clusters with the given names, or all clusters. `allowed` lists the paths of `--allow-file`.
+/// Finds the clusters with the given names, or all clusters if no name is given. `allowed` has the paths of
+/// `--allow-file`.
 pub(crate) fn locate(
     inventory: Option<&Path>,
     names: &[String],
     allowed: &[PathBuf],
 ) -> Result<Located, CommandError> {
-    // A path instead of a name: `talmox check inventory/dev`.
+    // A path may be given instead of a name, as in `talmox check inventory/dev`.
     if inventory.is_none()
         && let [path] = names
         && path.contains(['/', '.'])
@@ -86,8 +87,8 @@ pub(crate) fn locate(
     Ok(Located { clusters, boundary })
 }
 
-/// Boundary of an inventory. Outside a Git repository it is the folder of clusters. For a single cluster it is the folder of the
-/// cluster, or the parent folder if that contains a defaults.yaml.
+/// Boundary of an inventory: the Git repository. Outside a repository it is the folder of clusters. For a single cluster
+/// outside a repository, it is the folder of the cluster, or the parent folder if that contains a defaults.yaml.
 fn boundary_of(root: &Path, allowed: &[PathBuf]) -> Boundary {
     let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
     let is_one = root.is_file() || folder.join("cluster.yaml").is_file();
@@ -131,7 +132,7 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     talmox_model::closest(name, known.iter().map(String::as_str))
 }
 
-/// Locates a single cluster by its path. Clusters in sibling folders become its neighbours.
+/// Locates a single cluster by its path. Clusters in sibling folders become neighbours of this cluster.
 fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Located, CommandError> {
     let own = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -163,7 +164,7 @@ fn one_cluster(path: &Path, names: &[String], boundary: Boundary) -> Result<Loca
         let itself = folder.canonicalize().ok();
         let siblings = clusters_in(&above(folder));
         let others = siblings.iter().filter(|sibling| sibling.canonicalize().ok() != itself);
-        // Neighbours are only compared with this cluster, and may be in other repositories.
+        // Neighbours are only compared with this cluster. They may be in other repositories.
         let around = Boundary::around(&above(folder), &[]);
         clusters.extend(others.map(|sibling| cluster_files(sibling, true, &around)));
     }
@@ -238,10 +239,10 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Reads a file if the path exists. A folder, a pipe or a dangling link at the path is reported as an error and not ignored.
+/// Reads a file if the path exists. A folder, a pipe or a dangling link at the path is an error.
 fn read_if_there(path: &Path, boundary: &Boundary) -> Option<File> {
     path.symlink_metadata().is_ok().then(|| read(path, boundary)).or_else(|| {
-        // Ignoring a `.yml` file silently would hide a part of the inventory.
+        // A `.yml` file is an error, because ignoring it would hide a part of the inventory.
         let other = path.with_extension("yml");
         let name = path.file_name()?.to_string_lossy();
         let content = Err(format!("files with this name are not read; rename it to {name}"));

@@ -1,4 +1,5 @@
-//! Inputs and errors of machine config derivation: patch and overlay files, and messages for configs that cannot be derived.
+//! Inputs and errors of the derivation of machine configs: the patch and overlay files, and messages for configs that
+//! cannot be derived.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Error of a config that cannot be derived: node, patch and hint.
+/// Error for a config that cannot be derived, with the node, the patch and a hint.
 pub(crate) fn derive_error(chosen: &Chosen, error: DeriveError) -> CommandError {
     let (cluster, inventory) = (chosen.cluster(), chosen.inventory());
     let (whose, error) = match error {
@@ -76,7 +77,7 @@ fn patch_name(cluster: &Cluster, span: Span) -> String {
     }
 }
 
-/// Removes the values from an error of Talos, which quotes lines of a patch that may contain secrets.
+/// Removes the values from an error of Talos. Such an error quotes lines of a patch, which may contain secrets.
 pub(crate) fn without_values(text: &str) -> String {
     let mut lines = text.trim_end().lines();
     let mut out = lines.next().unwrap_or_default().to_owned();
@@ -91,13 +92,14 @@ pub(crate) fn without_values(text: &str) -> String {
     out
 }
 
-/// Texts of the patch and overlay files of an inventory, by the position of their names.
+/// Texts of the patch and overlay files of an inventory, by the position of the file name in the inventory.
 pub(crate) fn read_files(chosen: &Chosen) -> Result<BTreeMap<Span, String>, CommandError> {
     let (cluster, sources) = (chosen.cluster(), &chosen.inventory().sources);
     read_files_of(cluster, sources, chosen.folder(), chosen.boundary())
 }
 
-/// Texts of the patch and overlay files of any cluster. `folder` is the base of relative paths without a source file.
+/// Texts of the patch and overlay files of any cluster. `folder` is the base of relative paths if the inventory has no
+/// source file.
 pub(crate) fn read_files_of(
     cluster: &Cluster,
     sources: &Sources,

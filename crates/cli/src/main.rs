@@ -39,7 +39,7 @@ mod trace;
 mod words;
 
 fn main() -> ExitCode {
-    // Before secrets are in memory.
+    // Core dumps must be disabled before secrets are in memory.
     core_dump::disable();
     command::run()
 }

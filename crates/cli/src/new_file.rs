@@ -1,4 +1,5 @@
-//! New files of a command. Several files are written together or not at all, and existing files are replaced only on request.
+//! New files that a command writes. Several files are written together or not at all. Existing files are replaced only on
+//! request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +10,12 @@ use crate::command_code::CommandCode;
 use crate::disk::{Before, Readers, Staged};
 use crate::error::CommandError;
 
-/// File to write. Its debug output contains only the path.
+/// File to write. The debug output contains only the path.
 pub(crate) struct NewFile {
     pub(crate) path: PathBuf,
-    /// Content, erased from memory on drop, because configs hold keys.
+    /// Content. It is erased from memory on drop, because configs hold keys.
     pub(crate) text: SecretText,
-    /// Whether the file holds keys, so that only its owner may read it.
+    /// Whether the file holds keys. Then only the owner of the file may read it.
     pub(crate) is_secret: bool,
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn refuse_existing(
     Ok(())
 }
 
-/// Writes all files and replaces existing ones. The first rename happens after all temporary files are written.
+/// Writes all files, and replaces existing files. The first rename happens after all temporary files are written.
 pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
     let stage = |file: &NewFile| {
         let readers = if file.is_secret { Readers::Owner } else { Readers::Everybody };
@@ -57,7 +58,7 @@ pub(crate) fn write_all(files: &[NewFile]) -> Result<(), CommandError> {
     staged.into_iter().try_for_each(|file| file.put(Before::Anything))
 }
 
-/// Creates a file; an error if it exists.
+/// Creates a file. Returns an error if the file exists.
 pub(crate) fn write_new(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
     Staged::new(path, text, Readers::Everybody)?.put(Before::Absent)?;
     Ok(path.to_owned())

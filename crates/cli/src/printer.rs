@@ -1,8 +1,8 @@
-//! Output of the program: results to stdout, everything else to stderr.
+//! Output of the program. Results are written to stdout, all other text to stderr.
 //!
-//! All output passes through here and through `escape.rs`, so that text from other systems cannot control the terminal.
-//! Two kinds of results are written byte for byte if stdout is not a terminal: files (configs, kubeconfigs), which other programs read,
-//! and logs of nodes, which are piped into `grep` or stored in a file.
+//! All output passes through this module and `escape.rs`, so that text from other systems cannot control the terminal. If
+//! stdout is not a terminal, two kinds of results are written byte for byte. These are files such as configs, which other
+//! programs read, and logs of nodes, which are piped into `grep` or stored in a file.
 
 use std::fmt::Debug;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +23,7 @@ pub(crate) struct Printer {
     streams: Arc<dyn Streams>,
 }
 
-/// Stdout and stderr, so that tests can record the output.
+/// Stdout and stderr behind a trait, so that tests can record the output.
 trait Streams: Debug + Send + Sync {
     fn write_stdout(&self, bytes: &[u8]) -> io::Result<()>;
     fn write_stderr(&self, bytes: &[u8]) -> io::Result<()>;
@@ -76,13 +76,13 @@ impl Printer {
         Self { color: false, ..self }
     }
 
-    /// Size of the terminal on stderr. `None` if stderr is not a terminal, if the terminal cannot move the cursor, or if it is too
-    /// small for the live view.
+    /// Size of the terminal on stderr. `None` if stderr is not a terminal, if the terminal cannot move the cursor, or if
+    /// the terminal is too small for the live view.
     pub(crate) fn size(&self) -> Option<Size> {
         self.terminal().filter(|size| size.columns >= 40 && size.rows >= 8)
     }
 
-    /// Size of the terminal on stderr, however small it is.
+    /// Size of the terminal on stderr, even if the terminal is too small for the live view.
     pub(crate) fn terminal(&self) -> Option<Size> {
         if !io::stderr().is_terminal()
             || environment::variable("TERM").is_none_or(|kind| kind == "dumb")
@@ -98,7 +98,7 @@ impl Printer {
         self.color && self.streams.is_stdout_terminal()
     }
 
-    /// Maximum width of a result in columns; `None` if stdout is a file or a pipe.
+    /// Maximum width of a result in columns. `None` if stdout is a file or a pipe.
     pub(crate) fn result_columns(&self) -> Option<usize> {
         if !self.streams.is_stdout_terminal() {
             return None;
@@ -115,7 +115,7 @@ impl Printer {
         self.write_result(escape::shown(text, escapes).as_bytes()).map(|_| ())
     }
 
-    /// Prints a file for another program: byte for byte, unless stdout is a terminal.
+    /// Prints a file for another program. If stdout is not a terminal, the file is written byte for byte.
     pub(crate) fn file(&self, text: &str) -> Result<(), CommandError> {
         if self.streams.is_stdout_terminal() {
             let shown = escape::shown(text, EscapeSyntax::Text);
@@ -137,22 +137,22 @@ impl Printer {
         }
     }
 
-    /// Prints a line to stderr even with `--quiet`, because a question or an error needs it.
+    /// Prints a line to stderr, even with `--quiet`. Questions and errors need this.
     pub(crate) fn say_always(&self, text: &str) {
         self.say_raw(&format!("{text}\n"));
     }
 
-    /// Prints text to stderr without a line end, even with `--quiet`: plans and findings.
+    /// Prints text to stderr without adding a line end, even with `--quiet`. Used for plans and findings.
     pub(crate) fn say_raw(&self, text: &str) {
         self.write_to_stderr(&escape::shown(text, EscapeSyntax::Text));
     }
 
-    /// Draws a view that moves the cursor. Its text from other systems must have passed [`escape::plain`].
+    /// Draws a view that moves the cursor. Text from other systems in the view must have passed [`escape::plain`].
     pub(crate) fn draw(&self, text: &str) {
         self.write_to_stderr(&escape::drawn(text));
     }
 
-    /// Prints an error to stderr; with `--format json` also to stdout.
+    /// Prints an error to stderr. With `--format json`, also prints the error to stdout.
     pub(crate) fn error(&self, error: &CommandError) {
         self.say_error(error.code, &error.chain());
         if let Some(hint) = &error.hint {
@@ -169,7 +169,7 @@ impl Printer {
 
     pub(crate) fn error_as_json(&self, error: &CommandError) {
         if self.format == Format::Json {
-            // Stdout may be closed.
+            // A write error is ignored, because stdout may be closed.
             self.result(&format!("{}\n", error.to_json())).ok();
         }
     }
@@ -186,7 +186,7 @@ impl Printer {
         let colors =
             [("+ ", "32"), ("~ ", "33"), ("- ", "31"), ("error[", "1;31"), ("warning[", "1;33")];
         let line = |line: &str| match colors.iter().find(|(head, _)| line.starts_with(head)) {
-            // Of a finding, severity and code are coloured: `error[vm-foreign]:`.
+            // In the line of a finding, the severity and the code get a colour, as in `error[vm-foreign]:`.
             Some((head, sgr)) if head.len() > 2 => {
                 let end = line.find("]:").map_or(head.len(), |end| end + 2);
                 format!("{}{}\n", escape::styled(&line[..end], sgr), &line[end..])
@@ -201,7 +201,7 @@ impl Printer {
         if self.color { escape::styled(text, sgr) } else { text.to_owned() }
     }
 
-    /// Writes to stdout. Returns false if it was closed.
+    /// Writes to stdout. Returns false if stdout is closed.
     fn write_result(&self, bytes: &[u8]) -> Result<bool, CommandError> {
         match self.streams.write_stdout(bytes) {
             Ok(()) => Ok(true),
@@ -218,7 +218,7 @@ impl Printer {
     }
 }
 
-/// Prints a log: byte for byte, or on a terminal with control characters escaped.
+/// Printer for a log. On a terminal, control characters are escaped; otherwise the log is written byte for byte.
 #[derive(Debug)]
 pub(crate) struct LogPrinter {
     pieces: Option<Pieces>,
@@ -226,7 +226,7 @@ pub(crate) struct LogPrinter {
 }
 
 impl LogPrinter {
-    /// Prints a piece. Returns false if stdout was closed.
+    /// Prints a piece of the log. Returns false if stdout is closed.
     pub(crate) fn piece(&mut self, bytes: &[u8]) -> Result<bool, CommandError> {
         match &mut self.pieces {
             Some(pieces) => self.printer.write_result(pieces.take(bytes).as_bytes()),
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether an output contains control characters other than the colours of talmox.
+    /// Whether a text contains control characters other than the colours of talmox.
     fn hidden(text: &str) -> bool {
         let colors = ["0", "1", "2", "31", "32", "33", "1;31", "1;33", "1;36"];
         let text = colors
@@ -266,7 +266,7 @@ mod tests {
     }
 
     impl Recorded {
-        /// Output since the last call, of stdout and stderr.
+        /// Output to stdout and stderr since the last call.
         fn take(&self) -> (String, String) {
             let text = |bytes: &Mutex<Vec<u8>>| {
                 let bytes = std::mem::take(&mut *bytes.lock().unwrap());
@@ -327,7 +327,7 @@ mod tests {
                 prop_assert!(!stdout.is_empty() && !stderr.is_empty());
                 prop_assert!(!hidden(&stdout), "{stdout:?}");
                 prop_assert!(!hidden(&stderr), "{stderr:?}");
-                // Only `draw` may move the cursor; its text was escaped before.
+                // Only `draw` may move the cursor. Its text was escaped before.
                 printer.draw(&format!("\r\x1b[K{}", escape::plain(&text)));
                 let (_, drawn) = recorded.take();
                 let drawn = drawn.strip_prefix("\r\x1b[K").map(str::to_owned);

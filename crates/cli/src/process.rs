@@ -20,13 +20,13 @@ pub(crate) fn user() -> String {
     named.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Identification of this process. `None` if the system is not Linux.
+/// Identification of this process. `None` on systems other than Linux.
 pub(crate) fn own_mark() -> Option<ProcessMark> {
     Some(ProcessMark { space: space()?, started: started("self")? })
 }
 
-/// Whether the process that holds a lock runs. `Dead` is returned only if this process could see the other process if
-/// it existed.
+/// Whether the process that holds a lock is running. `Dead` is returned only if an existing process would be visible to
+/// this process.
 pub(crate) fn life(holder: &Holder) -> Life {
     let (Some(theirs), Some(own)) = (&holder.process, space()) else { return Life::Unknown };
     if theirs.space != own {
@@ -39,8 +39,8 @@ pub(crate) fn life(holder: &Holder) -> Life {
     }
 }
 
-/// Scope in which a pid is unique and visible: the boot of a machine, the pid namespace (containers reuse pids), and the user (the
-/// processes of other users may be hidden).
+/// Scope in which a pid is unique and visible. It consists of the boot of a machine, the pid namespace and the user.
+/// Containers reuse pids, and the processes of other users may be hidden.
 fn space() -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -53,10 +53,10 @@ fn space() -> Option<String> {
 /// Start time of a process, in clock ticks since boot.
 fn started(process: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The program name is in parentheses and may contain any characters.
+    // The program name is in parentheses, and may contain any character.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // A zombie process does not run.
+    // A zombie process counts as not running.
     let is_running = !matches!(fields.next()?, "Z" | "X");
     fields.nth(18).filter(|_| is_running).map(str::to_owned)
 }

@@ -16,7 +16,8 @@ use crate::printer::Printer;
 
 /// Width of a terminal that does not report its size.
 const USUAL_COLUMNS: usize = 80;
-/// Minimum columns for the answer beside the question; with less room it is entered on the next line.
+/// Minimum number of columns for the answer beside the question. With fewer columns, the answer is entered on the next
+/// line.
 const ROOM: usize = 16;
 
 /// Whether typed characters are shown.
@@ -39,7 +40,7 @@ pub(crate) fn secret(question: &str, printer: &Printer) -> Result<SecretText, Co
     edited(question, Echo::Hidden, printer).map(SecretText::new)
 }
 
-/// Reads a line in the line mode of the terminal, for terminals that cannot move the cursor.
+/// Reads a line in the line mode of the terminal. Used for terminals that cannot move the cursor.
 fn plain_line(question: &str, printer: &Printer) -> Result<String, CommandError> {
     printer.say_raw(question);
     io::stderr().flush().map_err(unreadable)?;
@@ -54,7 +55,7 @@ fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, Comma
     let columns = printer.terminal().map_or(USUAL_COLUMNS, |size| size.columns);
     let question = escape::plain(question);
     let width = question.chars().count();
-    // The line is drawn again at every key, so it must fit into one row.
+    // The line is drawn again after every key, so it must fit into one row.
     let (prompt, room) = if width + ROOM <= columns {
         (&*question, columns - width)
     } else {
@@ -85,7 +86,7 @@ fn edited(question: &str, echo: Echo, printer: &Printer) -> Result<String, Comma
     }
 }
 
-/// Draws prompt and line, and places the cursor.
+/// Draws the prompt and the line, and places the cursor.
 fn draw(prompt: &str, line: &LineEditor, room: usize, echo: Echo, printer: &Printer) {
     if echo == Echo::Hidden {
         return printer.draw(&format!("\r\x1b[K{prompt}"));
@@ -96,7 +97,7 @@ fn draw(prompt: &str, line: &LineEditor, room: usize, echo: Echo, printer: &Prin
     printer.draw(&format!("\r\x1b[K{prompt}{}{back}", escape::plain(&shown)));
 }
 
-/// Raw mode of the terminal, restored on drop: every key is delivered at once and not echoed.
+/// Raw mode of the terminal: every key is delivered at once and not echoed. The earlier mode is restored on drop.
 struct RawInput {
     before: Termios,
 }
@@ -105,7 +106,7 @@ impl RawInput {
     fn start() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
-        // Ctrl-C is read as a key: a signal would end the process and leave the terminal without echo.
+        // Ctrl-C is read as a key, because a signal would end the process and leave the terminal without echo.
         raw.local_modes -=
             LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -118,7 +119,7 @@ impl RawInput {
 
 impl Drop for RawInput {
     fn drop(&mut self) {
-        // The terminal may be closed.
+        // An error is ignored, because the terminal may be closed.
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).ok();
     }
 }

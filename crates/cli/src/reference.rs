@@ -23,15 +23,16 @@ const AUTH_KEY: &str = "HEADSCALE_AUTH_KEY";
 pub(crate) struct Resolver<'a> {
     chosen: &'a Chosen,
     printer: &'a Printer,
-    /// Whether the user may be asked for consent to a command.
+    /// Whether talmox may ask the user for consent to a command.
     consent: ConsentMode,
-    /// Secrets file, opened at the first `{secret: …}` reference, so that other inventories need no age key.
+    /// Secrets file. It is opened at the first `{secret: …}` reference, so that an inventory without such references
+    /// needs no age key.
     file: OnceCell<Option<SecretsFile>>,
     found: RefCell<Vec<(SecretRef, SecretText)>>,
     overriding_auth_key: OnceCell<Option<SecretText>>,
 }
 
-/// Secret reference and the setting that contains it.
+/// Secret reference, and the setting that contains the reference.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference<'a> {
     pub(crate) setting: Name<'a>,
@@ -72,7 +73,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolver for a lab, which runs no command without stored consent.
+    /// Resolver for a lab. It runs no command without stored consent.
     pub(crate) fn for_lab(chosen: &'a Chosen, printer: &'a Printer) -> Self {
         Self { consent: ConsentMode::NeverAsk, ..Self::new(chosen, printer) }
     }
@@ -93,7 +94,7 @@ impl<'a> Resolver<'a> {
         Ok(text)
     }
 
-    /// Resolves the secrets for the machine configs, by the position of their references.
+    /// Resolves the secrets for the machine configs. The key is the position of the reference in the inventory.
     pub(crate) fn by_place(
         &self,
         wanted: &[&Spanned<SecretRef>],
@@ -103,7 +104,8 @@ impl<'a> Resolver<'a> {
         named.map(|found| Ok((found.secret.span, self.resolve(*found)?))).collect()
     }
 
-    /// Resolves the secrets for a lab: a missing secret, or one whose command may not run, is replaced by a placeholder.
+    /// Resolves the secrets for a lab. A missing secret, or a secret whose command may not run, is replaced by a
+    /// placeholder.
     pub(crate) fn by_place_or(
         &self,
         wanted: &[&Spanned<SecretRef>],
@@ -130,7 +132,8 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// Value of `HEADSCALE_AUTH_KEY`. A note reports its use, because a forgotten variable is otherwise hard to find.
+    /// Value of `HEADSCALE_AUTH_KEY`. A note says that the variable is used, because a forgotten variable is hard to
+    /// find.
     fn overriding_auth_key(&self) -> Option<SecretText> {
         let key = self.overriding_auth_key.get_or_init(|| {
             let key = environment::variable(AUTH_KEY)?;
@@ -186,10 +189,10 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Runs a command in the folder of the inventory and returns its stdout, which is never shown.
+    /// Runs a command in the folder of the inventory, and returns its stdout. The stdout is never shown.
     ///
-    /// The command gets only the variables that its reference names: the author of the inventory must not get other variables of the
-    /// user, such as cloud credentials.
+    /// The command gets only PATH, HOME and the variables that its reference names. Other variables of the user, such as
+    /// cloud credentials, must not be available to the author of the inventory.
     fn output(
         &self,
         command: &SecretCommand,
@@ -220,7 +223,7 @@ impl<'a> Resolver<'a> {
         }
         let folder = self.chosen.folder();
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        // A name without a slash is searched in PATH.
+        // A program name without a slash is searched in PATH.
         let program = &command.words[0];
         let found = if program.contains('/') { folder.join(program) } else { program.into() };
         let variables = command_consent::variables(command);
@@ -234,7 +237,7 @@ impl<'a> Resolver<'a> {
             .output()
             .map_err(|error| failed("cannot be run").because(error))?;
         if !output.status.success() {
-            // The output may contain the secret, so it is not shown.
+            // The output may contain the secret, so the error does not show the output.
             let error = failed(&format!("failed ({})", output.status));
             return Err(error.hint(
                 "run it by hand to see its output; it gets only PATH, HOME and the variables of `env: […]`",
@@ -306,7 +309,7 @@ pub(crate) fn all_of(cluster: &Cluster) -> Vec<Reference<'_>> {
             found.extend(user.password_hash.spanned().map(|secret| Reference { setting, secret }));
         }
     }
-    // A reference in a class or role appears once for each of its nodes.
+    // A reference in a class or role is listed once for each node that uses it, so duplicates are removed.
     let mut seen = BTreeSet::new();
     found.retain(|reference| seen.insert(reference.secret.span));
     found

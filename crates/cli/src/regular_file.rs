@@ -1,7 +1,7 @@
-//! Reading of files whose paths come from an inventory: regular files only, up to a maximum size.
+//! Reading of files whose paths come from an inventory. Only regular files up to a maximum size are read.
 //!
-//! In an untrusted checkout, a path can be a link to a pipe, which blocks forever, to `/dev/zero`, which is endless, or to
-//! `/proc`, whose files expose the memory of this process.
+//! In an untrusted checkout, a path can be a dangerous link. A link to a pipe blocks forever, a link to `/dev/zero` is
+//! endless, and files in `/proc` expose the memory of this process.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -37,7 +37,7 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
-    /// Converts an operating system error for this path.
+    /// Converts an error of the operating system for this path.
     pub(crate) fn of(path: &Path, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound if path.symlink_metadata().is_ok() => Self::Dangling,
@@ -51,7 +51,7 @@ impl ReadError {
 /// Reads a regular file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let failed = |error| ReadError::of(path, error);
-    // Checked before the open, because opening some devices has an effect.
+    // The type of the file is checked before the file is opened, because opening some devices has an effect.
     refuse_irregular(&fs::metadata(path).map_err(failed)?)?;
     // If the file is replaced by a pipe after the check, NONBLOCK keeps the open from blocking.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -63,21 +63,21 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     take(file, known.len(), limit, path)
 }
 
-/// Reads a file of at most `limit` bytes whose path is an argument of the command line. It may be a pipe,
-/// as in `talmox secrets import <(…)`.
+/// Reads a file of at most `limit` bytes whose path is an argument of the command line. The file may be a pipe, as in
+/// `talmox secrets import <(…)`.
 pub(crate) fn read_argument(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let file = File::open(path).map_err(|error| ReadError::of(path, error))?;
     take(file, 0, limit, path)
 }
 
-/// Reads such a file as UTF-8 text.
+/// Reads a file whose path is an argument of the command line, as UTF-8 text.
 pub(crate) fn read_text_argument(path: &Path) -> Result<String, ReadError> {
     let bytes = read_argument(path, LARGEST_OWN)?;
     String::from_utf8(bytes).map_err(|error| ReadError::Io(io::Error::other(error)))
 }
 
 fn take(file: File, expected: u64, limit: u64, path: &Path) -> Result<Vec<u8>, ReadError> {
-    // The buffer is allocated in full size: a growing buffer would leave copies of a secret in freed memory.
+    // The buffer is allocated in full size, because a growing buffer would leave copies of a secret in freed memory.
     let expected = usize::try_from(expected.min(limit)).unwrap_or_default();
     let mut bytes = Vec::with_capacity(expected + 1);
     let read = file.take(limit + 1).read_to_end(&mut bytes);
@@ -98,7 +98,7 @@ fn refuse_irregular(known: &Metadata) -> Result<(), ReadError> {
     if known.is_file() { Ok(()) } else { Err(ReadError::NotRegular) }
 }
 
-/// Rejects files in `/proc` and `/sys`, whose metadata is that of regular files.
+/// Rejects files in `/proc` and `/sys`. Their metadata looks like that of regular files.
 #[cfg(target_os = "linux")]
 fn refuse_kernel_file(file: &File) -> Result<(), ReadError> {
     const SYSFS_MAGIC: rustix::fs::FsWord = 0x6265_6572;

@@ -12,7 +12,7 @@ use crate::escape::{plain, styled_by_library};
 /// Maximum number of findings in the text output; further findings are only counted.
 const MOST_SHOWN: usize = 50;
 
-/// Text output of all findings, with their source lines.
+/// Text output of all findings, with the source lines.
 pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
@@ -20,7 +20,7 @@ pub(crate) fn text(inventory: &Inventory, color: bool) -> String {
     let mut shown = alike(&inventory.diagnostics);
     let hidden = shown.len().saturating_sub(MOST_SHOWN) + inventory.unlisted;
     if shown.len() > MOST_SHOWN {
-        // The sort is stable: within a severity, the order of the files is kept.
+        // The sort is stable: findings of the same severity stay in the order of the files.
         shown.sort_by_key(|group| group[0].severity);
     }
     for group in shown.into_iter().take(MOST_SHOWN) {
@@ -39,11 +39,12 @@ pub(crate) fn count(inventory: &Inventory, severity: Severity) -> usize {
     alike(&inventory.diagnostics).iter().filter(|group| group[0].severity == severity).count()
 }
 
-/// Groups findings that differ only in the node name: one wrong setting of several nodes produces one finding per node.
+/// Groups findings that differ only in the node name. One wrong setting of several nodes causes one finding for each
+/// node.
 fn alike(diagnostics: &[Diagnostic]) -> Vec<Vec<&Diagnostic>> {
     let mut groups: Vec<Vec<&Diagnostic>> = vec![];
     for diagnostic in diagnostics {
-        // Findings are sorted by position, so findings of the same position are adjacent.
+        // Findings are sorted by position, so findings with the same position are adjacent.
         let place = |one: &Diagnostic| one.primary.as_ref().map(|label| label.span);
         let mut here =
             groups.iter_mut().rev().take_while(|group| place(group[0]) == place(diagnostic));
@@ -119,7 +120,7 @@ fn snippet<'a>(
 ) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
     let text = source.redacted_text();
     let shown = plain(text);
-    // Escape sequences are longer than the characters they replace, so positions after them shift.
+    // An escape sequence is longer than the character that it replaces, so positions after it shift.
     let moved = |at: usize| if shown.len() == text.len() { at } else { plain(&text[..at]).len() };
     let annotations: Vec<_> = labels
         .iter()
@@ -132,7 +133,7 @@ fn snippet<'a>(
     Snippet::source(shown).path(plain(&source.name()).into_owned()).annotations(annotations)
 }
 
-/// Limits a multi-line range to its first line, to keep the output short.
+/// First line of a range. Ranges of several lines would make the output long.
 fn first_line(text: &str, place: Range<usize>) -> Range<usize> {
     let start = place.start.min(text.len());
     let end = place.end.clamp(start, text.len());
@@ -140,7 +141,7 @@ fn first_line(text: &str, place: Range<usize>) -> Range<usize> {
     start..line_end
 }
 
-/// Wraps a hint into lines that fit beside its label.
+/// Wraps a hint into lines that fit beside the label `hint:`.
 fn wrap(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
@@ -257,7 +258,7 @@ mod tests {
         let text = text(&found, false);
         assert_eq!(text.matches("has no template").count(), 1, "{text}");
         assert!(text.contains("`cp-1` has no template (also `cp-2`, `wk-1`)\n"), "{text}");
-        // `template` is not a top-level key like `boot`.
+        // `template` is not a top-level key, but `boot` is.
         let hint =
             "add `template: talos-vX.Y.Z-base` to the node, its class, its role or `machine:`";
         assert!(
@@ -286,7 +287,7 @@ mod tests {
                 let found = inventory(&name, &file);
                 let styled = text(&found, color);
                 let text = shown(&styled, EscapeSyntax::Text);
-                // Only the colours of the rendering library remain.
+                // After the colours of the rendering library are removed, no control character may be left.
                 let rest: String = text.split("\u{1b}[").enumerate().map(|(nth, part)| {
                     let is_color = |c: char| c.is_ascii_digit() || c == ';';
                     match part.split_once('m') {

@@ -1,4 +1,4 @@
-//! Output folder of `render`, with a list of the written files, so that only these are removed later.
+//! Output folder of `render`. It contains a list of the written files, so that only these files are removed later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,28 +16,28 @@ use crate::error::CommandError;
 /// Default output folder of `render`.
 pub(crate) const DEFAULT_FOLDER: &str = "generated";
 
-/// File with the list of written files and their checksums.
+/// Name of the file that lists the written files and their checksums.
 const LIST: &str = ".talmox-rendered.json";
 
 #[derive(Debug)]
 pub(crate) struct RenderedFolder {
     folder: PathBuf,
-    /// Checksum of the id of the cluster that the configs belong to.
+    /// Checksum of the ID of the cluster that the configs belong to.
     cluster: Option<String>,
-    /// Checksums of the last written files, by path.
+    /// Checksums of the files that the last `render` wrote, by path.
     before: BTreeMap<String, String>,
     files: BTreeMap<String, SecretText>,
 }
 
-/// Result of a write, by file.
+/// Result of a write, with the names of the files.
 #[derive(Debug, Default)]
 pub(crate) struct RenderSummary {
     pub(crate) written: Vec<String>,
     pub(crate) unchanged: usize,
     pub(crate) removed: Vec<String>,
-    /// Stale files that were changed by hand, and kept.
+    /// Stale files that were kept because the user had changed them.
     pub(crate) kept: Vec<String>,
-    /// Overwritten files that had been changed by hand.
+    /// Overwritten files that the user had changed.
     pub(crate) overwritten: Vec<String>,
 }
 
@@ -61,12 +61,13 @@ impl RenderedFolder {
         &self.folder
     }
 
-    /// Whether the folder has configs of this cluster.
+    /// Whether the folder contains configs of this cluster.
     pub(crate) fn is_of(&self, cluster_id: &str) -> bool {
         self.cluster.as_ref() == Some(&checksum(cluster_id))
     }
 
-    /// Removes all written files, and folders that are empty then. Returns the files that were changed by hand, which are kept.
+    /// Removes the files that the last `render` wrote, and the folders that are then empty. Files that the user changed
+    /// since are kept, and their names are returned.
     pub(crate) fn take_back(self) -> Result<Vec<String>, CommandError> {
         let mut summary = RenderSummary::default();
         self.remove_stale(&mut summary)?;
@@ -81,24 +82,24 @@ impl RenderedFolder {
         let mut folders: BTreeSet<&Path> = BTreeSet::new();
         folders.extend(self.before.keys().flat_map(|path| Path::new(path).ancestors().skip(1)));
         for folder in folders.into_iter().rev() {
-            // A folder that is not empty is kept; that is not an error.
+            // A folder that is not empty is kept, so this error is ignored.
             fs::remove_dir(self.folder.join(folder)).ok();
         }
         Ok(summary.kept)
     }
 
-    /// Whether the folder has configs of any cluster.
+    /// Whether the folder contains configs of any cluster.
     pub(crate) fn is_rendered(&self) -> bool {
         self.cluster.is_some()
     }
 
-    /// Last written files, relative to the folder.
+    /// Files that the last `render` wrote, relative to the folder.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.before.keys().map(String::as_str)
     }
 
-    /// Returns an error if the folder has configs of another cluster, or of this cluster with other secrets, which must not be replaced by
-    /// accident.
+    /// Returns an error if the folder contains configs of another cluster, or of this cluster with other secrets. These
+    /// configs must not be replaced by accident.
     pub(crate) fn claim(&mut self, cluster_id: &str) -> Result<(), CommandError> {
         let own = checksum(cluster_id);
         if self.cluster.as_ref().is_some_and(|known| *known != own) {
@@ -125,7 +126,7 @@ impl RenderedFolder {
         disk::read_secret(&self.folder.join(path))
     }
 
-    /// Returns an error if one of the files exists and talmox did not write it.
+    /// Returns an error if one of the files to write exists and talmox did not write the existing file.
     pub(crate) fn refuse_foreign_files(&self) -> Result<(), CommandError> {
         for (path, text) in &self.files {
             let full = self.folder.join(path);
@@ -143,7 +144,8 @@ impl RenderedFolder {
         Ok(())
     }
 
-    /// Writes changed files and removes stale files. An existing file that talmox did not write is an error before any write.
+    /// Writes changed files and removes stale files. Returns an error before any write if a file exists that talmox did
+    /// not write.
     pub(crate) fn write(self) -> Result<RenderSummary, CommandError> {
         self.refuse_foreign_files()?;
         let mut summary = RenderSummary::default();
@@ -163,7 +165,7 @@ impl RenderedFolder {
                 }
             }
         }
-        // The list is written first, so that it contains every written file even after an interrupt.
+        // The list is written first, so that the list contains every written file even after an interrupt.
         let mut listed: BTreeMap<String, String> = self.before.clone();
         listed
             .extend(self.files.iter().map(|(path, text)| (path.clone(), checksum(text.expose()))));
@@ -203,7 +205,8 @@ impl RenderedFolder {
         Ok(())
     }
 
-    /// Returns an error for links below the folder: the author of the list could otherwise replace or remove any file.
+    /// Returns an error for links below the folder. Otherwise the author of the list could cause talmox to replace or
+    /// remove any file.
     fn refuse_links(&self, path: &str) -> Result<(), CommandError> {
         let parts = Path::new(path).ancestors().filter(|part| !part.as_os_str().is_empty());
         parts.map(|part| self.folder.join(part)).try_for_each(|part| disk::refuse_link(&part))
@@ -219,7 +222,7 @@ fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// Parses the list. Paths outside of the folder are rejected.
+/// Parses the list. `None` if the format is unknown or a path is outside of the folder.
 fn parse_list(text: &str) -> Option<(Option<String>, BTreeMap<String, String>)> {
     let json: Json = serde_json::from_str(text).ok()?;
     if json["format"] != 1 {

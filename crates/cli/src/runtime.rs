@@ -10,7 +10,8 @@ use crate::interrupt::{self, StopSignals};
 /// Timeout for background tasks after the end of a command.
 const LAST_TASKS: Duration = Duration::from_secs(2);
 
-/// Runs a command. An interrupt ends it with an error that says how to resume, unless the command handles interrupts itself.
+/// Runs a command. After an interrupt, the command ends with an error that says how to resume, unless the command handles
+/// interrupts itself.
 pub(crate) fn run<T>(
     command: impl Future<Output = Result<T, CommandError>>,
 ) -> Result<T, CommandError> {
@@ -27,11 +28,12 @@ pub(crate) fn run<T>(
             result = command => result,
         }
     });
-    // The tasks of a lab own its temporary folder, which is removed when the last task is dropped. If the process exits earlier, the
-    // folder remains. A blocking call, such as a DNS lookup, must not keep the process from exiting.
+    // The tasks of a lab own the temporary folder of the lab. The folder is removed when the last task is dropped, and
+    // remains if the process exits earlier. A blocking call, such as a DNS lookup, must not keep the process from
+    // exiting.
     runtime.shutdown_timeout(LAST_TASKS);
     match result {
-        // The command may have ended with another error before the interrupt was seen.
+        // The command may have returned another error before the interrupt was noticed.
         Err(_) if interrupt::is_unhandled() => Err(interrupt::stopped()),
         result => result,
     }

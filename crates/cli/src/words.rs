@@ -2,8 +2,8 @@
 
 pub(crate) use talmox_plan::plan::show::{aligned, wrapped};
 
-/// Splits a command line like sops does for editors and key commands: quotes and backslashes, no other shell syntax. `None` if a quote is
-/// not closed or the text has no words.
+/// Splits a command line as sops does for editors and key commands: with quotes and backslashes, but without other shell
+/// syntax. `None` if a quote is not closed or the text has no words.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     let mut words = vec![];
     let mut word: Option<String> = None;
@@ -26,7 +26,7 @@ pub(crate) fn split(text: &str) -> Option<Vec<String>> {
     (quote.is_none() && !words.is_empty()).then_some(words)
 }
 
-/// Count with a noun, for example `1 node` or `3 nodes`.
+/// Number with a noun, for example `1 node` or `3 nodes`.
 pub(crate) fn plural(count: usize, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{s}")
@@ -41,7 +41,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Shortens a text to a number of columns, with an ellipsis.
+/// Text shortened to a number of columns, with an ellipsis.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

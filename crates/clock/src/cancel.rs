@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Cancels a run and every wait of it. Clones share one state.
+/// Cancels a run and all waits of the run. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<watch::Sender<bool>>);
 
@@ -21,10 +21,10 @@ impl Cancel {
         *self.0.borrow()
     }
 
-    /// Returns once the run is cancelled.
+    /// Returns when the run is cancelled.
     pub async fn cancelled(&self) {
         let mut state = self.0.subscribe();
-        // The sender lives as long as this does.
+        // `wait_for` fails only if the sender is dropped, and `self` holds the sender.
         state.wait_for(|is_cancelled| *is_cancelled).await.ok();
     }
 }

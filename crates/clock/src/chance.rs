@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// Deterministic random numbers from a seed and names.
+/// Deterministic random numbers, derived from a seed and names.
 ///
-/// There is no shared stream: every draw is for one key (`seed`, object, nth operation on it), so
-/// that a run repeats however its parts interleave.
+/// There is no shared stream of numbers. Each number is derived from the seed, the name of an object and the number of
+/// the operation on this object. Therefore a run can be repeated, even if its parts interleave differently.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
@@ -15,7 +15,7 @@ impl Chance {
         Self { state: mix(seed), is_even: false }
     }
 
-    /// Chance without jitter, for benchmarks that compare measured times with expected times.
+    /// Source without jitter, for benchmarks that compare measured times with expected times.
     pub fn even(seed: u64) -> Self {
         Self { is_even: true, ..Self::new(seed) }
     }
@@ -25,7 +25,7 @@ impl Chance {
         self.is_even
     }
 
-    /// Chance for the nth operation on an object.
+    /// Source for the nth operation on an object.
     #[must_use]
     pub fn of(&self, object: &str, nth: u64) -> Self {
         let mut state = self.state;
@@ -40,7 +40,7 @@ impl Chance {
         mix(self.state)
     }
 
-    /// Random number from 0 up to, but not including, `end`; 0 for an `end` of 0.
+    /// Random number from 0 up to, but not including, `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.number()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or_default()
@@ -51,7 +51,7 @@ impl Chance {
         f64::from(u32::try_from(self.number() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
-    /// Random time between 50 % and 150 % of `time`.
+    /// Random time between 50 % and 150 % of `time`, or `time` itself if jitter is disabled.
     pub fn jitter(&mut self, time: Duration) -> Duration {
         if self.is_even {
             return time;

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Source of time, real or scaled. Clones show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Creation time of this clock: `origin` in the time of the machine, `epoch` in the time of this clock.
+    /// Creation time of this clock. `origin` is in the time of the machine, and `epoch` is in the time of this clock.
     origin: Instant,
     epoch: SystemTime,
     speed: f64,
 }
 
-/// Point in a clock's time, relative to the creation of the clock. Monotonic.
+/// Point in the time of a clock, relative to the creation of the clock. Monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
-/// Moment at which a wait ends, on a given clock.
+/// Moment on a clock at which a wait ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     clock: Clock,
@@ -40,7 +40,7 @@ impl Clock {
         Self::scaled(1.0)
     }
 
-    /// Clock that runs `speed` times as fast as the machine's, from now on.
+    /// Clock that runs `speed` times as fast as the clock of the machine, from now on.
     ///
     /// A speed of zero or below counts as 1, because waits on a stopped clock would never end.
     pub fn scaled(speed: f64) -> Self {
@@ -50,8 +50,8 @@ impl Clock {
         Self { origin, epoch, speed }
     }
 
-    /// Sets the clock forward to `earliest` (since 1970) if it is behind, so that times that were
-    /// already observed do not repeat.
+    /// Sets the clock forward to `earliest` (time since 1970) if the clock is behind. Times that were already observed
+    /// then do not occur again.
     #[must_use]
     pub fn not_before(mut self, earliest: Duration) -> Self {
         let behind = earliest.saturating_sub(self.since_epoch());
@@ -69,13 +69,13 @@ impl Clock {
         Moment(Duration::try_from_secs_f64(passed).unwrap_or(Duration::MAX))
     }
 
-    /// Time of day since 1970.
+    /// Current time as the duration since 1970.
     pub fn since_epoch(&self) -> Duration {
         let epoch = self.epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
         epoch.saturating_add(self.moment().0)
     }
 
-    /// Time of day in seconds since 1970.
+    /// Current time in seconds since 1970.
     pub fn unix(&self) -> u64 {
         self.since_epoch().as_secs()
     }

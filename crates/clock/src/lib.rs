@@ -1,10 +1,10 @@
-//! Time, waiting and random numbers: the only crate that takes them from the machine.
+//! Time, waiting and deterministic random numbers. Other crates use the time of this crate, so that a lab can scale it.
 //!
-//! A [`Clock`] is real or scaled. On a scaled clock an hour of waiting can take a second of real
-//! time, so that a lab simulates a ten-minute cluster creation in seconds. Socket timeouts do not
-//! use a scaled clock, because bytes cross a real network.
+//! A [`Clock`] is real or scaled. On a scaled clock an hour of waiting can take a second of real time, so a lab
+//! simulates a ten-minute cluster creation in seconds. Socket timeouts do not use a scaled clock, because bytes cross a
+//! real network.
 //!
-//! A [`Wait`] is the one way to wait for a condition, with a reason, a deadline, a pause and cancellation.
+//! All code that waits for a condition uses a [`Wait`], which has a reason, a deadline, a pause and cancellation.
 
 mod cancel;
 mod chance;

@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 
-/// Minimum pause between two checks of a deadline that was paused meanwhile and has almost no time left.
+/// Minimum pause between two checks of whether a deadline has passed. It matters while a paused deadline has almost no
+/// time left.
 const RECHECK: Duration = Duration::from_secs(1);
 
-/// Deadline that does not pass while it is paused, for instance while a step waits for its turn: the steps before it have
-/// deadlines of their own. Clones share one state.
+/// Deadline that does not pass while it is paused. A step pauses its deadline while it waits for its turn, because the
+/// steps before it have their own deadlines. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct PausableDeadline {
     clock: Clock,
@@ -26,7 +27,7 @@ impl PausableDeadline {
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Time left; zero once the deadline has passed.
+    /// Time left; zero when the deadline has passed.
     pub fn left(&self) -> Duration {
         let state = self.state();
         state.end.since(state.paused_since.unwrap_or_else(|| self.clock.moment()))
@@ -36,7 +37,7 @@ impl PausableDeadline {
         self.left().is_zero()
     }
 
-    /// Returns once the deadline has passed.
+    /// Returns when the deadline has passed.
     pub async fn passed(&self) {
         while !self.has_passed() {
             self.clock.sleep(self.left().max(RECHECK)).await;
@@ -54,7 +55,7 @@ impl PausableDeadline {
     }
 }
 
-/// Keeps a deadline paused until it is dropped.
+/// Guard that keeps a deadline paused until the guard is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct DeadlinePause<'a>(&'a PausableDeadline);

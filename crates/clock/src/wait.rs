@@ -6,16 +6,16 @@ use crate::chance::Chance;
 use crate::clock::{Clock, Deadline, Moment};
 use crate::pausable_deadline::PausableDeadline;
 
-/// Pause between two looks, unless the wait has another one.
+/// Default pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One wait for a condition. The caller checks the condition. While it is not met, the caller calls [`Wait::not_yet`] with
-/// the reason, and checks again. The last check is at the deadline.
+/// One wait for a condition. The caller checks the condition. While the condition is not met, the caller calls
+/// [`Wait::not_yet`] with the reason and checks again. The last check is at the deadline.
 pub struct Wait<'a> {
     clock: Clock,
     deadline: WaitDeadline,
     started: Moment,
-    /// Time until the deadline when the wait started.
+    /// Time from the start of the wait to the deadline.
     time: Duration,
     pause: Pause,
     silence_limit: Option<Duration>,
@@ -25,7 +25,7 @@ pub struct Wait<'a> {
     reported: String,
 }
 
-/// Receiver of the reason of a wait.
+/// Function that receives the reason of a wait.
 type Report<'a> = Box<dyn Fn(&str) + Send + Sync + 'a>;
 
 /// Deadline of a wait.
@@ -38,8 +38,8 @@ pub enum WaitDeadline {
 #[derive(Debug)]
 enum Pause {
     Fixed(Duration),
-    /// A share of the time since the wait started, so that a short wait is not prolonged by its pauses, and a long one
-    /// does not look all the time.
+    /// The pause is the time since the start of the wait, divided by `share`. Pauses do not prolong a short wait, and a
+    /// long wait does not check all the time.
     Growing {
         share: u32,
         shortest: Duration,
@@ -49,11 +49,11 @@ enum Pause {
     },
 }
 
-/// Why a wait ended before its condition was met.
+/// Reason why a wait ended before its condition was met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitError {
     TimedOut {
-        /// Duration of the wait.
+        /// The limit that was exceeded: the time of the whole wait, or the silence limit.
         after: Duration,
         /// Reason why the condition was not met at the last check.
         reason: String,
@@ -79,7 +79,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Calls `report` with the reason whenever it changes.
+    /// Calls `report` with the reason whenever the reason changes.
     #[must_use]
     pub fn reporting(self, report: impl Fn(&str) + Send + Sync + 'a) -> Self {
         Self { report: Some(Box::new(report)), ..self }
@@ -90,13 +90,14 @@ impl<'a> Wait<'a> {
         Self { cancel: Some(cancel.clone()), ..self }
     }
 
-    /// Pauses for `pause` between two looks.
+    /// Pauses for `pause` between two checks.
     #[must_use]
     pub fn pausing(self, pause: Duration) -> Self {
         Self { pause: Pause::Fixed(pause), ..self }
     }
 
-    /// Pauses for one `share`th of the time since the wait started, from `shortest` to `longest`, with jitter.
+    /// Pauses for the time since the start of the wait, divided by `share`. The pause is at least `shortest` and at
+    /// most `longest`, with jitter.
     #[must_use]
     pub fn pausing_longer(
         self,
@@ -108,7 +109,8 @@ impl<'a> Wait<'a> {
         Self { pause: Pause::Growing { share, shortest, longest, chance, count: 0 }, ..self }
     }
 
-    /// Ends the wait sooner if [`Wait::no_answer`] is called for so long without [`Wait::not_yet`] in between.
+    /// Ends the wait before the deadline if [`Wait::no_answer`] is called for `limit` without a [`Wait::not_yet`] in
+    /// between.
     #[must_use]
     pub fn silence_limit(self, limit: Duration) -> Self {
         Self { silence_limit: Some(limit), ..self }
@@ -145,7 +147,7 @@ impl<'a> Wait<'a> {
         self.pause_for(reason.into()).await
     }
 
-    /// Like [`Self::not_yet`], for a check that got no answer: the silence limit applies as well as the deadline.
+    /// Like [`Self::not_yet`], for a check that got no answer. The silence limit applies in addition to the deadline.
     pub async fn no_answer(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
         let reason = reason.into();
         let since = *self.silent_since.get_or_insert_with(|| self.clock.moment());
@@ -249,7 +251,7 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// A duration as the inventory writes it, in whole seconds: `5m`, `1h30m`, `90s` as `1m30s`.
+/// Duration in the format of the inventory, in whole seconds: `5m`, `1h30m`, `1m30s`.
 struct Written(Duration);
 
 impl fmt::Display for Written {

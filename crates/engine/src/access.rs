@@ -14,7 +14,8 @@ use talmox_values::HttpUrl;
 
 use crate::kube::{KubeClient, KubeSetupError};
 
-/// First line of a kubeconfig that leads to one control plane, because the shared address did not answer. The next run replaces it.
+/// First line of a kubeconfig that leads to one control plane, because the shared address did not answer. The next run of
+/// `talmox up` replaces this kubeconfig.
 pub const PROVISIONAL: &str =
     "# Leads to one control plane: the shared address did not answer. `talmox up` replaces it.\n";
 
@@ -26,11 +27,11 @@ pub struct ClientFiles {
     pub talosconfig: SecretText,
 }
 
-/// Function that writes the client files. The error is the reason why it cannot.
+/// Function that writes the client files. If it fails, it returns the reason.
 pub type WriteFiles = Arc<dyn Fn(ClientFiles) -> Result<(), String> + Send + Sync>;
 
-/// The URL at which this machine reaches the Kubernetes API, and the host name in its certificate if that differs from
-/// the host of the URL.
+/// The URL through which this machine reaches the Kubernetes API, and the host name in the certificate of the API. The host
+/// name is None if it is the host of the URL.
 pub fn kubernetes_server(url: &str, reach: &Reach) -> (String, Option<String>) {
     let unchanged = (url.to_owned(), None);
     let Some(url) = HttpUrl::parse(url).ok().filter(|url| url.https) else { return unchanged };
@@ -56,7 +57,7 @@ pub struct ClusterAccess {
     pub write_files: WriteFiles,
 }
 
-/// Reason why the secrets bundle cannot be used.
+/// Reason why no API client can be created from the secrets bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error("no client of the Talos API can be made")]
@@ -72,7 +73,7 @@ impl ClusterAccess {
         Ok(Box::pin(probe(&address, &self.credentials, None, &self.settings)).await?)
     }
 
-    /// A client of a configured node, at its own address.
+    /// Client of the Talos API of a configured node, at the address of that node.
     pub(crate) fn client(&self, node: IpAddr) -> Result<Client, AccessError> {
         let address = node_address(node.to_string());
         Ok(Client::new(address, &self.credentials, &self.settings)?)
@@ -82,7 +83,7 @@ impl ClusterAccess {
         self.kube_at(&self.api)
     }
 
-    /// A client of the Kubernetes API at these addresses only.
+    /// Client of the Kubernetes API that uses only these addresses.
     pub(crate) fn kube_at(&self, endpoints: &[Address]) -> Result<KubeClient, AccessError> {
         let randomness = &mut SystemRandomness::new();
         Ok(KubeClient::new(&self.bundle, endpoints, &self.settings, randomness)?)

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub enum Event {
     RunStarted {
         cluster: String,
-        /// All steps of the plan, so that a view can show those that are left.
+        /// All steps of the plan, so that a view can show the steps that have not started.
         steps: Vec<StepInfo>,
     },
     StepStarted {
@@ -29,7 +29,7 @@ pub enum Event {
         bytes: u64,
         total: Option<u64>,
     },
-    /// A note about a step that continues.
+    /// Information about a running step.
     StepNote {
         step: String,
         text: String,
@@ -54,7 +54,7 @@ pub enum Event {
     },
 }
 
-/// A step in the list of all steps.
+/// A step in the list of [`Event::RunStarted`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepInfo {
     pub step: String,
@@ -70,11 +70,11 @@ pub enum StepEnd {
     /// The step had nothing to do and nothing to wait for.
     Already,
     Failed {
-        /// The code of the error; logs of earlier releases have none.
+        /// The code of the error. None in run logs of earlier releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
         message: String,
-        /// The causes, the nearest first.
+        /// The causes of the error. The first one is the direct cause.
         causes: Vec<String>,
         hint: Option<String>,
     },
@@ -102,7 +102,7 @@ pub struct Stamped {
     pub what: Event,
 }
 
-/// Sender of events. Clones have the same listener.
+/// Sender of events. All clones send to the same listener.
 #[derive(Clone, Debug)]
 pub struct Events {
     clock: Clock,
@@ -110,7 +110,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Sender and receiver.
+    /// Creates a sender and the receiver of its events.
     pub fn channel(clock: Clock) -> (Self, UnboundedReceiver<Stamped>) {
         let (listener, receiver) = unbounded_channel();
         (Self { clock, listener: Some(listener) }, receiver)

@@ -32,7 +32,7 @@ pub async fn post_schematic(web: &Web, factory: &str, schematic: &str) -> Result
 pub async fn has_schematic(web: &Web, factory: &str, id: &str) -> Result<bool, WebError> {
     match web.get(&at(factory, &format!("schematics/{id}"))).await {
         Ok(_) => Ok(true),
-        // An older factory cannot list schematics, so the schematic is registered again.
+        // An older factory does not support this request. The schematic is then registered again.
         Err(WebError::Status { status: 404 | 405, .. }) => Ok(false),
         Err(error) => Err(error),
     }
@@ -52,7 +52,8 @@ pub async fn versions(web: &Web, factory: &str) -> Result<Vec<String>, WebError>
     read(url, &answer)
 }
 
-/// The extensions that the factory has for a Talos version, or similar versions if it does not have this version.
+/// The extensions that the factory has for a Talos version. If the factory does not have this version, the similar versions
+/// that it has.
 pub async fn offer(web: &Web, factory: &str, talos: &str) -> Result<Offer, WebError> {
     let refusal = match extensions(web, factory, talos).await {
         Ok(known) => {

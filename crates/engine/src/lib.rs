@@ -1,9 +1,9 @@
 //! Observing a cluster and executing plans.
 //!
-//! [`observe`] reads the state of Proxmox, Talos and Kubernetes; `talmox-plan` plans from it, without
-//! I/O; [`execute`] runs the steps of a plan, and reports what happens as events and to a log.
+//! [`observe`] reads the state of Proxmox, Talos and Kubernetes. `talmox-plan` plans from that state, without I/O.
+//! [`execute`] runs the steps of a plan, and reports them as events.
 //!
-//! Nothing here prints or reads the environment. The only files are the lock and the log, at the
+//! This crate prints nothing and does not read environment variables. It writes only the lock file and the run log, at the
 //! paths that the caller passes.
 
 pub mod access;

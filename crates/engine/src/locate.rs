@@ -1,4 +1,5 @@
-//! The address of a node, from the inventory or from its guest agent, and which parts of its identity a machine has not reported.
+//! The address of a node, from the inventory or from its guest agent. Also checks which parts of its identity a machine has
+//! not reported.
 
 use std::net::IpAddr;
 
@@ -7,7 +8,8 @@ use talmox_pve::api::qemu::{AgentInterface, Vm, agent_interfaces};
 use talmox_pve::{Client, PveError};
 use talmox_talos_api::{Expected, Look, Machine};
 
-/// The address of a node. An address that is unknown now may be known later: the guest agent starts with the system.
+/// The address of a node. `NotYet` if the guest agent does not report an address. The agent starts with the system, so it may
+/// report one later.
 pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAddr> {
     if let Contact::At(address) = contact {
         return Look::Done(address);
@@ -18,7 +20,8 @@ pub(crate) async fn locate(contact: Contact, vm: &Vm, pve: &Client) -> Look<IpAd
     }
 }
 
-/// The address that the guest agent reports: this one if the node has it, else the first one that it has.
+/// The address of a node according to its guest agent: `address` if the agent reports it, otherwise the first address that
+/// the agent reports.
 pub(crate) async fn confirm(address: IpAddr, vm: &Vm, pve: &Client) -> Look<IpAddr> {
     match cards(vm, pve).await {
         Look::Done(cards) => {
@@ -47,8 +50,8 @@ fn first(cards: &[AgentInterface]) -> Look<IpAddr> {
     }
 }
 
-/// The part of its identity that a machine has not reported yet. A machine that is starting may lack any of them, so this does not
-/// show that it is another machine.
+/// The first part of its identity that a machine has not reported yet. A machine that is starting may lack any part, so a
+/// missing part does not show that it is another machine.
 pub(crate) fn missing_identity(machine: &Machine, expected: &Expected) -> Option<&'static str> {
     if expected.uuid.is_some() && machine.uuid.is_none() {
         Some("SMBIOS UUID")
@@ -61,7 +64,8 @@ pub(crate) fn missing_identity(machine: &Machine, expected: &Expected) -> Option
     }
 }
 
-/// The IPv4 address of a network card. Bridges and tunnels of Kubernetes have other names; shared addresses have a prefix of 32.
+/// The IPv4 address of a network card. Other interfaces, such as bridges and tunnels of Kubernetes, are excluded by their
+/// names. Shared addresses are excluded by their prefix length of 32.
 fn address_of(interface: &AgentInterface) -> Option<IpAddr> {
     let is_card = ["eth", "en"].iter().any(|start| interface.name.starts_with(start));
     let mut addresses = interface.addresses.iter().filter(|_| is_card);

@@ -1,7 +1,7 @@
-//! Lock file that keeps two runs of one inventory on one machine apart.
+//! Lock file that keeps two runs on one machine from using one inventory at the same time.
 //!
-//! The operating system releases the lock when the process ends, also if the process is killed. The cluster lock keeps runs on
-//! other machines apart.
+//! The operating system releases the lock when the process ends, even if the process is killed. The cluster lock does the
+//! same for runs on different machines.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -22,10 +22,11 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock, or returns its holder. `me` is the text for other processes, such as the command and its start time.
+    /// Takes the lock. If another process holds it, the error contains the text of that process. `me` is the text of this
+    /// process for others, such as the command and its start time.
     pub fn take(path: &Path, me: &str) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
-        // Not truncated before the lock is held: the file names the holder.
+        // The file is not truncated before the lock is held, because it contains the text of the current holder.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -13,8 +13,8 @@ const SSH: u16 = 22;
 /// Timeout of a connection, in real time, also in a lab.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Checks once whether the operating system is up. If the VM has no guest agent and its address is known, the
-/// SSH port must be open. Otherwise the guest agent must answer, which is set up last.
+/// Checks once whether the operating system is up. If the VM has no guest agent and its address is known, the SSH port must
+/// be open. Otherwise the guest agent must answer, because the agent is set up last.
 pub(crate) async fn look(
     vm: &Vm,
     contact: Contact,

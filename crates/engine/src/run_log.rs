@@ -1,7 +1,7 @@
 //! Run logs: one file for each run, one event on each line, readable while the run continues.
 //!
-//! No plan is made from a log: the observed state shows where a run stopped. Logs are evidence that the cluster was created, before a
-//! new secrets bundle is generated and before etcd is bootstrapped.
+//! Plans do not depend on run logs, because the observed state shows where a run stopped. Run logs are evidence that the
+//! cluster was created. talmox checks this evidence before it generates a new secrets bundle and before it bootstraps etcd.
 
 mod call;
 
@@ -49,7 +49,7 @@ pub struct RunSummary {
     /// Name of the file, without its extension.
     pub id: String,
     pub header: Header,
-    /// None for a run that was killed or is still running.
+    /// How the run ended. None for a run that was killed or is still running.
     pub end: Option<RunEnd>,
     pub seconds: f64,
     pub done: usize,
@@ -60,7 +60,7 @@ pub struct RunSummary {
 }
 
 impl RunLog {
-    /// Creates a log in `folder`, which is created if necessary. Only the owner can read it.
+    /// Creates a log in `folder`, which is created if necessary. Only the owner can read the log.
     pub fn begin(
         folder: &Path,
         command: &str,
@@ -76,7 +76,7 @@ impl RunLog {
             started: now,
             is_lab,
         };
-        // Names sort by time; two runs in the same millisecond get different ones.
+        // File names sort by time. Two runs in the same millisecond get different names.
         for nth in 0..1000_u32 {
             let id = format!("{now:015.3}-{command}").replace('.', "-");
             let suffix = if nth == 0 { String::new() } else { format!("-{nth}") };
@@ -106,7 +106,7 @@ impl RunLog {
         self.line(event)
     }
 
-    /// The same log, for the API calls of the run. Both append whole lines, so their lines do not mix.
+    /// A writer of API calls to the same file. Both writers append whole lines, so their lines do not mix.
     pub fn calls(&self) -> io::Result<CallLog> {
         CallLog::begin(self.file.try_clone()?)
     }
@@ -128,7 +128,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
         Err(error) => return Err(error),
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    // Opening a pipe would block forever.
+    // Only regular files are opened, because opening a pipe would block forever.
     let is_log = |path: &PathBuf| {
         path.extension().is_some_and(|extension| extension == EXTENSION) && path.is_file()
     };
@@ -142,9 +142,9 @@ pub fn list(folder: &Path) -> io::Result<Vec<RunSummary>> {
 pub enum History {
     /// No log shows whether the cluster was ever up.
     Unknown,
-    /// A run bootstrapped etcd, or an `up` ended well, and no later run destroyed the cluster: then the cluster had data.
+    /// A run bootstrapped etcd, or an `up` succeeded, and no later run destroyed the cluster. So the cluster had data.
     WasUp,
-    /// The last of these runs was a `destroy` that ended well.
+    /// No run brought the cluster up after the last successful `destroy`.
     Destroyed,
 }
 
@@ -197,7 +197,8 @@ pub fn read(path: &Path) -> io::Result<(Header, Vec<Stamped>)> {
 fn summary(path: &Path) -> Option<RunSummary> {
     let (header, events) = read(path).ok()?;
     let id = path.file_stem()?.to_str()?.to_owned();
-    // From the times of the events: the clock of a lab is faster than the one that named the file.
+    // The duration comes from the times of the events, because the clock of a lab is faster than the clock that named the
+    // file.
     let time = |event: Option<&Stamped>| event.map_or(header.started, |event| event.time);
     let seconds = (time(events.last()) - time(events.first())).max(0.0);
     let mut summary =
@@ -270,14 +271,14 @@ mod tests {
         assert_eq!(log("up", true, in_a_lab), History::Unknown);
         let failed_there = vec![ended(BOOTSTRAP, failed()), end(RunEnd::Failed)];
         assert_eq!(log("up", false, failed_there), History::Unknown);
-        // Killed later on.
+        // This run was killed after the bootstrap.
         assert_eq!(log("up", false, vec![ended(BOOTSTRAP, StepEnd::Done)]), History::WasUp);
         assert_eq!(log("up", false, vec![end(RunEnd::Failed)]), History::WasUp);
         assert_eq!(log("destroy", false, vec![end(RunEnd::Failed)]), History::WasUp);
         assert_eq!(log("destroy", true, vec![end(RunEnd::Done)]), History::WasUp);
         assert_eq!(log("destroy", false, vec![end(RunEnd::Done)]), History::Destroyed);
         assert_eq!(log("up", false, vec![end(RunEnd::Failed)]), History::Destroyed);
-        // The cluster was there already, and nothing was bootstrapped.
+        // This run found an existing cluster and bootstrapped nothing.
         assert_eq!(log("up", false, vec![end(RunEnd::Done)]), History::WasUp);
     }
 

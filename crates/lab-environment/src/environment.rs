@@ -18,7 +18,7 @@ pub struct Environment {
     pub faults: Faults,
     profile: Profile,
     chance: Chance,
-    /// Number of operations on each object, which selects the random numbers of the next operation.
+    /// Number of operations so far on each object. It selects the random numbers of the next operation on the object.
     operations: Mutex<HashMap<String, u64>>,
 }
 
@@ -47,7 +47,7 @@ impl Environment {
         self.chance.of(object, *nth)
     }
 
-    /// Waits for the time that this work takes on the simulated machines.
+    /// Waits for the time that this work takes in the profile of the lab, with jitter.
     pub async fn wait(&self, work: Work, object: &str) {
         let time = self.profile.time(work);
         if !time.is_zero() {
@@ -55,12 +55,13 @@ impl Environment {
         }
     }
 
-    /// Whether simulated races are decided at random. Without jitter they are not.
+    /// Whether races between the programs of a machine are decided at random. They are if the profile has races and the lab has
+    /// jitter.
     pub fn has_races(&self) -> bool {
         self.profile.has_races() && !self.chance.is_even()
     }
 
-    /// Time that this work takes, without jitter.
+    /// Time that this work takes in the profile of the lab, without jitter.
     pub fn time(&self, work: Work) -> Duration {
         self.profile.time(work)
     }

@@ -1,4 +1,4 @@
-//! Directory of a lab's state: permanent or temporary.
+//! Directory with the state of a lab: permanent or temporary.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -38,7 +38,7 @@ impl Folder {
         Ok(Self { path: fs::canonicalize(path)?, is_temporary: false, _lock: lock })
     }
 
-    /// Creates a temporary directory, and removes those of labs that were killed.
+    /// Creates a temporary directory, and removes the temporary directories of labs that were killed.
     pub fn temporary() -> io::Result<Self> {
         Self::temporary_in(&std::env::temp_dir())
     }
@@ -52,17 +52,16 @@ impl Folder {
 
     fn temporary_at(place: &Path, name: &str) -> io::Result<Self> {
         let path = place.join(name);
-        // An existing directory or link may belong to another user, who could read the content. So
-        // creation must fail.
+        // Creation must fail if the path exists, because an existing directory or link may belong to another user, who could
+        // read the files.
         private_builder().create(&path)?;
-        // The lock file gets its name after it is locked, so that no other process can see it
-        // unlocked.
+        // The lock file gets its final name after it is locked, so that no other process sees an unlocked lock file.
         let new = path.join("lock.new");
         let lock = private_options().create_new(true).open(&new)?;
         lock.try_lock()?;
         fs::rename(new, path.join(LOCK))?;
         let folder = Self { path, is_temporary: true, _lock: lock };
-        // Failing to remove old directories does not affect this lab.
+        // This lab can run even if old directories cannot be removed.
         clear(place, &folder.path).ok();
         Ok(folder)
     }
@@ -71,7 +70,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Whether the lab directory is permanent.
+    /// Whether the directory is permanent.
     pub fn is_kept(&self) -> bool {
         !self.is_temporary
     }
@@ -87,7 +86,7 @@ impl Folder {
         fs::rename(new, self.join(name))
     }
 
-    /// Content of a file of the lab directory, if it exists.
+    /// Content of a file in the lab directory; `None` if the file does not exist.
     pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -102,8 +101,8 @@ impl Drop for Folder {
         if !self.is_temporary {
             return;
         }
-        // Threads that still write when the lab ends can add files during the removal, so it is
-        // retried. A directory that cannot be removed stays in the temporary directory.
+        // Threads that still write when the lab ends can add files during the removal, so the removal is retried. A directory
+        // that cannot be removed stays on the disk.
         for _ in 0..ATTEMPTS {
             match fs::remove_dir_all(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
@@ -115,13 +114,13 @@ impl Drop for Folder {
     }
 }
 
-/// Removes temporary directories of labs that no longer run, and no other directories.
+/// Removes the temporary directories of labs that no longer run. All other directories stay.
 fn clear(place: &Path, own: &Path) -> io::Result<()> {
     let mine = fs::metadata(own)?;
     for entry in fs::read_dir(place)?.flatten() {
         let path = entry.path();
         let is_one = entry.file_name().to_str().is_some_and(is_temporary_name);
-        // Neither of these follows links. A directory that other users can write to is not a lab's.
+        // Both checks do not follow links. A directory that other users can write to was not created by a lab.
         let is_mine = || {
             fs::symlink_metadata(&path)
                 .is_ok_and(|of| of.is_dir() && is_same_owner(&of, &mine) && is_private(&of))
@@ -167,7 +166,7 @@ fn is_private(_: &fs::Metadata) -> bool {
     true
 }
 
-/// Opens a file for its lock. A link is an error, and a pipe does not block.
+/// Opens a file in order to lock it. A link is an error, and opening a pipe does not block.
 #[cfg(target_os = "linux")]
 fn open_unfollowed(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
@@ -183,7 +182,7 @@ fn open_unfollowed(path: &Path) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-/// Creates a directory that only its owner can access, unless it exists.
+/// Creates a directory that only its owner can access. Does nothing if the directory exists.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     private_builder().recursive(true).create(path)
 }
@@ -245,8 +244,8 @@ mod tests {
         for left in [&running.path, &next.path, &unknown, &other, &elsewhere.join("blobs")] {
             assert!(left.exists(), "{}", left.display());
         }
-        // Directories that others may have written to, and one whose lock file is a link, do not
-        // belong to a killed lab.
+        // A directory that other users can write to does not belong to a killed lab. A directory whose lock file is a link does
+        // not either.
         #[cfg(unix)]
         {
             use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -255,7 +254,7 @@ mod tests {
             let linked = make("talmox-lab-4123456789abcdef", false);
             symlink(elsewhere.join(LOCK), linked.join(LOCK)).unwrap();
             let foreign = make("talmox-lab-5123456789abcdef", true);
-            // Only root can change the owner of a directory.
+            // The change of the owner fails unless the test runs as root.
             let is_given = chown(&foreign, Some(65_534), None).is_ok();
             drop(Folder::temporary_in(place.path()).unwrap());
             assert!(open.exists() && linked.exists());

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Speed of the simulated hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Every operation takes no time.
+    /// No operation takes time.
     Instant,
     #[default]
     Fast,
@@ -20,13 +20,13 @@ pub enum Work {
     Call,
     /// Creation of an empty volume, a snapshot, or a linked clone.
     Allocate,
-    /// Copy of bytes of an image.
+    /// Copy of an image, including the allocation of its volume.
     Copy { bytes: u64 },
-    /// Further part of a running copy of an image.
+    /// Copy of bytes to a volume that is already allocated.
     Transfer { bytes: u64 },
-    /// Download of bytes from the network.
+    /// Download from the network, including the allocation of the file or volume.
     Fetch { bytes: u64 },
-    /// Further part of a running download.
+    /// Further bytes of a download that has already started.
     Receive { bytes: u64 },
     /// Start of the QEMU process of a VM.
     Start,
@@ -34,7 +34,7 @@ pub enum Work {
     PowerDown,
     /// Exit of the QEMU process of a VM.
     Stop,
-    /// Firmware of a machine, until it has found a boot device.
+    /// Firmware of a machine, until the firmware has found a boot device.
     Firmware,
     /// Boot of a system, until its network is up.
     Boot,
@@ -57,15 +57,15 @@ pub enum Work {
 const MIB: u64 = 1 << 20;
 
 impl Profile {
-    /// Whether races between the programs of a machine are decided at random, as on real machines.
-    /// The faster profiles are for tests, which need the same result in every run.
+    /// Whether races between the programs of a machine are decided at random, as on real machines. The other profiles are for
+    /// tests, which need the same result in every run.
     pub fn has_races(self) -> bool {
         matches!(self, Self::Homelab | Self::Slow)
     }
 
     /// Time that this work takes, without jitter.
     pub fn time(self, work: Work) -> Duration {
-        // Milliseconds for one operation, and MiB per second for bytes.
+        // Milliseconds for one operation, then MiB per second for the disk and the network.
         let (call, allocate, start, power_down, stop, build, disk, network) = match self {
             Self::Instant => return Duration::ZERO,
             Self::Fast => (0, 50, 400, 1_500, 200, 500, 2_000, 500),

@@ -1,7 +1,6 @@
-//! Environment that all simulated APIs of a lab share: clock, random numbers, faults, reachable
-//! hosts and state directory.
+//! Environment that all simulated APIs of a lab share: clock, random numbers, faults, reachable hosts and state directory.
 //!
-//! This crate simulates no API. The crates that do so depend on this crate and not on each other.
+//! This crate simulates no API. The crates that simulate an API depend on this crate and not on each other.
 
 mod environment;
 pub mod fault;

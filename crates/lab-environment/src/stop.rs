@@ -4,6 +4,6 @@ use tokio::sync::watch;
 
 /// Waits until the lab stops.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is dropped, so the lab has stopped too.
+    // An error means that the sender was dropped, so the lab has stopped as well.
     stop.wait_for(|stop| *stop).await.ok();
 }

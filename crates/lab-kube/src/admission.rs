@@ -1,6 +1,6 @@
-//! Admission plugins of the API server: defaults for new pods, rejection of pods by PodSecurity,
-//! and protection of system namespaces. PodSecurity is checked only when the lab itself is the API
-//! server; a store that mirrors a real API server accepts every pod that the real one admitted.
+//! Admission plugins of the API server: defaults for new pods, rejection of pods by PodSecurity, and protection of system
+//! namespaces. A store that mirrors a real API server does not check PodSecurity, because the real API server has already
+//! admitted the pods.
 
 use serde_json::{Value, json};
 
@@ -22,16 +22,15 @@ pub(super) const NODE_FAILURE_TAINTS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 impl KubeStore {
-    /// Enables pod admission like that of an API server of this version (`v1.34.1`) with these
-    /// admission plugins.
+    /// Enables pod admission with the given admission plugins. `server_version` is the version of the API server, such as
+    /// `v1.34.1`.
     pub fn admit_pods_by(&self, plugins: &[Value], server_version: &str) {
         let security = PodSecurity::of_plugins(plugins, server_version);
         self.with(|state| state.pod_security = Some(security));
     }
 }
 
-/// Fills in fields of a new object from the objects that it refers to, and fails if one of these
-/// does not exist.
+/// Fills in fields of a new pod from the objects that the pod refers to. Fails if one of these objects does not exist.
 pub(super) fn complete(state: &State, kind: &Kind, new: &mut Value) -> Result<(), Failure> {
     if kind.id != "pods" || state.pod_security.is_none() {
         return Ok(());
@@ -44,8 +43,8 @@ pub(super) fn complete(state: &State, kind: &Kind, new: &mut Value) -> Result<()
         Err(Failure::forbidden(kind, name, cause))
     };
     let (namespace, account) = (object::namespace(new), text(new, "/spec/serviceAccountName"));
-    // The service account controller creates the account `default` a moment after the namespace, so
-    // a pod may be created before it.
+    // The service account `default` counts as existing, because the service account controller creates it shortly after the
+    // namespace.
     let is_there = matches!(account, "" | "default")
         || state.get("serviceaccounts", namespace, account).is_some();
     if object::annotation(new, MIRROR).is_none() && !is_there {
@@ -86,8 +85,8 @@ pub(super) fn complete(state: &State, kind: &Kind, new: &mut Value) -> Result<()
     Ok(())
 }
 
-/// Adds the default tolerations for not-ready and unreachable nodes to a pod that does not set its
-/// own.
+/// Adds the default tolerations for nodes that are not ready or unreachable. A toleration that the pod already has stays
+/// unchanged.
 pub(super) fn add_default_tolerations(pod: &mut Value) {
     let mut all = list(pod, "/spec/tolerations").to_vec();
     for key in NODE_FAILURE_TAINTS {

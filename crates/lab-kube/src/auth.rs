@@ -16,7 +16,7 @@ pub(crate) struct User {
     pub(crate) groups: Vec<String>,
 }
 
-/// Verb and resource, or path, of a request that RBAC has to allow.
+/// Verb and resource, or verb and path, that RBAC must allow for a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessRequest<'w> {
     pub(crate) verb: &'w str,
@@ -25,12 +25,12 @@ pub(crate) struct AccessRequest<'w> {
     pub(crate) resource: &'w str,
     pub(crate) namespace: &'w str,
     pub(crate) name: &'w str,
-    /// Path of a request that is not for a resource; empty otherwise.
+    /// Path of a request that does not concern a resource; empty for other requests.
     pub(crate) path: &'w str,
 }
 
 impl AccessRequest<'_> {
-    /// Message for a user whom RBAC does not allow the request.
+    /// Error message if RBAC does not allow the request of a user.
     pub(crate) fn rejection(&self, user: &str) -> String {
         let scope = match self.namespace {
             "" => "at the cluster scope".to_owned(),
@@ -61,8 +61,8 @@ impl User {
         Some(Self::new(&name, subject.organizations))
     }
 
-    /// User of a bearer token: of a service account, or of a bootstrap token `id.secret` from a
-    /// Secret in `kube-system`.
+    /// User of a bearer token. The token belongs to a service account, or is a bootstrap token `id.secret` from a Secret in
+    /// `kube-system`.
     pub(crate) fn of_token(state: &State, token: &str) -> Option<Self> {
         if let Some((space, name)) = token::holder(state, token) {
             let groups =

@@ -1,4 +1,4 @@
-//! Bodies of HTTP responses: complete, or streamed as events happen.
+//! Bodies of HTTP responses: complete, or streamed while events happen.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -113,6 +113,6 @@ pub(super) fn fill(state: &mut State) {
 }
 
 fn make(state: &mut State, id: &str, object: Value) {
-    // The cluster is empty, so no object of this name exists.
+    // The creation cannot fail, because a new cluster has no object with this name.
     state.create_inside(id, object).ok();
 }

@@ -12,7 +12,7 @@ enum Scope {
     Namespaced,
 }
 
-/// Group, version, kind, plural, short names, scope, subresources.
+/// API group, version, kind, plural, short names, scope and subresources of a built-in kind.
 type Row = (
     &'static str,
     &'static str,

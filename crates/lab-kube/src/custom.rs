@@ -63,7 +63,7 @@ fn kind_of(definition: &Value) -> Option<Kind> {
     })
 }
 
-/// Paths of the `scale` subresource, converted from `.spec.replicas` to JSON pointers.
+/// Paths of the `scale` subresource. The notation `.spec.replicas` is converted to JSON pointers.
 fn scale_paths(version: &Value) -> Option<ScalePaths> {
     let scale = version.pointer("/subresources/scale")?;
     let path = |field: &str| scale[field].as_str().map(|path| path.replace('.', "/"));
@@ -74,8 +74,8 @@ fn scale_paths(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-/// Registers the kind of a CustomResourceDefinition that was created or changed, and marks it as
-/// established. Returns the stored object.
+/// Registers the kind of a created or changed CustomResourceDefinition, and marks the definition as established. Returns the
+/// stored object.
 pub(super) fn after_write(state: &mut State, kind: &Kind, written: Arc<Value>) -> Arc<Value> {
     if kind.id != DEFINITIONS {
         return written;
@@ -107,7 +107,7 @@ pub(super) fn register_kind(state: &mut State, definition: &Value) {
     }
 }
 
-/// Removes the kind and all objects of a CustomResourceDefinition that was deleted.
+/// Removes the kind of a deleted CustomResourceDefinition, and all objects of that kind.
 pub(super) fn after_removal(state: &mut State, kind: &Kind, gone: &Value) {
     if kind.id != DEFINITIONS {
         return;

@@ -1,4 +1,4 @@
-//! Defaulting of fields that a client left out.
+//! Defaults of fields that a client omits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,7 +46,7 @@ pub(super) fn apply(state: &mut State, kind: &Kind, new: &mut Value) {
     }
 }
 
-/// Keeps fields in an update that the client may leave out.
+/// Copies fields from the old to the new object if an update may omit them.
 pub(super) fn keep(kind: &Kind, old: &Value, new: &mut Value) {
     match kind.id.as_str() {
         "secrets" => {
@@ -155,7 +155,7 @@ fn pod_spec(spec: &mut Map<String, Value>, restart: &str) {
     }
 }
 
-/// Copies container ports to `hostPort` in pods with `hostNetwork`.
+/// Copies `containerPort` to `hostPort` in pods with `hostNetwork`.
 fn share_ports(spec: &mut Map<String, Value>) {
     if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
         return;
@@ -192,7 +192,7 @@ fn service(state: &State, new: &mut Value) {
     new["status"] = json!({"loadBalancer": {}});
 }
 
-/// First free address of the service network, after the ten addresses that are reserved.
+/// First free address of the service network. The first ten addresses are reserved.
 fn free_address(state: &State) -> String {
     let [a, b, c] = state.settings.service_network;
     let used: Vec<&str> =

@@ -12,7 +12,7 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
         .collect()
 }
 
-/// Subresources of a kind: name; group, version and kind of the request body; and verbs.
+/// Subresources of a kind. Each has a name, the group, version and kind of its request body, and its verbs.
 fn subresources(kind: &Kind) -> Vec<(&str, &str, &str, &str, &[&str])> {
     let mut all: Vec<(&str, &str, &str, &str, &[&str])> = vec![];
     let own = kind.name.as_str();
@@ -195,8 +195,8 @@ pub(super) fn openapi_root(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-/// OpenAPI v3 document with the parts that `kubectl` reads: which kinds can be patched, and that
-/// the server validates fields.
+/// OpenAPI v3 document with only the parts that `kubectl` reads. They show which kinds can be patched, and that the server
+/// validates fields.
 pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let mut paths = serde_json::Map::new();
     let root =
@@ -230,8 +230,7 @@ pub(super) fn openapi(kinds: &Kinds, group: &str, version: &str) -> Option<Value
     }))
 }
 
-/// OpenAPI v2 document without kinds, as a protocol buffer. Without schemas an older client does
-/// not validate objects itself.
+/// OpenAPI v2 document without kinds, as a protocol buffer. An older client without schemas does not validate objects itself.
 pub(super) const OPENAPI_V2: &[u8] = b"\x0a\x032.0";
 
 pub(super) fn openapi_v2() -> Value {

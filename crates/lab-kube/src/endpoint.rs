@@ -7,7 +7,7 @@ use super::store::{KubeStore, State};
 const SLICES: &str = "endpointslices.discovery.k8s.io";
 
 impl KubeStore {
-    /// Sets the addresses of the control-plane nodes whose API servers run.
+    /// Sets the addresses of the control-plane nodes that have a running API server.
     pub fn set_api_addresses(&self, addresses: &[&str]) {
         let port = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
         let ips: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
@@ -27,7 +27,7 @@ impl KubeStore {
 fn set(state: &mut State, id: &str, content: &Value) {
     let labels = json!({"kubernetes.io/service-name": "kubernetes"});
     let metadata = json!({"name": "kubernetes", "namespace": "default", "labels": labels});
-    // Creation fails if the object exists, which is expected after the first call.
+    // Creation fails if the object exists, as it does after the first call.
     state.create_inside(id, json!({"metadata": metadata})).ok();
     state.change(id, "default", "kubernetes", |object| {
         for (key, value) in content.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Heartbeats of kubelets: lease renewals and the heartbeat times of node conditions. They are
-//! computed when an object is read, so that hundreds of idle nodes cause no work.
+//! Heartbeats of kubelets: lease renewals, and the heartbeat times of node conditions. The times are computed when an object is
+//! read, so that hundreds of idle nodes cause no work.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LEASE: u64 = 10;
 /// Seconds between status reports of a node whose conditions do not change.
 const REPORT: u64 = 300;
 
-/// Formats a time with microseconds, as leases have it.
+/// Formats a time with microseconds, as in leases.
 pub fn micro_time(time: Duration) -> String {
     second(time).replace('Z', &format!(".{:06}Z", time.subsec_micros()))
 }
@@ -24,12 +24,13 @@ fn second(time: Duration) -> String {
     UnixTime::from_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX)).to_string()
 }
 
-/// Last multiple of the interval before a time.
+/// Rounds a time down to a multiple of `every` seconds.
 fn last(time: Duration, every: u64) -> Duration {
     time.saturating_sub(Duration::from_secs(time.as_secs() % every))
 }
 
-/// Returns the object with the heartbeat times of its kubelet.
+/// Returns the object with the current heartbeat times of its kubelet. Objects other than nodes and their leases stay
+/// unchanged.
 pub(super) fn with_heartbeat<'o>(state: &State, id: &str, object: &'o Value) -> Cow<'o, Value> {
     let is_lease = id == "leases.coordination.k8s.io" && namespace(object) == "kube-node-lease";
     let last_heartbeat =
@@ -45,8 +46,7 @@ pub(super) fn with_heartbeat<'o>(state: &State, id: &str, object: &'o Value) -> 
         let changed = text(condition, "/lastTransitionTime").to_owned();
         let is_lost = condition["status"] == "Unknown";
         let reported = second(last(last_heartbeat, REPORT));
-        // RFC 3339 times sort like their text. A lost node reported last before its condition
-        // changed.
+        // RFC 3339 times can be compared as text. A lost node sent its last heartbeat before its condition changed.
         let time = if is_lost { reported } else { reported.max(changed) };
         condition["lastHeartbeatTime"] = time.into();
     }

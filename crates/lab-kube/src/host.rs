@@ -1,4 +1,4 @@
-//! Interface to the machine that an API server runs on. The crate that simulates machines implements it.
+//! Interface to the machine that an API server runs on. The crate that simulates machines implements this interface.
 
 use std::fmt;
 use std::future::Future;
@@ -12,24 +12,24 @@ use tokio::net::{TcpListener, TcpStream};
 pub trait Connections: Send + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// Waits for the next connection; `None` when there are no more.
+    /// Waits for the next connection; `None` if there will be no more connections.
     fn next(&mut self) -> impl Future<Output = Option<io::Result<Self::Stream>>> + Send;
 }
 
 /// Machine that an API server runs on.
 pub trait ServerHost: fmt::Debug + Send + Sync {
-    /// Called before each request: applies the faults that are due before it, and decides how it is
+    /// Called before each request. Applies the faults that are due before the request, and decides whether the request is
     /// answered.
     fn receive<'r>(&'r self, method: &'r str, path: &'r str) -> Receiving<'r>;
 }
 
-/// The future of [`ServerHost::receive`].
+/// Future that [`ServerHost::receive`] returns.
 pub type Receiving<'r> = Pin<Box<dyn Future<Output = RequestFate> + Send + 'r>>;
 
 /// Decision about how an API request is handled.
 pub enum RequestFate {
-    /// The request is answered. The function is called when the answer is ready: it applies the
-    /// faults that are due then, and returns false if the answer must not be sent.
+    /// The request is answered. The function is called when the answer is ready. It applies the faults that are due after the
+    /// request, and returns false if the answer must not be sent.
     Answered(Box<dyn FnOnce() -> bool + Send>),
     Refused {
         status: u16,

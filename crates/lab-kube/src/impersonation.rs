@@ -9,8 +9,7 @@ use super::store::State;
 const ACCOUNT: &str = "system:serviceaccount:";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Returns the user that a request acts as: the authenticated user, or the impersonated user if
-/// RBAC allows it.
+/// Returns the user that a request acts as: the authenticated user, or the impersonated user if RBAC allows the impersonation.
 pub(crate) fn impersonated(
     state: &State,
     user: User,
@@ -51,7 +50,7 @@ pub(crate) fn impersonated(
     Ok(User { name: name.clone(), groups: with_default_groups(groups, name, account) })
 }
 
-/// Groups that a user gets automatically.
+/// Adds the groups that a user is a member of automatically.
 fn with_default_groups(
     mut groups: Vec<String>,
     name: &str,

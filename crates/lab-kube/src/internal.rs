@@ -1,4 +1,4 @@
-//! Operations that the lab performs with full rights inside a cluster.
+//! Operations that the lab performs inside a cluster, with full rights.
 
 use serde_json::Value;
 
@@ -9,7 +9,8 @@ use super::object::{self, text};
 use super::store::KubeStore;
 
 impl KubeStore {
-    /// Creates an object of the kind that it names. Returns false if it existed.
+    /// Creates an object of any kind. The `apiVersion` and `kind` of the object select the kind. Returns false if the object
+    /// existed.
     pub fn create_any(&self, mut object: Value) -> Result<bool, Failure> {
         self.with(|state| {
             let api_version = text(&object, "/apiVersion").to_owned();

@@ -1,4 +1,4 @@
-//! Kinds of objects: built-in ones, and those of CustomResourceDefinitions.
+//! Kinds of objects: built-in kinds, and kinds of CustomResourceDefinitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::builtin;
 use super::printer::CustomColumn;
 
-/// Kind of objects with its API paths.
+/// Kind of objects, with the parts of its API paths.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kind {
     /// Resource name in messages and key in the store, such as `pods` or `deployments.apps`.
     pub(crate) id: String,
     pub(crate) group: String,
-    /// All served versions; objects are stored in the first.
+    /// All served versions. Objects are stored in the first version.
     pub(crate) versions: Vec<String>,
     /// Kind name, such as `Deployment`.
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Kind {
 pub(crate) struct ScalePaths {
     pub(crate) wanted: String,
     pub(crate) current: String,
-    /// Pointer to a selector in text form; `None` if `spec.selector` is used or there is none.
+    /// Pointer to a selector in text form; `None` if the `scale` subresource shows `spec.selector` or no selector.
     pub(crate) selector: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
         Self::id(&self.group, &self.name)
     }
 
-    /// Whether `metadata.generation` counts changes of the spec.
+    /// Whether `metadata.generation` is incremented with each change of the spec.
     pub(crate) fn counts_generations(&self) -> bool {
         let counted = ["apps", "batch", "policy", "networking.k8s.io", "apiextensions.k8s.io"];
         self.custom.is_some() || counted.contains(&self.group.as_str()) || self.id == "pods"
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// All Kubernetes kinds that a cluster knows.
+/// All kinds that a cluster serves.
 #[derive(Debug)]
 pub(crate) struct Kinds(BTreeMap<String, Arc<Kind>>);
 
@@ -109,7 +109,7 @@ impl Kinds {
         self.0.values()
     }
 
-    /// API groups except the core group, with their versions, the preferred one first.
+    /// API groups except the core group. Each has its versions, starting with the preferred one.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for kind in self.iter().filter(|kind| !kind.group.is_empty()) {

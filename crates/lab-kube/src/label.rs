@@ -14,7 +14,8 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
-/// Validates the labels and the annotation keys of an object, and reports all errors.
+/// Validates the labels of an object, the keys of its annotations, and the total size of its annotations. The error contains
+/// all problems.
 pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let mut problems = vec![];
     let mut invalid = |field: &str, text: &str, rules: Vec<String>| {
@@ -29,7 +30,7 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     }
     let mut size = 0;
     for (key, value) in entries(object, "annotations") {
-        // Upper case is valid in the prefix of an annotation key.
+        // The prefix of an annotation key may contain upper-case letters.
         invalid("metadata.annotations", key, key_problems(&key.to_lowercase()));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -40,7 +41,7 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     Failure::unless_valid(kind, object::name(object), &problems)
 }
 
-/// Validates the PodSecurity labels of a namespace that changed.
+/// Validates the PodSecurity labels of a new or changed namespace.
 pub(super) fn check_pod_security(
     kind: &Kind,
     old: Option<&Value>,
@@ -83,7 +84,7 @@ fn entries<'o>(object: &'o Value, what: &str) -> impl Iterator<Item = (&'o Strin
     object["metadata"][what].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Errors of a label key: a name, or a domain prefix and a name.
+/// Problems of a label key, which consists of an optional domain prefix and a name.
 pub(super) fn key_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

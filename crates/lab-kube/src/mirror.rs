@@ -1,5 +1,5 @@
-//! Store that mirrors another API server: it copies the objects of that server, and the controllers
-//! of the lab work on the copies.
+//! Store that mirrors another API server. The store copies the objects of that server, and the controllers of the lab work on
+//! the copies.
 
 use std::sync::Arc;
 
@@ -10,18 +10,16 @@ use super::object::{self, list, name, namespace, text, uid};
 use super::store::{KubeStore, State};
 use super::write::Deletion;
 
-/// Deletion fields of the other API server. They are not copied, because the deletion runs in lab
-/// time here.
+/// Deletion fields of the other API server. They are not copied, because a deletion in the lab takes lab time.
 const DELETION_FIELDS: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
 /// Annotation of objects that exist only in the lab.
 pub const HELD: &str = "lab.talmox/held";
-/// Finalizers that the other API server sets for a deletion, with the propagation policy to use
-/// here.
+/// Finalizers that the other API server sets for a deletion, each with the propagation policy for the deletion in the lab.
 const PROPAGATION: [(&str, &str); 2] = [("foregroundDeletion", "Foreground"), ("orphan", "Orphan")];
 
 impl KubeStore {
-    /// Copies an object of the other API server. The status written here stays. Does nothing if the
-    /// object has changed here since `seen`.
+    /// Copies an object of the other API server. The status of the copy stays as the lab wrote it. Does nothing if the copy has
+    /// changed since `seen`.
     pub fn adopt(&self, id: &str, seen: Option<&Value>, theirs: &Value) -> Option<Arc<Value>> {
         self.with(|state| {
             let old = state.get(id, namespace(theirs), name(theirs)).cloned();
@@ -31,7 +29,7 @@ impl KubeStore {
             let kind = Arc::clone(state.kinds.get(id)?);
             let mut new = theirs.clone();
             let whole = new.as_object_mut()?;
-            // The items of a list have no `apiVersion` and `kind`.
+            // The items of a list response have no `apiVersion` and no `kind`.
             whole.insert("kind".to_owned(), kind.name.as_str().into());
             whole.insert("apiVersion".to_owned(), kind.api_version(&kind.versions[0]).into());
             let metadata = object::metadata(&mut new);
@@ -48,7 +46,7 @@ impl KubeStore {
                     object::metadata(&mut new).insert(key.to_owned(), own.clone());
                 }
             }
-            // Finalizers set here are unknown to the other API server.
+            // The other API server does not have the finalizers that the lab set, so they are kept.
             for finalizer in list(&old, "/metadata/finalizers") {
                 if PROPAGATION.iter().any(|(own, _)| finalizer == own) {
                     object::add_finalizer(&mut new, finalizer);
@@ -65,7 +63,7 @@ impl KubeStore {
         })
     }
 
-    /// Marks an object that the other API server rejected as one that exists only in the lab.
+    /// Marks an object that the other API server rejected. The object then exists only in the lab.
     pub fn hold(&self, id: &str, rejected: &Value) {
         self.change(id, namespace(rejected), name(rejected), |object| {
             object::entry(&mut object["metadata"], "annotations")
@@ -73,7 +71,7 @@ impl KubeStore {
         });
     }
 
-    /// Starts the deletion of an object as on the other API server.
+    /// Starts the deletion of an object with the propagation policy that the other API server uses.
     pub fn end_as(&self, id: &str, theirs: &Value) {
         self.with(|state| {
             let Some(kind) = state.kinds.get(id).cloned() else { return };
@@ -83,7 +81,7 @@ impl KubeStore {
             });
             let grace = object::number(theirs, "/metadata/deletionGracePeriodSeconds");
             let how = Deletion { grace, propagation, ..Deletion::default() };
-            // The object may have been deleted in the meantime.
+            // The object may already be deleted, so an error here is ignored.
             state.delete(&kind, namespace(theirs), name(theirs), &how).ok();
         });
     }
@@ -107,7 +105,7 @@ fn revision(object: &Value) -> String {
     text(object, "/metadata/resourceVersion").to_owned()
 }
 
-/// Updates the owner references to an object that has a new uid.
+/// Changes the owner references from the old uid of an object to its new uid.
 fn rename_owner(state: &mut State, old: &str, new: &str) {
     let ids: Vec<String> = state.kinds.iter().map(|kind| kind.id.clone()).collect();
     for id in ids {

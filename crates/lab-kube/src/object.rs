@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-/// String at a JSON pointer; empty if there is none.
+/// String at a JSON pointer; empty if there is no string.
 pub fn text<'o>(object: &'o Value, pointer: &str) -> &'o str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Type name of a value in error messages of Go's JSON decoder.
+/// Type name of a value, as in the error messages of Go's JSON decoder.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -27,7 +27,7 @@ pub(crate) fn flag(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// List at a JSON pointer; empty if there is none.
+/// List at a JSON pointer; empty if there is no list.
 pub fn list<'o>(object: &'o Value, pointer: &str) -> &'o [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -64,7 +64,7 @@ pub(crate) fn has_finalizers(object: &Value) -> bool {
     !list(object, "/metadata/finalizers").is_empty()
 }
 
-/// Owner reference to the controller of an object.
+/// Owner reference of an object that has `controller: true`.
 pub(crate) fn controller(object: &Value) -> Option<&Value> {
     list(object, "/metadata/ownerReferences").iter().find(|owner| flag(owner, "/controller"))
 }
@@ -73,7 +73,7 @@ pub(crate) fn is_controlled_by(object: &Value, owner: &Value) -> bool {
     controller(object).is_some_and(|reference| text(reference, "/uid") == uid(owner))
 }
 
-/// Owner reference to the object, for objects that it creates.
+/// Owner reference to `owner`, for objects that `owner` creates.
 pub(crate) fn reference(owner: &Value) -> Value {
     json!({
         "apiVersion": owner["apiVersion"],
@@ -85,7 +85,7 @@ pub(crate) fn reference(owner: &Value) -> Value {
     })
 }
 
-/// Mapping at `key`, created if it does not exist.
+/// Mapping at `key`, which is created if it does not exist.
 pub fn entry<'o>(object: &'o mut Value, key: &str) -> &'o mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -117,7 +117,7 @@ pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// Sets a condition in `status.conditions`; `lastTransitionTime` changes only with the status.
+/// Sets a condition in `status.conditions`. `lastTransitionTime` changes only if the status of the condition changes.
 pub(crate) fn set_condition(
     object: &mut Value,
     now: &str,

@@ -1,4 +1,4 @@
-//! Decoder of protocol buffer bodies, for the kinds that `kubectl create` sends in this form.
+//! Decoder of protocol buffer bodies. It supports the kinds that `kubectl create` sends in this form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -179,7 +179,7 @@ fn message(kind: &str) -> Option<Message> {
     })
 }
 
-/// Decodes the object in a body; `None` if its kind is unknown or it is malformed.
+/// Decodes the object in a request body; `None` for an unknown kind or malformed bytes.
 pub(super) fn read(body: &[u8]) -> Option<Value> {
     let mut envelope = WireReader(body.strip_prefix(MAGIC)?);
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), vec![]);
@@ -246,7 +246,7 @@ fn object(fields: Message, bytes: &[u8], depth: usize) -> Option<Map<String, Val
             Either => either(part.bytes()?)?,
             Text => part.text()?.into(),
         };
-        // A missing string is encoded as an empty one.
+        // An empty string is the encoding of a missing string.
         if value != "" {
             object.insert(name, value);
         }
@@ -303,7 +303,8 @@ impl<'b> WireValue<'b> {
 }
 
 impl<'b> WireReader<'b> {
-    /// Reads the next field, with its number. The outer `None` is for malformed input.
+    /// Reads the next field with its number. The outer `None` means malformed input, the inner `None` means the end of the
+    /// input.
     #[expect(clippy::option_option, reason = "broken, at the end, or a field")]
     fn next(&mut self) -> Option<Option<(u64, WireValue<'b>)>> {
         if self.0.is_empty() {

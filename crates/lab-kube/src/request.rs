@@ -13,19 +13,19 @@ use super::printer::Include;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Decoded path segments without empty ones.
+    /// Decoded path segments, without empty segments.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
-    /// Kubernetes version of the server that received the request.
+    /// Kubernetes version of the API server that received the request.
     pub(crate) server_version: Arc<str>,
     pub(crate) body: Vec<u8>,
     pub(crate) user: User,
 }
 
-/// Form in which the client wants objects.
+/// Form of objects that the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -38,7 +38,7 @@ pub(crate) enum Form {
 pub(crate) struct Target {
     pub(crate) kind: Arc<Kind>,
     pub(crate) version: String,
-    /// Namespace of the request; empty for cluster-scoped kinds, and for all namespaces.
+    /// Namespace of the request; empty for cluster-scoped kinds and for a request about all namespaces.
     pub(crate) namespace: String,
     /// Name of the object; empty for a request about all objects.
     pub(crate) name: String,
@@ -70,7 +70,7 @@ impl Request {
         }
     }
 
-    /// Supported form that the client prefers.
+    /// Form that the client prefers, among the supported forms.
     pub(crate) fn form(&self) -> Form {
         for wanted in self.accept.split(',') {
             let mut parts = wanted.split(';').map(str::trim);
@@ -92,7 +92,7 @@ impl Request {
         Form::Whole
     }
 
-    /// Body as JSON, converted from YAML or, for a few kinds, from protocol buffers.
+    /// Body as JSON. A YAML body is converted, and so is a protocol buffer body of a few kinds.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.content_type.starts_with("application/vnd.kubernetes.protobuf") {
             return super::proto::read(&self.body).ok_or_else(|| Failure::unsupported_media_type(
@@ -108,7 +108,7 @@ impl Request {
 }
 
 impl Target {
-    /// Finds the resource of a path; `None` if there is none.
+    /// Finds the resource of a path; `None` for a path without a resource.
     pub(crate) fn find(kinds: &Kinds, path: &[String]) -> Option<Self> {
         let steps: Vec<&str> = path.iter().map(String::as_str).collect();
         let (group, version, rest) = match steps.as_slice() {
@@ -117,7 +117,7 @@ impl Target {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            // The path is of a namespace itself, or of its subresource.
+            // The path names a namespace itself, or one of its subresources.
             ["namespaces", ..] if group.is_empty() && rest.len() < 3 => ("", rest),
             ["namespaces", _, "status" | "finalize"] if group.is_empty() => ("", rest),
             ["namespaces", namespace, rest @ ..] => (*namespace, rest),

@@ -25,7 +25,7 @@ pub(super) enum Operator {
 }
 
 impl Requirement {
-    /// Text of the requirement in the form of a query parameter.
+    /// Text of the requirement, as in a query parameter.
     pub(super) fn text(&self) -> String {
         let Self { key, values, .. } = self;
         match (self.operator, values.as_slice()) {
@@ -184,7 +184,7 @@ impl<'t> Parser<'t> {
         Ok(Requirement { key, operator, values })
     }
 
-    /// Parses the values in parentheses of a label selector; an empty list is one empty value.
+    /// Parses the values in parentheses. Empty parentheses contain one empty value.
     fn values(&mut self) -> Result<BTreeSet<&'t str>, String> {
         let open = self.take();
         if open.sort != Sort::Open {
@@ -199,7 +199,7 @@ impl<'t> Parser<'t> {
                 return Err(format!("found '{found}', expected: ',', ')' or identifier"));
             }
         }
-        // `listed` stops before the closing parenthesis.
+        // `listed` stops before the closing parenthesis, which is consumed here.
         self.take();
         Ok(values)
     }
@@ -240,7 +240,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses a single value of a label selector, which may be empty.
+    /// Parses a single value, which may be empty.
     fn exact(&mut self) -> Result<BTreeSet<&'t str>, String> {
         if matches!(self.peek().sort, Sort::End | Sort::Comma) {
             return Ok([""].into());

@@ -1,4 +1,4 @@
-//! Serialized store of a cluster, for etcd snapshots and for labs that are saved.
+//! Serialized store of a cluster, for etcd snapshots and for saved labs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::store::{KubeSettings, KubeStore, State};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// All objects of a store with its counters.
+/// All objects of a store, with the counters of the store.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SavedStore {
     revision: u64,
@@ -28,7 +28,7 @@ impl SavedStore {
         self.revision
     }
 
-    /// Content of etcd: revision of the last change, key and value of each object.
+    /// Content of etcd: for each object, the revision of its last change, its key and its value.
     pub fn keys(&self) -> Vec<(u64, String, Vec<u8>)> {
         let all = self.objects.iter().flat_map(|(id, all)| all.iter().map(move |one| (id, one)));
         all.map(|(id, object)| {
@@ -41,7 +41,7 @@ impl SavedStore {
     }
 }
 
-/// Directory of a kind's objects below `/registry`.
+/// Path below `/registry` in etcd for the objects of a kind.
 fn folder(id: &str) -> String {
     let (plural, group) = id.split_once('.').unwrap_or((id, ""));
     let is_built_in = group.is_empty() || !group.contains('.') || group.ends_with(".k8s.io");
@@ -69,8 +69,7 @@ impl KubeStore {
         })
     }
 
-    /// Creates a store from saved objects. No kubelet runs, so nodes become unreachable until their
-    /// kubelets start.
+    /// Creates a store from saved objects. No kubelet runs at first, so nodes become unreachable until their kubelets start.
     pub fn restore(settings: KubeSettings, saved: SavedStore) -> Arc<Self> {
         let store = Self::empty(settings);
         store.with(|state| fill(state, saved));
@@ -93,6 +92,6 @@ fn fill(state: &mut State, mut saved: SavedStore) {
             state.restore_object(&id, Arc::new(object));
         }
     }
-    // The new revision makes earlier watchers list again.
+    // The new revision forces clients with an earlier watch to list the objects again.
     state.resume_from(saved.revision + 1, saved.made);
 }

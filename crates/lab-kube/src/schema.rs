@@ -1,6 +1,5 @@
-//! Validation of custom objects by the schema of their CustomResourceDefinition. It covers types,
-//! required fields, enums and limits of size, length and number; not patterns, formats, CEL rules
-//! and combined schemas.
+//! Validation of custom objects by the schema of their CustomResourceDefinition. The validation covers types, required fields,
+//! enums, and limits of size, length and number. It does not cover patterns, formats, CEL rules and combined schemas.
 
 use serde_json::Value;
 
@@ -8,7 +7,7 @@ use super::failure::Failure;
 use super::kind::Kind;
 use super::object::{self, flag, list, text};
 
-/// Fills in the defaults of the schema.
+/// Fills in the defaults that the schema defines.
 pub(super) fn complete(kind: &Kind, object: &mut Value) {
     if let Some(schema) = kind.schemas.get(&kind.versions[0]) {
         default(schema, object);
@@ -48,7 +47,7 @@ pub(super) fn check(kind: &Kind, object: &Value) -> Result<(), Failure> {
     Failure::unless_valid(kind, object::name(object), &problems.0)
 }
 
-/// Rejects a status that does not match the schema.
+/// Rejects an object whose status does not match the schema.
 pub(super) fn check_status(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let schema =
         kind.schemas.get(&kind.versions[0]).and_then(|all| all.pointer("/properties/status"));
@@ -58,7 +57,7 @@ pub(super) fn check_status(kind: &Kind, object: &Value) -> Result<(), Failure> {
     Failure::unless_valid(kind, object::name(object), &problems.0)
 }
 
-/// Validation errors with their fields.
+/// Field and text of each validation error.
 #[derive(Default)]
 struct Problems(Vec<(String, String)>);
 
@@ -67,7 +66,8 @@ impl Problems {
         self.0.push((field.to_owned(), problem));
     }
 
-    /// Validates a value. `inside` is its path in messages, which is relative to the schema.
+    /// Validates a value. `field` is the path of the value in the object, `inside` is its path relative to the schema. Messages
+    /// contain both.
     fn validate(&mut self, schema: &Value, value: &Value, field: &str, inside: &str) {
         if value.is_null() && flag(schema, "/nullable") {
             return;
@@ -167,7 +167,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Type name of a value in schemas.
+/// Type name of a value, as in schemas.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

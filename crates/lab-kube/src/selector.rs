@@ -19,7 +19,7 @@ impl Selector {
     pub(crate) fn parse(labels: &str, fields: &str) -> Result<Self, String> {
         let labels = requirement::parse(labels)?;
         let fields = terms(fields).into_iter().map(|part| {
-            // The first operator counts; at the same position, the longest.
+            // The first operator in the text is used. If several operators start at the same position, the longest one is used.
             let at = part.find(['!', '=']).filter(|at| part[*at..].contains('='));
             let split = at.and_then(|at| {
                 let operators = [("!=", false), ("==", true), ("=", true)];
@@ -31,7 +31,7 @@ impl Selector {
             };
             Ok((key.to_owned(), equal, unescaped(value)?))
         });
-        // An empty term selects everything.
+        // A term without key and value selects every object.
         let fields = fields.filter(
             |found| !matches!(found, Ok((key, true, value)) if key.is_empty() && value.is_empty()),
         );
@@ -54,8 +54,7 @@ impl Selector {
         Self { labels: labels.collect(), fields: vec![] }
     }
 
-    /// Selector from one term of a node selector: expressions over labels, and over
-    /// `metadata.name`.
+    /// Selector from one term of a node selector: expressions about labels and about `metadata.name`.
     pub(crate) fn of_node_term(term: &Value) -> Self {
         let labels = object::list(term, "/matchExpressions").iter().map(expression).collect();
         let fields = object::list(term, "/matchFields").iter().map(|field| {
@@ -65,10 +64,10 @@ impl Selector {
         Self { labels, fields: fields.collect() }
     }
 
-    /// Rejects fields by which the kind cannot be selected.
+    /// Rejects a field selector if the kind does not support selection by that field.
     pub(crate) fn check_fields(&self, kind: &Kind) -> Result<(), String> {
         if kind.custom.is_some() {
-            // A CustomResourceDefinition can add selectable fields, so all are accepted.
+            // All fields are accepted, because a CustomResourceDefinition can declare selectable fields.
             return Ok(());
         }
         let own: &[&str] = match kind.id.as_str() {
@@ -130,7 +129,7 @@ impl Selector {
     }
 }
 
-/// Text of the selector in the form of a query parameter.
+/// Writes the selector in the form of a query parameter.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.labels.iter().map(Requirement::text).collect();
@@ -138,7 +137,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Value of a field by its dotted path. A missing field is empty, except `spec.unschedulable`, which is `false`.
+/// Value of the field at a dotted path. A missing field counts as empty, except `spec.unschedulable`, which counts as `false`.
 fn field(object: &Value, path: &str) -> String {
     let mut at = object;
     for key in path.split('.') {
@@ -179,7 +178,7 @@ fn expression(expression: &Value) -> Requirement {
     }
 }
 
-/// Splits at commas that are not escaped.
+/// Splits a text at commas that are not escaped.
 fn terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut is_escaped) = (vec![], 0, false);
     for (at, letter) in text.char_indices() {
@@ -197,7 +196,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms.into_iter().filter(|term| !term.is_empty()).collect()
 }
 
-/// Value of a field without escape characters.
+/// Removes the escape characters from a value of a field selector.
 fn unescaped(text: &str) -> Result<String, String> {
     let mut value = String::new();
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! HTTPS listener of the API. Several listeners may serve the same store.
+//! HTTPS listener of the Kubernetes API. Several listeners may serve the same store.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -31,40 +31,39 @@ use super::tls::KubeTls;
 
 /// Maximum size of a request body.
 const MAX_BODY: usize = 3 << 20;
-/// Number of bytes read of a body that is too long, because a client that is still sending does not
-/// read the error.
+/// Number of bytes after the maximum size that are read and discarded. A client does not read the error response while it still
+/// sends the body.
 const DISCARD_LIMIT: usize = 64 << 20;
 /// Number of events buffered for a slow watcher.
 const EVENT_BUFFER: usize = 16;
-/// Time that a request waits for etcd, in lab time.
+/// Time that a request waits for etcd to answer, in lab time.
 const ETCD_TIMEOUT: Duration = Duration::from_secs(7);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Handle of a listener. Dropping it stops the listener.
+/// Handle of a listener. Dropping the handle stops the listener.
 #[derive(Debug)]
 pub struct KubeServer {
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,
 }
 
-/// Store, TLS settings and version that an API server is started with.
+/// Store, TLS settings, version and machine of an API server.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub store: Arc<KubeStore>,
     pub tls: KubeTls,
-    /// Kubernetes version, such as `v1.34.1`. During an upgrade the servers of a cluster have
-    /// different versions.
+    /// Kubernetes version, such as `v1.34.1`. During an upgrade, the API servers of a cluster have different versions.
     pub version: Arc<str>,
-    /// State of etcd. Without a sender, requests do not wait for etcd.
+    /// State of etcd. If the sender is dropped, requests do not wait for etcd.
     pub memory: watch::Receiver<Memory>,
-    /// Machine that the server runs on, which can inject faults into requests.
+    /// Machine that the API server runs on. Faults of the machine affect requests.
     pub host: Option<Arc<dyn ServerHost>>,
 }
 
-/// State of etcd, as an API server sees it.
+/// State of etcd, from the view of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     Good,
@@ -74,8 +73,8 @@ pub enum Memory {
     Lost,
 }
 
-/// Serves the store on a listener, as an API server of this version (`v1.34.1`). During an upgrade
-/// the servers of a cluster have different versions.
+/// Serves the store on a listener, as an API server of this version (`v1.34.1`). During an upgrade, the API servers of a
+/// cluster have different versions.
 pub fn serve(
     listener: TcpListener,
     tls: KubeTls,
@@ -95,17 +94,17 @@ pub fn serve_at(connections: impl Connections, server: ApiServer) -> KubeServer 
 }
 
 impl KubeServer {
-    /// Closes the listener and all connections, like the exit of the API server process.
+    /// Closes the listener and all connections, as when the API server process exits.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        // An error means that the task panicked, so it has ended too.
+        // An error means that the task panicked, so the task has ended as well.
         self.running.await.ok();
     }
 }
 
 /// Waits until the server stops.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is dropped, so the server has stopped too.
+    // An error means that the sender was dropped, so the server has stopped as well.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
@@ -117,7 +116,7 @@ async fn accept(mut connections: impl Connections, connection: Connection) {
             () = stopped(&mut stop) => return,
         };
         let Some(socket) = socket else { return };
-        // Accepting can fail temporarily, for instance without free file descriptors.
+        // Accepting a connection can fail temporarily, for instance if no file descriptor is free.
         let Ok(socket) = socket else {
             tokio::task::yield_now().await;
             continue;
@@ -126,7 +125,7 @@ async fn accept(mut connections: impl Connections, connection: Connection) {
     }
 }
 
-/// Settings for serving a connection.
+/// API server and stop signal of a connection.
 #[derive(Clone)]
 struct Connection {
     server: ApiServer,
@@ -145,7 +144,7 @@ impl Connection {
         };
         let mut stop = self.stop.clone();
         let this = Arc::new(self);
-        // Notified to close the connection.
+        // A notification of `line` closes the connection.
         let line = Arc::new(Notify::new());
         let cut = Arc::clone(&line);
         let service = service_fn(move |request| {
@@ -161,7 +160,7 @@ impl Connection {
         let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);
         let serving = async move {
-            // The client notices a broken connection itself.
+            // An error of the connection is ignored, because the client notices it as well.
             if is_newer {
                 let builder = http2::Builder::new(TokioExecutor::new());
                 builder.serve_connection(stream, service).await.ok();
@@ -177,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request unless a fault prevents it. `None` closes the connection.
+    /// Answers a request, unless a fault prevents the answer. `None` means that the connection is closed.
     async fn answer(
         &self,
         request: HttpRequest<Incoming>,
@@ -253,7 +252,7 @@ impl Connection {
         };
         for warning in warnings {
             let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            // A warning that is not a valid header value is left out.
+            // A warning that is not a valid header value is omitted.
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
                 response.headers_mut().append(WARNING, value);
             }
@@ -263,7 +262,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Error response to a request that needs etcd while etcd does not answer.
+    /// Error response to a request that needs etcd, if etcd is full or does not answer; `None` if the request can be answered.
     async fn is_cut_off(&self, request: &Request) -> Option<Response<Outgoing>> {
         let mut memory = self.server.memory.clone();
         let now = *memory.borrow_and_update();
@@ -308,7 +307,7 @@ fn respond(code: u16, content_type: &'static str, body: Outgoing) -> Response<Ou
     response.expect("invariant: the code and the headers are valid")
 }
 
-/// Reads the body of a request; `None` if it is too long or incomplete.
+/// Reads the body of a request; `None` if the body is longer than `most` or incomplete.
 pub async fn collect(mut body: Incoming, most: usize) -> Option<Vec<u8>> {
     let (mut all, mut length) = (vec![], 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {

@@ -1,6 +1,7 @@
-//! TLS of the API server: client certificates are optional and verified with each request.
+//! TLS of the API server. Client certificates are optional.
 //!
-//! A client with an invalid certificate gets a 401 instead of a failed handshake.
+//! The handshake accepts every client certificate. The server verifies the certificate afterwards, so that a client with an
+//! invalid certificate gets status 401 instead of a failed handshake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use talmox_talos_config::random::Randomness;
 const BACKDATED: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_hours(365 * 24);
 
-/// TLS settings of a listener, with the CA that verifies clients.
+/// TLS settings of a listener, with the CA that verifies client certificates.
 #[derive(Clone, Debug)]
 pub struct KubeTls {
     pub(super) config: Arc<ServerConfig>,
@@ -26,8 +27,7 @@ pub struct KubeTls {
 }
 
 impl KubeTls {
-    /// Issues a server certificate for these names. Clients are accepted if the same CA signed
-    /// their certificate.
+    /// Issues a server certificate for these names. Client certificates are accepted if the same CA signed them.
     pub fn issue(
         authority: &Authority,
         alt_names: Vec<AltName>,
@@ -72,14 +72,14 @@ impl KubeTls {
         Ok(Self { config: Arc::new(config), clients })
     }
 
-    /// Whether the authority signed the certificate of the client, and it is valid at this time.
+    /// Whether the CA signed the certificate of the client, and the certificate is valid at this time.
     pub(super) fn accepts(&self, shown: &[CertificateDer<'_>], now: Duration) -> bool {
         let Some((first, rest)) = shown.split_first() else { return false };
         self.clients.verify_client_cert(first, rest, UnixTime::since_unix_epoch(now)).is_ok()
     }
 }
 
-/// Verifier that accepts any certificate whose private key the client has.
+/// Verifier that accepts any client certificate, if the client has the private key of the certificate.
 #[derive(Debug)]
 struct AnyClientCert(Arc<dyn ClientCertVerifier>);
 

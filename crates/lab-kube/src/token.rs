@@ -1,4 +1,4 @@
-//! Tokens of service accounts: issue and verification.
+//! Issue and verification of service account tokens.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -68,7 +68,7 @@ fn key(state: &State) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &state.token_key())
 }
 
-/// Namespace and name of the service account of a valid token.
+/// Namespace and name of the service account that a valid token belongs to.
 pub(super) fn holder(state: &State, token: &str) -> Option<(String, String)> {
     let (signed, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

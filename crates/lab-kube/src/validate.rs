@@ -1,4 +1,4 @@
-//! Validation of objects. It covers common mistakes; all other objects are accepted.
+//! Validation of objects. It finds common mistakes; objects with other mistakes are accepted.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub(super) fn name(kind: &Kind, name: &str) -> Result<(), Failure> {
     Failure::unless_valid(kind, name, &messages.collect::<Vec<_>>())
 }
 
-/// Violated rules of DNS subdomain names.
+/// Rules for DNS subdomain names that the text violates.
 pub(super) fn subdomain_problems(text: &str) -> Vec<&'static str> {
     let mut problems = vec![];
     if text.len() > 253 {
@@ -80,7 +80,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Rejects objects with a value of another type where a mapping is required.
+/// Rejects objects in which a required mapping has another type.
 pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
     if !object.is_object() {
         return Err(Failure::bad_request("the body of the request is not an object"));
@@ -199,7 +199,7 @@ pub(super) fn object(kind: &Kind, object: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Error message for a negative number.
+/// Error message if the number is negative; `None` otherwise.
 pub(super) fn negative(count: &Value) -> Option<String> {
     let count = count.as_i64().filter(|count| *count < 0)?;
     Some(format!("Invalid value: {count}: must be greater than or equal to 0"))
@@ -249,7 +249,7 @@ pub(super) fn change(kind: &Kind, old: &Value, new: &Value) -> Result<(), Failur
     Ok(())
 }
 
-/// Spec of a pod without the mutable fields.
+/// Spec of a pod without the fields that may change.
 fn fixed_part(pod: &Value) -> Value {
     let mut spec = pod["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {

@@ -1,4 +1,4 @@
-//! Watches: changes since a revision, then changes as they happen.
+//! Watches: the changes since a revision first, then each new change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ pub(crate) struct Watch {
     pub(crate) target: Target,
     pub(crate) selector: Selector,
     pub(crate) form: Form,
-    /// Revision after which changes are sent; `None` to start with the existing objects.
+    /// Revision after which changes are sent; `None` to send the existing objects first.
     pub(crate) since: Option<u64>,
     pub(crate) bookmarks: bool,
-    /// Whether a bookmark marks the end of the existing objects.
+    /// Whether a bookmark is sent after the existing objects.
     pub(crate) initial_events: bool,
     pub(crate) timeout: Duration,
 }
@@ -67,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// Returns the event lines for new changes, and whether the watch continues.
+    /// Returns the event lines for the changes since the last call, and whether the watch continues.
     fn collect(&mut self, state: &State) -> (Vec<u8>, bool) {
         let mut lines = vec![];
         if state.kinds.get(&self.target.kind.id).is_none() {
@@ -109,7 +109,7 @@ impl Watch {
             && self.selector.matches(object)
     }
 
-    /// Event type of a change for a client that sees only the selected objects.
+    /// Event type of a change for a client that watches only the selected objects; `None` if the client gets no event.
     fn kind_of(&self, change: &Change) -> Option<&'static str> {
         let before = change.before.as_ref().is_some_and(|before| self.is_selected(before));
         let after = !change.gone && self.is_selected(&change.after);

@@ -1,4 +1,4 @@
-//! Creation, update and deletion rules that are common to all kinds.
+//! Rules for creation, update and deletion that apply to all kinds.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{admission, custom, defaults, label, schema, validate};
 /// Part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Everything except the status, if the kind has a status subresource.
+    /// The whole object. If the kind has a status subresource, the whole object except the status.
     Main,
     Status,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Deleted {
 }
 
 impl State {
-    /// Validates and completes a new object without storing it.
+    /// Validates a new object and fills in its defaults, without storing it.
     pub(crate) fn prepare_new(
         &mut self,
         kind: &Kind,
@@ -125,7 +125,7 @@ impl State {
         self.create(&kind, &namespace, new)
     }
 
-    /// Validates and completes an update without storing it.
+    /// Validates an update and fills in its defaults, without storing it.
     pub(crate) fn prepare_update(
         &self,
         kind: &Kind,
@@ -204,7 +204,7 @@ impl State {
         Ok(new)
     }
 
-    /// Stores the result of [`Self::prepare_update`], unless nothing changed.
+    /// Stores the result of [`Self::prepare_update`], unless it equals the old object.
     pub(crate) fn store_update(&mut self, kind: &Kind, old: &Arc<Value>, new: Value) -> Arc<Value> {
         if **old == new {
             return Arc::clone(old);
@@ -219,7 +219,7 @@ impl State {
         custom::after_write(self, kind, stored)
     }
 
-    /// Changes any part of an object without authorization.
+    /// Changes any part of an object without checking permissions.
     pub(crate) fn change(
         &mut self,
         id: &str,
@@ -360,8 +360,8 @@ impl State {
     }
 }
 
-/// Removes null fields, which built-in types do not distinguish from missing ones. Fields that hold
-/// arbitrary JSON keep them.
+/// Removes null fields from objects of built-in kinds, for which null means the same as a missing field. Kinds whose fields
+/// contain arbitrary JSON keep their null fields.
 fn drop_nulls(kind: &Kind, object: &mut Value) {
     fn clean(value: &mut Value) {
         match value {
@@ -382,13 +382,13 @@ fn drop_nulls(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Desired state of an object: everything except metadata and status.
+/// Fields of an object that describe its desired state: all fields except metadata and status.
 fn desired_state(object: &Value) -> Vec<(&String, &Value)> {
     let all = object.as_object().into_iter().flatten();
     all.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")).collect()
 }
 
-/// Whether a pod waits for its kubelet to stop it.
+/// Whether the object must still exist: a pod until its kubelet has stopped it, a namespace until its finalizers are removed.
 fn waits_for_end(kind: &Kind, object: &Value) -> bool {
     match kind.id.as_str() {
         "pods" => object::number(object, "/metadata/deletionGracePeriodSeconds") != Some(0),

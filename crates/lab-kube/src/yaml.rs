@@ -10,7 +10,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     Ok(documents.first().map(to_json).unwrap_or_default())
 }
 
-/// All documents of a YAML text, without empty ones.
+/// All documents of a YAML text, except empty documents.
 pub fn read_all(text: &str) -> Result<Vec<Value>, String> {
     let documents = talmox_yaml::read(text).map_err(|error| error.to_string())?;
     Ok(documents.iter().map(to_json).filter(|document| !document.is_null()).collect())

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// API error (status 400 and above): status, message, and the errors of individual parameters.
+/// API error with a status of 400 or above, a message, and the errors of single parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     pub(crate) status: u16,
-    /// Message without the trailing newline of the response body.
+    /// Message, without the newline that ends it in the response body.
     pub(crate) message: String,
     pub(crate) errors: BTreeMap<String, String>,
 }
@@ -15,7 +15,7 @@ impl ApiError {
         Self { status, message: message.into(), errors: BTreeMap::new() }
     }
 
-    /// Status 500, which Proxmox uses for most errors, including invalid requests.
+    /// Error with status 500. Proxmox uses this status for most errors, including those of invalid requests.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(500, message)
     }
@@ -24,7 +24,7 @@ impl ApiError {
         Self::new(403, message)
     }
 
-    /// Status 400 with the error of one parameter.
+    /// Error with status 400 about one parameter.
     pub(crate) fn parameter(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self::parameters(BTreeMap::from([(name.into(), text.into())]))
     }
@@ -34,7 +34,7 @@ impl ApiError {
     }
 }
 
-/// Text of the error in a task log.
+/// Formats the error as in a task log.
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 const BLOCK: u64 = 512;
-/// Limit of entries, well above the number in any OVA appliance.
+/// Maximum number of entries. No OVA appliance has nearly as many.
 const MAX_ENTRIES: usize = 10_000;
 
 /// Tar archive in a file.
@@ -17,7 +17,7 @@ impl Archive {
         Ok(Self(File::open(path)?))
     }
 
-    /// File names in the archive, or `None` if the file is not a tar archive.
+    /// File names in the archive; `None` if the file is not a tar archive.
     pub(crate) fn names(&mut self) -> io::Result<Option<Vec<String>>> {
         let length = self.0.metadata()?.len();
         let mut names = vec![];
@@ -45,8 +45,8 @@ impl Archive {
     }
 }
 
-/// Whether a block is a tar header: its checksum field equals the byte sum of the header, with
-/// spaces in place of the field.
+/// Whether a block is a tar header. In a header, the checksum field equals the sum of all bytes of the header, with spaces in
+/// place of the checksum field.
 fn is_header(header: &[u8; 512]) -> bool {
     let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
     let own: u64 = header[148..156].iter().map(|byte| u64::from(*byte)).sum();

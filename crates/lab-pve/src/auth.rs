@@ -10,7 +10,7 @@ use super::world::{Caller, World};
 
 /// Lifetime of a ticket in seconds.
 const TICKET_LIFETIME: u64 = 2 * 60 * 60;
-/// Maximum clock difference in seconds by which a ticket may lie in the future.
+/// Maximum time in seconds by which the timestamp of a ticket may be in the future.
 const CLOCK_TOLERANCE: u64 = 300;
 
 /// Length in bytes of the seed of [`Keys`].
@@ -43,8 +43,8 @@ pub(crate) enum AuthFailure {
     Csrf,
 }
 
-/// Keys that sign tickets and CSRF tokens. They are part of the persistent state of a lab, so
-/// tickets survive its restart.
+/// Keys that sign tickets and CSRF tokens. The keys are part of the saved state of a lab, so tickets stay valid after a
+/// restart.
 pub struct Keys {
     ticket: hmac::Key,
     csrf: hmac::Key,
@@ -67,7 +67,7 @@ impl AuthFailure {
 }
 
 impl Credentials {
-    /// Reads credentials from request headers. A ticket takes precedence over a token.
+    /// Reads the credentials from request headers. A ticket takes precedence over a token.
     pub(crate) fn read(
         cookie: Option<&str>,
         authorization: Option<&str>,
@@ -84,7 +84,7 @@ impl Credentials {
     }
 }
 
-/// Value after `key=` or `key ` in a header, up to a semicolon.
+/// Value after `key=` or `key ` in a header, up to the next semicolon.
 fn value_of(header: &str, key: &str) -> Option<String> {
     let mut from = 0;
     loop {
@@ -107,7 +107,7 @@ impl Keys {
         Self { ticket: key(ticket), csrf: key(csrf) }
     }
 
-    /// Authenticates a request. Returns no caller for calls that need no authentication.
+    /// Authenticates a request. The result has no caller if the call needs no authentication.
     pub(crate) fn authenticate(
         &self,
         world: &World,
@@ -125,7 +125,7 @@ impl Keys {
         let ticket = shown.ticket.as_deref().ok_or(AuthFailure::NoTicket)?;
         let user = self.user_of(ticket, now).filter(|user| is_active(world, user, now));
         let user = user.ok_or(AuthFailure::Failed)?;
-        // Proxmox requires no CSRF token for uploads, which browsers send from a form.
+        // Proxmox requires no CSRF token for uploads, because browsers send uploads from a form.
         let needs_csrf = method != "GET" && !is_upload(method, path);
         if needs_csrf && !self.is_csrf_of(&user, shown.csrf.as_deref().unwrap_or_default(), now) {
             return Err(AuthFailure::Csrf);
@@ -133,7 +133,7 @@ impl Keys {
         Ok(Some(Caller { user, token: None }))
     }
 
-    /// User id (`name@realm`) for a correct password or a valid earlier ticket.
+    /// Checks a login, and returns the user id (`name@realm`). The password may be an earlier ticket that is still valid.
     pub(crate) fn log_in(
         &self,
         world: &World,
@@ -164,7 +164,7 @@ impl Keys {
         format!("{time}:{}", STANDARD_NO_PAD.encode(tag))
     }
 
-    /// User of a valid, unexpired ticket.
+    /// User of a ticket that is valid and not expired.
     fn user_of(&self, ticket: &str, now: u64) -> Option<String> {
         let (plain, signature) = ticket.rsplit_once("::")?;
         let signature = STANDARD.decode(signature).ok()?;
@@ -182,7 +182,7 @@ impl Keys {
     }
 }
 
-/// Whether a request is an upload, decided by its path before routing.
+/// Whether a request is an upload. The method and path are sufficient to decide this before routing.
 pub(crate) fn is_upload(method: &str, path: &str) -> bool {
     upload_storage(method, path).is_some()
 }
@@ -213,7 +213,7 @@ fn token_of(world: &World, token: &str, now: u64) -> Option<Caller> {
 }
 
 impl World {
-    /// Whether a token with this id exists and is not expired, and its user is active.
+    /// Whether this token exists and is not expired, and the user of the token is active.
     pub fn is_usable(&self, token: &str, now: u64) -> bool {
         let known = self.access.tokens.get(token);
         known.is_some_and(|known| known.expires == 0 || known.expires >= now)

@@ -1,4 +1,4 @@
-//! Storage of volume contents: immutable files in a folder, which several volumes may share.
+//! Storage of volume contents: immutable files in a folder. Several volumes may share one file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Blobs {
         Ok(Self { folder: folder.to_owned(), next: AtomicU64::new(next) })
     }
 
-    /// Id for a new file, which the caller writes to [`Self::path`].
+    /// Id of a new file. The caller writes the file to [`Self::path`].
     pub fn reserve(&self) -> BlobId {
         BlobId(self.next.fetch_add(1, Ordering::Relaxed).to_string())
     }

@@ -1,4 +1,4 @@
-//! Digest of a config file, with which clients detect concurrent changes.
+//! Digest of a config file. Clients send it back to detect changes by other clients.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) fn of_text(text: &str) -> String {
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Rejects a change whose `digest` differs from the current config.
+/// Rejects a change if the `digest` that the client sent differs from the digest of the current config.
 pub(crate) fn check_unchanged(current: &str, seen: Option<&str>) -> Result<(), ApiError> {
     match seen {
         Some(seen) if !seen.is_empty() && seen != current => Err(ApiError::failed(

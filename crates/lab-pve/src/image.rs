@@ -1,24 +1,23 @@
-//! Headers of disk images, parsed as `qemu-img` does.
+//! Headers of disk images, parsed as in `qemu-img`.
 //!
-//! As in `qemu-img info`, only headers are read, so an image that is truncated after its header is
-//! not detected.
+//! As with `qemu-img info`, only the header is read. So an image that is truncated after its header is not detected.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Number of bytes read from an image: the largest qcow2 cluster, which bounds any header.
+/// Number of bytes that are read from an image: the maximum size of a qcow2 cluster. Every header is shorter.
 const HEADER_BYTES: u64 = 2 << 20;
 const SECTOR: u64 = 512;
 
-/// Disk image as its header describes it.
+/// Properties of a disk image, from its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiskImage {
     pub(crate) format: ImageFormat,
     /// Virtual size of the image in bytes.
     pub(crate) size: u64,
     pub(crate) backing: Option<String>,
-    /// Whether the qcow2 image keeps its data in another file.
+    /// Whether the qcow2 image stores its data in another file.
     has_data_file: bool,
     extents: usize,
 }
@@ -44,7 +43,7 @@ impl ImageFormat {
         [Self::Raw, Self::Qcow2, Self::Vmdk].into_iter().find(|format| format.name() == name)
     }
 
-    /// Format that the first bytes indicate.
+    /// Format that the first bytes of a file indicate.
     pub(crate) fn detect(head: &[u8]) -> Self {
         if head.starts_with(b"QFI\xfb") && big(head, 4, 4).is_some_and(|version| version >= 2) {
             Self::Qcow2
@@ -57,8 +56,8 @@ impl ImageFormat {
 }
 
 impl DiskImage {
-    /// Parses the first bytes of an image in the given or detected format. `length` is the length
-    /// of the file. Errors have the text of QEMU.
+    /// Parses the first bytes of an image, in the given format or else in the detected one. `length` is the length of the file.
+    /// Errors have the text of QEMU.
     pub(crate) fn read(
         head: &[u8],
         length: u64,
@@ -88,7 +87,7 @@ impl DiskImage {
         Ok(Self::read(&head, length, format))
     }
 
-    /// Rejects an untrusted image that refers to other files. `path` is its path in the error.
+    /// Rejects an untrusted image that refers to other files. `path` is the path of the image in the error.
     pub(crate) fn check_untrusted(&self, path: &str) -> Result<(), String> {
         if self.has_data_file {
             return Err(format!("{path}: 'data-file' references are not allowed!"));
@@ -103,7 +102,7 @@ impl DiskImage {
     }
 }
 
-/// Big-endian number of up to eight bytes.
+/// Reads a big-endian number of up to eight bytes.
 fn big(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -115,7 +114,7 @@ fn little(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
 }
 
 fn qcow2(head: &[u8]) -> Result<DiskImage, String> {
-    // Bytes after the end of the file read as zeros.
+    // Bytes after the end of the file count as zeros.
     let field = |at, length| big(head, at, length).unwrap_or_default();
     if !head.starts_with(b"QFI\xfb") {
         return Err("Image is not in qcow2 format".to_owned());
@@ -188,7 +187,7 @@ fn vmdk(head: &[u8]) -> Result<DiskImage, String> {
     if !descriptor.has_type {
         return Err(invalid());
     }
-    // Extents are separate files, and an uploaded image has none beside it.
+    // Extents are separate files, which are missing next to an uploaded image.
     match descriptor.extents.first() {
         Some(file) if descriptor.extents.len() == 1 => {
             Err(format!("Could not open '{file}': No such file or directory"))

@@ -1,4 +1,4 @@
-//! Lock files with one holder at a time, whose timeout errors equal those of Proxmox.
+//! Locks in place of the lock files of Proxmox. Their timeout errors have the same text as those of Proxmox.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,11 +10,11 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 use super::ApiError;
 
-/// Timeout of a call for the lock of a VM.
+/// Maximum wait of a call for the lock of a VM.
 pub(crate) const CALL_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of the create and clone workers for the lock of a VM.
+/// Maximum wait of a create or clone task for the lock of a VM.
 pub(crate) const WORKER_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Timeout of an allocation for the lock of its storage.
+/// Maximum wait of an allocation for the lock of its storage.
 const STORAGE_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Lock files of VMs and storages.
@@ -22,7 +22,7 @@ const STORAGE_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Locks {
     clock: Clock,
     files: Mutex<HashMap<String, Arc<RwLock<()>>>>,
-    /// Lock files whose next acquisition times out, injected by a fault.
+    /// Lock files whose next lock attempt times out because of a fault.
     failing: Mutex<HashSet<String>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum LockGuard {
     Exclusive(OwnedRwLockWriteGuard<()>),
 }
 
-/// Error text of a lock that was not acquired in time.
+/// Error text of a lock that was not acquired before the timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockTimeout(String);
 
@@ -56,17 +56,17 @@ impl Locks {
         Self { clock, files: Mutex::default(), failing: Mutex::default() }
     }
 
-    /// Acquires the lock of a VM config.
+    /// Acquires the exclusive lock of a VM config.
     pub(crate) async fn vm(&self, vmid: u32, timeout: Duration) -> Result<LockGuard, LockTimeout> {
         self.exclusive(&vm_file(vmid), timeout).await
     }
 
-    /// Makes the next acquisition of the lock of a VM time out.
+    /// Makes the next attempt to lock a VM time out.
     pub(crate) fn fail_next_vm_lock(&self, vmid: u32) {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).insert(vm_file(vmid));
     }
 
-    /// Acquires the lock of a VM config shared with other readers, as clones of a stopped VM do.
+    /// Acquires the shared lock of a VM config. Clones of a stopped VM use it.
     pub(crate) async fn vm_shared(
         &self,
         vmid: u32,
@@ -79,8 +79,7 @@ impl Locks {
         guard.map(LockGuard::Shared).map_err(|_| file_timeout(&path))
     }
 
-    /// Acquires the lock that allocations on a storage hold. A storage that is not shared has one
-    /// lock per host.
+    /// Acquires the lock that an allocation on a storage holds. A storage that is not shared has one lock for each host.
     pub(crate) async fn storage(
         &self,
         host: &str,

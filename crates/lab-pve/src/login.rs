@@ -33,7 +33,7 @@ pub(super) fn answer(keys: &Keys, call: &Call) -> Outcome {
     Ok(Reply::Data(data))
 }
 
-/// Privileges for the web interface: those that the user holds on any path, by part of the tree.
+/// Privileges that the user has on any path, grouped by part of the permission tree. The web interface uses them.
 fn capabilities(world: &World, caller: &Caller) -> Json {
     const PARTS: [(&str, &[&str]); 7] = [
         ("vms", &["VM.", "Permissions.Modify"]),

@@ -1,5 +1,5 @@
-//! Request log of the simulated API: one JSON line per request, optionally with the response,
-//! without secrets.
+//! Log of the requests to the simulated API: one JSON line for each request, without secrets. The log can contain the responses
+//! as well.
 
 mod redact;
 
@@ -17,7 +17,7 @@ use super::http::Params;
 #[derive(Debug)]
 pub struct RequestLog {
     file: Mutex<File>,
-    /// Whether the log contains complete responses, not only their status.
+    /// Whether the log contains complete responses, and not only their status.
     has_answers: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct LogEntry {
 }
 
 impl RequestLog {
-    /// Opens the log file for appending. Only its owner may read it.
+    /// Opens the log file for appending. Only the owner of the file may read it.
     pub fn open(path: &Path, has_answers: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
@@ -50,7 +50,7 @@ impl RequestLog {
         Ok(Self { file: Mutex::new(options.open(path)?), has_answers })
     }
 
-    /// Writes one line. `answered` is `None` if the connection was cut.
+    /// Writes one line. `answered` is `None` if the connection was closed without an answer.
     pub(crate) fn write(&self, entry: LogEntry, answered: Option<LoggedResponse<'_>>) {
         let took = entry.clock.moment().since(entry.started);
         let mut line = json!({
@@ -66,7 +66,7 @@ impl RequestLog {
             line["answer"] = redact::body(body);
         }
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk must not stop the lab.
+        // An error is ignored, because the lab must continue even if the disk is full.
         file.write_all(format!("{line}\n").as_bytes()).ok();
     }
 }

@@ -1,7 +1,7 @@
 //! Status daemon (`pvestatd`): samples all VMs every few seconds.
 //!
-//! `/cluster/resources` and pools return the last sample, so a VM that was just created or stopped
-//! appears there with a delay.
+//! `/cluster/resources` and `/pools` return the last sample. So a VM that was just created or stopped appears there with a
+//! delay.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,10 +12,10 @@ use super::site::Site;
 use super::world::{Sample, Vm, World};
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Seconds after which the sample of a host that sends none expires.
+/// Seconds after which the last sample of an offline host expires.
 const SAMPLE_LIFETIME: u64 = 300;
 
-/// Samples repeatedly for as long as the site exists.
+/// Takes samples repeatedly, as long as the site exists.
 pub(crate) async fn run(site: Weak<Site>) {
     while let Some(clock) = site.upgrade().map(|site| site.clock) {
         clock.sleep(INTERVAL).await;
@@ -48,7 +48,7 @@ fn samples(world: &World, now: u64) -> BTreeMap<u32, Sample> {
 
 fn sample(vmid: u32, vm: &Vm, now: u64) -> Sample {
     let config = vm.run.as_ref().map_or(&vm.config, |run| &run.config);
-    // Limits an arbitrary configured value to the maximum of QEMU.
+    // The value is limited, because a config may contain any number.
     let number = |key: &str, default: u64| {
         config.get(key).and_then(|value| value.parse().ok()).unwrap_or(default).min(1 << 16)
     };

@@ -1,4 +1,4 @@
-//! Handle with which a running task writes its log, waits, and detects interruption.
+//! Handle of a running task. The task uses the handle to write its log, to wait, and to detect interruption.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,19 +29,19 @@ impl TaskHandle {
         }
     }
 
-    /// Logs a warning, which also counts in the exit status.
+    /// Logs a warning. The exit status contains the number of warnings.
     pub(crate) fn warn(&self, text: &str) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.log(format!("WARN: {text}"));
     }
 
-    /// Applies the fault of the task, if it was not applied yet. Called before a lock is acquired,
-    /// so that the fault does not hold the lock.
+    /// Applies the fault of the task, if it was not applied before. This is called before a lock is acquired, so that no lock
+    /// is held during the delay of a fault.
     pub(crate) async fn apply_fault(&self, work: Work) -> Result<(), String> {
         self.fault.apply(&self.site, work).await
     }
 
-    /// Waits for the simulated duration of this work. Fails if the task was interrupted meanwhile.
+    /// Waits for the time that this work takes. Fails if the task is interrupted in the meantime.
     pub(crate) async fn wait(&self, work: Work) -> Result<(), String> {
         let object = self.object();
         self.apply_fault(work).await?;
@@ -53,7 +53,7 @@ impl TaskHandle {
         }
     }
 
-    /// Object of the task, which seeds its random durations.
+    /// Object of the task. It selects the random numbers of the task.
     fn object(&self) -> String {
         let world = self.site.world();
         world

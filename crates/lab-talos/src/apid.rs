@@ -1,5 +1,5 @@
-//! apid, the server of the Talos API on port 50000. In maintenance mode it accepts every client; on a configured node
-//! it requires a client certificate.
+//! apid, the server of the Talos API on port 50000. In maintenance mode it accepts every client. On a configured node it
+//! requires a client certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -33,25 +33,25 @@ use super::talos_state::{Node, TalosState};
 pub(crate) const APID_PORT: u16 = 50000;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
-/// Lifetime of a certificate before it is replaced.
+/// Age at which a certificate is replaced.
 pub(super) const CERTIFICATE_RENEWAL: Duration = Duration::from_hours(12);
-/// Validity before the issue time, so that clients whose clocks are slightly behind accept the certificate.
+/// Time by which the validity of a certificate starts before its issue, so that clients with slightly slow clocks accept it.
 const CERTIFICATE_BACKDATING: Duration = Duration::from_mins(10);
-/// Maximum time that an open call delays the end of maintenance mode, in real time.
+/// Maximum time, in real time, for which an open call delays the end of maintenance mode.
 const MAINTENANCE_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Times after the start at which a node in maintenance replaces its certificate, in lab time.
+/// Times at which a node in maintenance mode replaces its certificate, in lab time since the start of apid.
 const MAINTENANCE_REISSUE_TIMES: [Duration; 2] =
     [Duration::from_millis(700), Duration::from_secs(2)];
 
 /// TLS configuration of apid.
 pub(super) enum Apid {
-    /// Certificates with the times from which they are used.
+    /// Certificates, each with the time from which it is used.
     Maintenance(Vec<(Duration, Arc<ServerConfig>)>),
     Configured(Arc<ServerConfig>),
 }
 
 impl Apid {
-    /// Maintenance mode: self-signed certificates, replaced soon after the start.
+    /// Settings for maintenance mode: self-signed certificates, which are replaced soon after the start.
     pub(super) fn maintenance(simulation: &Simulation, node: &Node) -> Result<Self, String> {
         let started = simulation.now();
         let mut configs = vec![];
@@ -63,8 +63,8 @@ impl Apid {
         Ok(Self::Maintenance(configs))
     }
 
-    /// Configured node. `signer` holds the key of the Talos CA: the node itself, or the control plane that signs for
-    /// it.
+    /// Settings for a configured node. `signer` is the private key of the Talos CA. It comes from the config of the node
+    /// itself, or from the control plane that signs for the node.
     pub(super) fn configured(
         simulation: &Simulation,
         node: &Node,
@@ -84,7 +84,7 @@ impl Apid {
         Ok(Self::Configured(server_config(node_clock(simulation, node), Some(roots), shown)?))
     }
 
-    /// Node of another cluster, whose CA the client does not know.
+    /// Settings for a node of another cluster, with a CA that clients do not trust.
     pub(super) fn foreign_cluster(simulation: &Simulation, node: &Node) -> Result<Self, String> {
         let authority = authority(simulation, node.clock_skew)?;
         let shown = issue(&authority, simulation, node, &[])?;
@@ -107,7 +107,7 @@ impl Apid {
         }
     }
 
-    /// Completes when maintenance mode ends because the node received a config.
+    /// Waits until maintenance mode ends, because the node got a config.
     async fn until_configured(&self, simulation: &Simulation, vmid: u32) {
         match self {
             Self::Maintenance(_) => {
@@ -117,8 +117,8 @@ impl Apid {
         }
     }
 
-    /// Serves on all addresses of the node, also when they change, until the future is dropped or maintenance mode
-    /// ends. The client that applied the config receives its answer before that.
+    /// Serves on all addresses of the node, also after a change of the addresses. Ends when the future is dropped or
+    /// maintenance mode ends. The client that applied the config gets its answer before that.
     pub(super) async fn serve(self, simulation: Arc<Simulation>, vmid: u32, boot: u64) {
         let this = Arc::new(self);
         let is_maintenance = matches!(*this, Self::Maintenance(_));
@@ -166,7 +166,7 @@ impl Apid {
         boot: u64,
         address: IpAddr,
     ) {
-        // No loopback address can represent this address, so no client can connect to it.
+        // This address has no loopback address, so no client can connect to it.
         let Some(mut incoming) =
             simulation.loopback_network.serve_with_retries(address, APID_PORT, vmid).await
         else {
@@ -207,15 +207,15 @@ impl Apid {
         let line = Arc::clone(&session.line);
         let services = api::services(Session { caller, ..session });
         tokio::select! {
-            // The client notices a broken connection by itself.
+            // An error of the connection is ignored, because the client notices it as well.
             served = services.serve_until(stream, self.until_configured(&simulation, vmid)) => drop(served),
             () = line.notified() => {}
         }
     }
 }
 
-/// Closes every connection to the node without an answer until the future is dropped: apid of 1.13 keeps the port
-/// open while it changes from maintenance mode to mutual TLS.
+/// Closes every connection to the node without an answer, until the future is dropped. apid of Talos 1.13 does this while it
+/// changes from maintenance mode to mutual TLS.
 pub(super) async fn close_connections(simulation: &Arc<Simulation>, vmid: u32) {
     let addresses: Vec<IpAddr> = simulation.look(|talos| {
         let node = talos.nodes.get(&vmid);
@@ -236,7 +236,7 @@ pub(super) async fn close_connections(simulation: &Arc<Simulation>, vmid: u32) {
         });
     }
     while closing.join_next().await.is_some() {}
-    // No connection can reach an unreachable node, so nothing has to be closed.
+    // Without a loopback address there are no connections to close.
     std::future::pending::<()>().await;
 }
 
@@ -251,7 +251,7 @@ fn roles(certificate: &CertificateDer<'_>) -> BTreeSet<String> {
         .unwrap_or_default()
 }
 
-/// Start of the validity of a new certificate, in the past for clients too: their time is real time or lab time.
+/// Start of the validity of a new certificate. It must be in the past for clients with real time and for clients with lab time.
 /// `skew` is the error of the issuing clock in seconds.
 fn issue_time(simulation: &Simulation, skew: i64) -> Seconds {
     let real = i64::try_from(Clock::real().unix()).unwrap_or_default();
@@ -259,13 +259,14 @@ fn issue_time(simulation: &Simulation, skew: i64) -> Seconds {
     Seconds::from_seconds(real.min(own).saturating_add(skew)).minus(CERTIFICATE_BACKDATING)
 }
 
-/// Validity until one day from now by the same clock, which may be far ahead.
+/// Lifetime of a certificate that is valid until one day from now. "Now" is the time of the issuing clock, which may be far
+/// ahead of the start of the validity.
 fn validity(simulation: &Simulation, skew: i64, not_before: Seconds) -> Duration {
     let now = i64::try_from(simulation.now().as_secs()).unwrap_or_default().saturating_add(skew);
     DAY + Seconds::from_seconds(now).remaining(not_before).unwrap_or_default()
 }
 
-/// New self-signed CA.
+/// Creates a self-signed CA.
 fn authority(simulation: &Simulation, skew: i64) -> Result<Authority, String> {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
@@ -276,7 +277,7 @@ fn authority(simulation: &Simulation, skew: i64) -> Result<Authority, String> {
     new_authority(&request, &mut SystemRandomness::new()).map_err(|e| e.to_string())
 }
 
-/// TLS configuration of a server that is not a Talos node.
+/// TLS settings of a server that is not a Talos node.
 pub(super) fn plain_tls(simulation: &Simulation, address: IpAddr) -> Result<TlsAcceptor, String> {
     let names = vec![AltName::Ip(address)];
     let shown = issue_leaf(&authority(simulation, 0)?, simulation, 0, ("server", names))?;
@@ -302,7 +303,8 @@ fn issue(
     };
     for address in node.network.addresses() {
         add(AltName::Ip(address));
-        // Loopback address at which clients outside the lab find the node. An address without one cannot be reached.
+        // Adds the loopback address at which clients outside the lab reach the node. Without a loopback address, an address
+        // cannot be reached.
         simulation.loopback_network.prepare(address).ok();
         simulation
             .loopback_network
@@ -363,13 +365,13 @@ fn server_config(
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| e.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Session tickets are disabled so that every connection presents a certificate: a wiped node must not resume a
-    // session of its previous identity.
+    // Session tickets are disabled, so that every connection presents a certificate. With tickets, a client could resume the
+    // session of a node that was wiped in the meantime.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// A node's own time: the lab's, and what its clock is off by.
+/// Clock of a node: lab time plus the error of the node's clock.
 fn node_clock(simulation: &Simulation, node: &Node) -> Arc<dyn TimeProvider> {
     Arc::new(ClockTime::skewed(simulation.clock(), node.clock_skew))
 }

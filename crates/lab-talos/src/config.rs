@@ -20,7 +20,7 @@ pub(crate) use links::{DEFAULT_VLAN_PROTOCOL, LinkFacts, LinkSelector, VirtualLi
 /// Machine config that a node runs with.
 #[derive(Debug)]
 pub(crate) struct AppliedConfig {
-    /// Text as it was applied; it contains keys.
+    /// Text of the config as it was applied. It contains keys.
     pub(crate) text: String,
     pub(crate) config: Config,
     pub(crate) facts: Facts,
@@ -32,12 +32,12 @@ impl AppliedConfig {
         Self { text, config, facts }
     }
 
-    /// Value at a path of the v1alpha1 document, such as `machine.kubelet.extraArgs`. Null if it is not set.
+    /// Value at a path of the v1alpha1 document, such as `machine.kubelet.extraArgs`; null if the value is not set.
     pub(crate) fn value(&self, path: &str) -> Value {
         DocumentReader(self.config.v1alpha1()).node(path).map_or(Value::Null, yaml_to_json)
     }
 
-    /// Boolean of the v1alpha1 document; false if it is not set.
+    /// Boolean at a path of the v1alpha1 document; false if the value is not set.
     pub(crate) fn flag(&self, path: &str) -> bool {
         DocumentReader(self.config.v1alpha1()).text(path) == "true"
     }
@@ -72,7 +72,7 @@ pub(crate) struct Facts {
     /// Image tag of the kubelet, such as `v1.34.1`.
     pub(crate) kubelet_version: String,
     pub(crate) api_server_image: String,
-    /// Admission plugins of the API server with their settings, as in the config.
+    /// Admission plugins of the API server, with their settings, as written in the config.
     pub(crate) admission_control: Vec<Value>,
     pub(crate) controller_manager_image: String,
     pub(crate) scheduler_image: String,
@@ -88,27 +88,27 @@ pub(crate) struct Facts {
     pub(crate) links: Vec<LinkFacts>,
     /// Alias names of network cards.
     pub(crate) link_aliases: Vec<(String, LinkSelector)>,
-    /// Whether the config has link documents besides v1alpha1.
+    /// Whether the config has link documents in addition to the v1alpha1 document.
     pub(crate) has_link_documents: bool,
     pub(crate) nameservers: Vec<IpAddr>,
     pub(crate) search_domains: Vec<String>,
     pub(crate) time_servers: Vec<String>,
-    /// Subnets that must contain the kubelet's address; a leading `!` excludes a subnet.
+    /// Subnets that the address of the kubelet must be in. The prefix `!` excludes a subnet.
     pub(crate) node_ip_subnets: Vec<String>,
-    /// Subnets that must contain the address that etcd advertises, in the same notation.
+    /// Subnets that the address of etcd must be in, in the same notation.
     pub(crate) etcd_subnets: Vec<String>,
     pub(crate) node_labels: BTreeMap<String, String>,
     pub(crate) node_annotations: BTreeMap<String, String>,
-    /// Taints: key and `value:effect`.
+    /// Taints of the node: the key, and `value:effect`.
     pub(crate) node_taints: BTreeMap<String, String>,
     pub(crate) kernel_modules: Vec<String>,
     /// Names of extension services that have a config.
     pub(crate) configured_extensions: Vec<String>,
     pub(crate) install_disk: Option<String>,
-    /// CEL expression that selects the install disk if none is named.
+    /// CEL expression that selects the install disk, if the config does not name the disk.
     pub(crate) install_match: Option<String>,
     pub(crate) install_image: Option<String>,
-    /// `machine.disks`: device of each disk, with sizes and mount points of its partitions.
+    /// `machine.disks`: the device of each disk, and the sizes and mount points of its partitions.
     pub(crate) user_disks: Vec<UserDisk>,
     pub(crate) has_discovery: bool,
     pub(crate) schedules_on_control_planes: bool,
@@ -248,7 +248,7 @@ impl Facts {
     }
 }
 
-/// Reader of document values by path, such as `machine.ca.crt`. A path that does not exist has no value.
+/// Reader of values in a document by path, such as `machine.ca.crt`. The value of a missing path is `None`.
 struct DocumentReader<'a>(Option<&'a Document>);
 
 impl<'a> DocumentReader<'a> {
@@ -300,7 +300,7 @@ fn texts(node: Option<&Yaml>) -> Vec<String> {
     items.filter_map(|item| text(Some(item))).collect()
 }
 
-/// Entry of `machine.disks`. A partition without a size takes the remaining space.
+/// Parses an entry of `machine.disks`. A partition without a size gets the remaining space.
 fn user_disk(item: &Yaml) -> Option<UserDisk> {
     let map = item.as_map()?;
     let partitions = map.get("partitions").and_then(Yaml::as_seq);
@@ -328,7 +328,7 @@ fn endpoint(url: &str) -> Option<(String, u16)> {
     Some((host, port))
 }
 
-/// Parses a prefix such as `10.0.0.11/24`; an address without a length is a host prefix.
+/// Parses a prefix such as `10.0.0.11/24`. An address without a length means a prefix of only this address.
 pub(crate) fn prefix(text: &str) -> Option<Prefix> {
     let (address, length) = text.split_once('/').unwrap_or((text, ""));
     let address: IpAddr = address.parse().ok()?;

@@ -1,7 +1,7 @@
-//! Connectivity of machines: whether bytes reach them.
+//! Connectivity of machines: whether bytes reach a machine.
 //!
-//! Bytes for a machine that is paused, or whose network card is disconnected, are held back; they arrive when the
-//! machine is resumed or the card is connected again.
+//! Bytes for a paused machine, or for a machine with a disconnected network card, are held back. They arrive when the machine
+//! is resumed or the card is connected again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -22,7 +22,7 @@ use super::network::Network;
 use super::simulation::Simulation;
 use super::talos_state::{Node, TalosState};
 
-/// Blocked traffic of a machine.
+/// Traffic of a machine that is blocked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BlockedTraffic {
     #[default]
@@ -50,7 +50,7 @@ pub(crate) struct Connectivity(Mutex<HashMap<u32, Arc<MachineConnectivity>>>);
 /// Connectivity of one machine.
 #[derive(Debug, Default)]
 struct MachineConnectivity {
-    /// Fast path without the lock: most machines are never cut off.
+    /// Whether any traffic is blocked. Most machines never have blocked traffic, so this flag avoids most uses of the lock.
     is_cut: AtomicBool,
     state: Mutex<ConnectivityState>,
 }
@@ -67,7 +67,7 @@ impl Connectivity {
         Arc::clone(all.entry(vmid).or_default())
     }
 
-    /// Replaces the blocked traffic of a machine.
+    /// Sets the blocked traffic of a machine.
     pub(crate) fn set(&self, vmid: u32, blocked: BlockedTraffic) {
         let machine = self.of(vmid);
         let mut state = machine.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +95,7 @@ impl MachineConnectivity {
         !state.blocked.blocks(address)
     }
 
-    /// Whether traffic passes; if it does not, the task is woken when that changes.
+    /// Whether traffic passes. If not, the task is woken when the blocked traffic changes.
     fn passes_or_wakes(&self, address: IpAddr, context: &Context<'_>) -> bool {
         if !self.is_cut.load(Ordering::Acquire) {
             return true;
@@ -109,7 +109,7 @@ impl MachineConnectivity {
     }
 }
 
-/// Connection to a node, which holds bytes back while they cannot reach the node.
+/// Connection to a node. It holds bytes back while they cannot reach the node.
 #[derive(Debug)]
 pub(crate) struct NodeConnection {
     socket: TcpStream,
@@ -162,7 +162,7 @@ impl AsyncWrite for NodeConnection {
 }
 
 impl Simulation {
-    /// Reads from Proxmox whether a running VM is paused and how its network cards are connected.
+    /// Reads from Proxmox whether a running VM is paused, and how its network cards are connected.
     pub(super) fn update_connectivity(&self, vmid: u32) {
         let Some(RunningState { is_paused, cards }) = self.hypervisor.running_state(vmid) else {
             return;
@@ -179,7 +179,7 @@ impl Simulation {
         }
     }
 
-    /// Waits for `time` as the machine measures it: no time passes while it is paused.
+    /// Waits for `time` in the time of the machine. No time passes while the machine is paused.
     pub(super) async fn sleep_in_guest(&self, vmid: u32, time: Duration) {
         let is_paused =
             |talos: &TalosState| talos.nodes.get(&vmid).is_some_and(|node| node.is_paused);
@@ -196,8 +196,8 @@ impl Simulation {
         }
     }
 
-    /// Completes if a machine was paused for longer than the lifetime of something it made, once it is resumed and
-    /// has corrected its clock.
+    /// Waits until an item that the machine created at the time `made`, such as a certificate, has expired during a pause.
+    /// `lasts` is the lifetime of the item. Completes after the machine is resumed and has corrected its clock.
     pub(super) async fn until_expired_in_pause(&self, vmid: u32, made: Duration, lasts: Duration) {
         let is_paused =
             |talos: &TalosState| talos.nodes.get(&vmid).is_some_and(|node| node.is_paused);
@@ -211,7 +211,7 @@ impl Simulation {
         }
     }
 
-    /// Applies the blocked traffic of the node's machine to its connections.
+    /// Applies the blocked traffic of a node to the connections of its machine.
     pub(super) fn apply_blocked_traffic(&self, vmid: u32) {
         let blocked =
             self.look(|talos| talos.nodes.get(&vmid).map(Node::blocked)).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Simulation {
 }
 
 impl Hardware {
-    /// Replaces the network cards. Cards that remain keep their names; new ones get the next free names.
+    /// Replaces the network cards. A card that remains keeps its name. A new card gets the next free name.
     fn replace_cards(&mut self, cards: Vec<Card>) {
         let before = std::mem::take(&mut self.cards);
         for card in cards {
@@ -243,7 +243,7 @@ impl Hardware {
 }
 
 impl Network {
-    /// Whether any link of this machine can send.
+    /// Whether at least one link of this machine can send.
     fn can_send(&self) -> bool {
         self.links.iter().any(|link| link.passes() && !link.addresses.is_empty())
     }
@@ -260,7 +260,7 @@ impl Node {
         if prefixes.is_empty() {
             return BlockedTraffic::Nothing;
         }
-        // A virtual IP is on the card whose network contains it.
+        // A virtual IP is on the card whose network contains the virtual IP.
         let is_out = |address: &IpAddr| prefixes.iter().any(|prefix| prefix.contains(*address));
         let virtual_ips = self.network.virtual_ips.iter().copied().filter(is_out);
         BlockedTraffic::Some(
@@ -270,7 +270,7 @@ impl Node {
 }
 
 impl TalosState {
-    /// Whether packets of this machine can arrive anywhere. True for a machine that does not run.
+    /// Whether the machine can send packets. True for a machine that does not run.
     pub(super) fn is_online(&self, vmid: u32) -> bool {
         self.nodes.get(&vmid).is_none_or(|node| !node.is_paused && node.network.can_send())
     }
@@ -308,7 +308,7 @@ mod tests {
         assert!(connectivity.passes(11, IpAddr::from([10, 0, 0, 12])));
         client.write_all(b"b").await.unwrap();
         {
-            // No byte arrives, however often the read is polled.
+            // No byte may arrive, even if the read is polled several times.
             let mut reading = std::pin::pin!(line.read_u8());
             for _ in 0..3 {
                 tokio::select! {
@@ -354,7 +354,7 @@ mod tests {
             std::pin::pin!(bench.simulation.until_expired_in_pause(11, before, 12 * hour));
         for is_paused in [false, true] {
             pause(is_paused);
-            // Neither completes, however often it is polled.
+            // Neither future may complete, even if it is polled several times.
             for _ in 0..20 {
                 tokio::select! {
                     biased;

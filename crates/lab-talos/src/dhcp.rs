@@ -1,27 +1,27 @@
-//! DHCP server of a lab: addresses by MAC address, with the options that a home router offers.
+//! DHCP server of a lab. It assigns addresses by MAC address, with the options of a typical home router.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use talmox_talos_config::network::Prefix;
 
-/// DHCP server that is present on every bridge.
+/// DHCP server that serves every bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dhcp {
     /// Leases by MAC address in lower case.
     pub(crate) leases: BTreeMap<String, Prefix>,
-    /// Routers of the lab. If none are configured, every network has one at its first address.
+    /// Routers of the lab. If none are configured, every network has a router at its first address.
     pub(crate) routers: Vec<IpAddr>,
 }
 
-/// Lease offered to one network card.
+/// DHCP lease of one network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) address: Prefix,
-    /// Default gateway, and as with most home routers also the DNS resolver and the NTP server. None in a network
-    /// without a router: a default route to an unused address would cut the node off.
+    /// Default gateway. As with most home routers, it is also the DNS resolver and the NTP server. `None` in a network without
+    /// a router, because a default route to an unused address would disconnect the node.
     pub(crate) router: Option<IpAddr>,
-    /// Default gateway unless a lower configuration layer has the same default route.
+    /// Default gateway that the node uses; `None` if a lower configuration layer has the same default route.
     pub(crate) router_in_use: Option<IpAddr>,
 }
 

@@ -1,8 +1,8 @@
-//! Unified diff of two texts, as `diff -u` prints it.
+//! Unified diff of two texts, in the format of `diff -u`.
 
 /// Number of unchanged lines shown before and after each change.
 const CONTEXT: usize = 3;
-/// Maximum product of the line counts of the two changed parts; beyond it, they are shown as one change.
+/// Maximum product of the numbers of lines in the two changed parts. Above this limit, the parts are shown as one change.
 const MAX_COMPARISON: usize = 4_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     while let Some(next) = lines[at..].iter().position(is_change) {
         let from = (at + next).saturating_sub(CONTEXT).max(at);
         let mut to = at + next + 1;
-        // Changes that are near each other share a hunk.
+        // Changes that are close to each other share a hunk.
         while let Some(more) = lines[to..].iter().take(2 * CONTEXT + 1).position(is_change) {
             to += more + 1;
         }
@@ -44,7 +44,7 @@ fn hunk(lines: &[Line<'_>], from: usize, to: usize) -> String {
     let range = |is_counted| {
         let (before, own) =
             (count(&lines[..from], is_counted), count(&lines[from..to], is_counted));
-        // A side without lines names the line before the hunk.
+        // If a side has no lines, its number is that of the line before the hunk.
         format!("{},{own}", if own == 0 { before } else { before + 1 })
     };
     let mut text = format!("@@ -{} +{} @@\n", range(is_old), range(is_new));
@@ -82,7 +82,7 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
 }
 
 fn compare_changed<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
-    // Length of the longest common subsequence from each pair of positions on.
+    // Lengths of the longest common subsequences, for each pair of start positions.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

@@ -1,4 +1,4 @@
-//! Disks and CD drives of a machine. Ids and paths are stable; device letters change from boot to boot.
+//! Disks and CD drives of a machine. Ids and paths stay the same, but device letters can change at each boot.
 
 use talmox_clock::Chance;
 
@@ -8,7 +8,7 @@ use talmox_clock::Chance;
 pub struct Disk {
     /// Slot of the VM configuration, such as `scsi0`.
     pub slot: String,
-    /// Kernel name, such as `/dev/sda`; valid for one boot.
+    /// Device name in the kernel, such as `/dev/sda`. The name is valid for one boot.
     pub device: String,
     pub is_cdrom: bool,
     /// Volume id in the hypervisor.
@@ -16,12 +16,12 @@ pub struct Disk {
     pub size: u64,
     /// Serial number that QEMU shows to the guest.
     pub serial: String,
-    /// Device id of a SCSI drive, from which udev builds its symlink.
+    /// Device id of a SCSI drive. udev builds a symlink from it.
     pub device_id: String,
     pub is_ssd: bool,
     /// Position in the order in which the kernel found the disks.
     pub sequence: u64,
-    /// Labels of the partitions that Talos created for volumes of a config.
+    /// Labels of the partitions that Talos created for the volumes of a config.
     pub labels: Vec<String>,
     pub is_q35: bool,
     /// Whether the hypervisor generated this drive for cloud-init.
@@ -37,10 +37,10 @@ enum Bus {
     Ide,
 }
 
-/// Draws the order in which the kernel finds the disks, which is not deterministic on a real machine, and assigns the
-/// device names in that order.
+/// Draws the order in which the kernel finds the disks, and assigns the device names in that order. The order is random, as on
+/// a real machine.
 pub(super) fn enumerate(disks: &mut [Disk], chance: &mut Chance) {
-    // Sorted first, so that the drawn order depends on the seed alone.
+    // The disks are sorted first, so that the drawn order depends only on the seed.
     disks.sort_by_key(|disk| slot_order(&disk.slot));
     let mut order: Vec<usize> = (0..disks.len()).collect();
     for last in (1..order.len()).rev() {
@@ -58,7 +58,7 @@ pub(super) fn name(disks: &mut [Disk], order: &[usize]) {
         *count - 1
     };
     let letter = |number: u8| char::from(b'a' + number.min(25));
-    // Number 1 is the loop device of the root file system.
+    // Sequence number 1 is the loop device of the root file system.
     for (sequence, at) in (2_u64..).zip(order) {
         let disk = &mut disks[*at];
         disk.sequence = sequence;
@@ -70,7 +70,7 @@ pub(super) fn name(disks: &mut [Disk], order: &[usize]) {
     }
 }
 
-/// Boot order of the firmware: SCSI disks before SATA and IDE disks, each by number.
+/// Sort key for the boot order of the firmware: SCSI, then SATA, then IDE disks, each sorted by number.
 pub(super) fn slot_order(slot: &str) -> (u8, u32) {
     let digits = slot.find(|c: char| c.is_ascii_digit()).unwrap_or(slot.len());
     let (bus, number) = slot.split_at(digits);
@@ -121,17 +121,18 @@ impl Disk {
         }
     }
 
-    /// QEMU reports a rotating disk unless the drive has `ssd=1`.
+    /// Whether the disk is rotational. QEMU reports every disk as rotational that does not have `ssd=1`.
     pub(crate) fn is_rotational(&self) -> bool {
         !self.is_ssd
     }
 
-    /// Serial number as the kernel shows it, which it does for virtio-blk only.
+    /// Serial number that the kernel shows. The kernel shows it only for virtio-blk disks.
     pub(crate) fn shown_serial(&self) -> &str {
         if self.bus() == Bus::Virtio { &self.serial } else { "" }
     }
 
-    /// WWID that the kernel composes. It skips ids of the kind that virtio-scsi drives have.
+    /// WWID that the kernel builds. Only SATA and IDE disks have one, because the kernel ignores the kind of id that
+    /// virtio-scsi drives have.
     pub(crate) fn wwid(&self) -> String {
         match (self.is_cdrom, self.bus()) {
             (false, Bus::Sata | Bus::Ide) => {
@@ -141,8 +142,8 @@ impl Disk {
         }
     }
 
-    /// Default serial number in QEMU, which numbers the units of all ATA controllers, two per port, the chipset's
-    /// first.
+    /// Default serial number in QEMU. QEMU numbers the units of all ATA controllers, with two units per port, starting with the
+    /// controller of the chipset.
     pub fn default_serial(&self) -> String {
         let number = self.number();
         match self.bus() {
@@ -177,7 +178,7 @@ impl Disk {
         }
     }
 
-    /// Symlinks that udev creates, sorted.
+    /// Symlinks that udev creates, sorted by name.
     pub fn symlinks(&self) -> Vec<String> {
         let number = self.number();
         let model = self.model().replace(' ', "_");
@@ -188,7 +189,7 @@ impl Disk {
                 links.push(format!("by-path/pci-0000:00:05.0-scsi-0:0:0:{number}"));
             }
             Bus::Virtio => {
-                // udev builds no by-id link without a serial number.
+                // Without a serial number, udev creates no by-id link.
                 if !self.serial.is_empty() {
                     links.push(format!("by-id/virtio-{}", self.serial));
                 }
@@ -211,7 +212,7 @@ impl Disk {
         links.into_iter().map(|link| format!("/dev/disk/{link}")).collect()
     }
 
-    /// Whether a path is the device of this disk or a symlink to it.
+    /// Whether a path is the device name of this disk, or one of its symlinks.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         self.device == path || self.symlinks().iter().any(|link| link == path)
     }

@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use super::talos_state::Membership;
 
-/// Key of a disk: its host, volume and device.
+/// Key of a disk: the host, the volume and the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskKey {
     pub host: String,
     /// Volume id in the hypervisor.
     pub volume: String,
-    /// Device in the guest during this boot, such as `/dev/sda`.
+    /// Device name in the guest during this boot, such as `/dev/sda`.
     pub device: String,
 }
 
-/// Data on a disk in addition to the image it was created from. It belongs to the volume: a full clone has a copy,
-/// and deleting the volume deletes it.
+/// Data that a node wrote to a disk, in addition to the image that the disk was created from. The data belongs to the volume: a
+/// full clone gets a copy, and the deletion of the volume deletes the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// Installed Talos, if it replaced that of the image.
+    /// Installed Talos; `None` while the disk still has the Talos of its image.
     pub(crate) installed: Option<Installed>,
-    /// Talos that boots if the installed one does not, or after a rollback.
+    /// Earlier Talos, which boots if the installed Talos fails to boot or after a rollback.
     pub(crate) previous: Option<Installed>,
-    /// META values written so far.
+    /// Values that were written to META.
     pub(crate) meta: BTreeMap<u8, String>,
-    /// STATE partition; none before it is created and after it is wiped.
+    /// STATE partition; `None` before the partition is created and after it is wiped.
     pub(crate) state: Option<SavedState>,
     /// EPHEMERAL partition.
     pub(crate) ephemeral: Option<Ephemeral>,
-    /// Labels of partitions for volumes of a config. Talos finds such a volume by its label on any disk.
+    /// Labels of the partitions for volumes of a config. Talos finds such a volume by its label, on any disk.
     #[serde(default)]
     pub volumes: Vec<String>,
-    /// Whether a reset wiped the disk: nothing boots from it.
+    /// Whether a reset wiped the disk. Nothing can boot from a wiped disk.
     pub(crate) is_blank: bool,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct Installed {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedState {
-    /// Machine config; none while only the platform addresses are stored.
+    /// Machine config; `None` if the partition contains only the addresses from the platform.
     pub(crate) config: Option<String>,
-    /// Addresses from the platform, which remain in effect when the cidata volume is removed.
+    /// Addresses from the platform. They stay in effect after the cidata volume is removed.
     pub(crate) platform_addresses: Vec<(String, String)>,
     /// Node id generated at the first boot.
     pub(crate) node_id: String,
@@ -60,7 +60,7 @@ pub(crate) struct SavedState {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ephemeral {
-    /// Membership of the etcd member whose data is in `/var/lib/etcd`.
+    /// Membership of the etcd member that has its data in `/var/lib/etcd`.
     pub(crate) etcd: Option<Membership>,
     /// Whether the kubelet has its client certificate.
     pub(crate) has_kubelet: bool,

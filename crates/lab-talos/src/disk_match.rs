@@ -1,23 +1,23 @@
-//! Which disks an expression of a config selects.
+//! Disk selection by the CEL expressions of a config.
 
 use talmox_talos_config::cel::{Value, evaluate};
 
 use super::disk::Disk;
 
-/// A disk that an expression may select.
+/// Disk that an expression is evaluated for.
 pub(crate) struct Candidate<'a> {
     pub(crate) disk: &'a Disk,
     pub(crate) is_system_disk: bool,
 }
 
-/// Whether an expression selects the disk. An expression that cannot be evaluated selects every disk.
+/// Whether an expression selects the disk. An expression that the lab cannot evaluate selects every disk.
 pub(crate) fn matches(expression: &str, candidate: &Candidate<'_>) -> bool {
     let variables =
         [("disk", fields(candidate.disk)), ("system_disk", Value::Bool(candidate.is_system_disk))];
     evaluate(expression, &variables) != Some(Value::Bool(false))
 }
 
-/// Parses a size such as `10GB` or `1.5 TiB`; a number without a unit is in bytes.
+/// Parses a size such as `10GB` or `1.5 TiB`. A number without a unit is in bytes.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -49,7 +49,7 @@ fn unit(name: &str) -> Option<u64> {
     }
 }
 
-/// The fields of a disk that expressions use.
+/// Fields of a disk that expressions can use.
 fn fields(disk: &Disk) -> Value {
     let text = |text: &str| Value::Text(text.to_owned());
     let links = disk.symlinks().into_iter().map(Value::Text);
@@ -104,7 +104,7 @@ mod tests {
             ("disk.symlinks.exists(s, s.contains('nvme'))", false),
             ("disk.symlinks.exists(s, s.endsWith('drive-scsi1')) && !system_disk", true),
             ("disk.serial == '' && disk.wwid == ''", true),
-            // CEL that the lab does not evaluate.
+            // The lab does not support this CEL expression.
             ("disk.symlinks.map(s, s).size() > 9", true),
         ] {
             assert_eq!(matches(expression, &candidate), is_meant, "{expression}");

@@ -8,13 +8,13 @@ use talmox_clock::Clock;
 use talmox_talos_api::proto::machine::Event;
 use tokio::sync::broadcast;
 
-/// Number of stored events, close to the size of Talos's ring buffer.
+/// Maximum number of stored events. It is close to the size of the ring buffer in Talos.
 const MAX_EVENTS: usize = 1000;
 
-/// Events of one boot. Ids increase, also when they are compared as texts.
+/// Events of one boot. The ids of later events are greater, also if they are compared as texts.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// Stored events with their times since 1970.
+    /// Stored events, each with its time since 1970.
     log: VecDeque<(Duration, Event)>,
     next: u64,
     prefix: String,
@@ -23,7 +23,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates an empty log. `prefix` makes the ids of this boot greater than those of earlier boots.
+    /// Creates an empty log. `prefix` ensures that the ids of this boot are greater than those of earlier boots.
     pub(crate) fn new(prefix: String, clock: Clock) -> Self {
         Self { log: VecDeque::new(), next: 0, prefix, clock, live: broadcast::channel(256).0 }
     }
@@ -34,7 +34,7 @@ impl Events {
             value: message.encode_to_vec(),
         };
         let event = self.event(data, actor);
-        // There may be no subscriber.
+        // Sending fails if there is no subscriber.
         drop(self.live.send(event.clone()));
         self.log.push_back((self.clock.since_epoch(), event));
         if self.log.len() > MAX_EVENTS {
@@ -42,7 +42,7 @@ impl Events {
         }
     }
 
-    /// First event of every stream, which shows the client that the stream has started. It is not stored.
+    /// First event of every stream. It shows the client that the stream has started, and is not stored.
     pub(crate) fn initial_event(&mut self, actor: &str) -> Event {
         self.event(prost_types::Any::default(), actor)
     }
@@ -53,7 +53,7 @@ impl Events {
         Event { metadata: None, data: Some(data), id, actor_id: actor.to_owned() }
     }
 
-    /// Stored events with their times, and a receiver of new ones.
+    /// Stored events with their times, and a receiver of new events.
     pub(crate) fn subscribe(&self) -> (Vec<(Duration, Event)>, broadcast::Receiver<Event>) {
         (self.log.iter().cloned().collect(), self.live.subscribe())
     }

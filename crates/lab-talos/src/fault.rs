@@ -1,4 +1,4 @@
-//! Faults of nodes: in their API calls, during their boots, and of the machine itself.
+//! Faults of nodes: in API calls, during boots, and of the machine itself.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::talos_state::{Node, TalosState};
 /// Time between a kernel panic and the reboot.
 const PANIC_DURATION: Duration = Duration::from_secs(10);
 
-/// Faults of a node that last until it boots again.
+/// Faults of a node that last until the next boot of the node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeFaults {
     pub(crate) disk_is_full: bool,
-    /// Additional duration of every etcd operation.
+    /// Time by which every etcd operation takes longer.
     pub(crate) slowness: Duration,
 }
 
-/// Result of a call that a fault does not let through.
+/// Reason why a fault prevents the answer to a call.
 pub(crate) enum InterruptedCall {
     Rejected {
         status: u16,
@@ -36,7 +36,7 @@ pub(crate) enum InterruptedCall {
     ConnectionBroken,
 }
 
-/// Faults to apply after a call has been answered.
+/// Faults that are applied after a call has been answered.
 #[derive(Debug, Default)]
 pub(crate) struct FaultsAfterCall {
     is_cut: bool,
@@ -44,7 +44,7 @@ pub(crate) struct FaultsAfterCall {
 }
 
 impl Simulation {
-    /// Applies the faults that match a call, and returns those that must follow its answer.
+    /// Applies the faults that match a call, and returns those that must be applied after the answer.
     pub(crate) async fn apply_faults(
         self: &Arc<Self>,
         vmid: u32,
@@ -86,8 +86,8 @@ impl Simulation {
         self.environment.faults.strike(&Sight { place, method, vmid: Some(vmid), host: "", node })
     }
 
-    /// Applies a fault to the node that it names, or otherwise to the node that triggered it. True if the triggering
-    /// node can no longer answer.
+    /// Applies a fault to the node that the fault names, or else to the node `this` that triggered it. Returns true if the node
+    /// `this` can no longer answer.
     pub(super) fn apply_fault(self: &Arc<Self>, this: Option<u32>, action: &NodeAction) -> bool {
         let target = match action {
             NodeAction::Crash(who)
@@ -115,7 +115,7 @@ impl Simulation {
             (NodeAction::Impostor { at, disguise, lasts }, _) => {
                 self.start_impostor(at, *disguise, *lasts);
             }
-            // The node does not exist, or the fault applies to boots only.
+            // The node does not exist, or the fault has an effect only at boots.
             _ => {}
         }
         let ends =
@@ -123,7 +123,7 @@ impl Simulation {
         ends && target.is_some() && target == this
     }
 
-    /// Id of the running VM with this name, id or address.
+    /// vmid of the running VM with this name, vmid or address.
     fn find(&self, name: &str) -> Option<u32> {
         let running = self.look(|talos| {
             let mut nodes = talos.nodes.values();
@@ -132,7 +132,8 @@ impl Simulation {
         running.or_else(|| self.hypervisor.find_running(name))
     }
 
-    /// Stops all activity of a machine until it is reset or powered off, or until it reboots after a kernel panic.
+    /// Stops all activity of a machine. The machine stays like this until it is reset or powered off. After a kernel panic, it
+    /// reboots.
     fn freeze(self: &Arc<Self>, vmid: u32, panic: Option<Duration>) {
         let own: Vec<IpAddr> = self.look(|talos| {
             let node = talos.nodes.get(&vmid);
@@ -170,7 +171,7 @@ impl Simulation {
         });
     }
 
-    /// Disconnects nodes of different groups from each other, for a limited time or permanently.
+    /// Disconnects nodes in different groups from each other, for some time or permanently.
     fn add_partition(self: &Arc<Self>, groups: &[Vec<String>], lasts: Option<Duration>) {
         let number = self.change(|talos| talos.add_partition(groups.to_vec()));
         let Some(lasts) = lasts else { return };
@@ -181,7 +182,7 @@ impl Simulation {
         });
     }
 
-    /// Applies faults that no call triggers, until the lab ends.
+    /// Applies the faults that are not triggered by a call, until the lab ends.
     pub(super) async fn apply_orders(self: &Arc<Self>) {
         let Some(mut orders) = self.environment.faults.orders() else {
             return std::future::pending().await;
@@ -206,7 +207,7 @@ impl Simulation {
 }
 
 impl FaultsAfterCall {
-    /// Applies the remaining faults. True if the call must not be answered.
+    /// Applies the remaining faults. Returns true if the call must not be answered.
     pub(crate) fn apply(&self, simulation: &Arc<Simulation>, vmid: u32) -> bool {
         let mut is_over = self.is_cut;
         for action in &self.actions {
@@ -217,7 +218,7 @@ impl FaultsAfterCall {
 }
 
 impl Node {
-    /// Whether a text identifies this node: the name of its VM, its vmid, or one of its addresses.
+    /// Whether a text identifies this node. It may be the name of the VM, the vmid, or an address.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         let addresses: Vec<IpAddr> = self.network.all_addresses().collect();
         Machine { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
@@ -226,8 +227,7 @@ impl Node {
 }
 
 impl TalosState {
-    /// Adds a network partition between the groups and returns its number. Nodes that are in none of the groups
-    /// form one more group.
+    /// Adds a network partition between the groups, and returns its number. Nodes that are in no group form one further group.
     pub(crate) fn add_partition(&mut self, groups: Vec<Vec<String>>) -> u64 {
         let number = self.partitions.last_key_value().map_or(0, |(last, _)| last + 1);
         self.partitions.insert(number, groups);
@@ -249,7 +249,7 @@ impl TalosState {
     }
 }
 
-/// Accepts connections without sending anything.
+/// Accepts connections, but sends nothing.
 pub(super) async fn accept_silently(mut incoming: Incoming) {
     let mut held = vec![];
     while let Some(socket) = incoming.next().await {

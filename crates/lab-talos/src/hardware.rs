@@ -1,4 +1,4 @@
-//! Hardware of a VM as its guest system sees it.
+//! Hardware of a VM from the view of its guest.
 
 use super::disk::Disk;
 
@@ -15,18 +15,18 @@ pub struct Hardware {
     pub memory: u64,
     pub disks: Vec<Disk>,
     pub cards: Vec<Card>,
-    /// PCI devices passed through: addresses on the host, with vendor and device ids.
+    /// PCI devices that are passed through: their addresses on the host, with vendor and device ids.
     pub pci: Vec<PciPassed>,
     /// Whether the VM has a channel for the guest agent.
     pub has_agent_channel: bool,
-    /// Disks and CD drives in the boot order of the firmware.
+    /// Slots of the disks and CD drives, in the boot order of the firmware.
     pub boot_order: Vec<String>,
 }
 
 /// Network card of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
-    /// Interface name, such as `eth0`, in the order of the slots.
+    /// Interface name, such as `eth0`. The names are in the order of the slots.
     pub name: String,
     /// MAC address in lower case.
     pub mac: String,
@@ -45,7 +45,7 @@ pub struct PciPassed {
 }
 
 impl Hardware {
-    /// Disks and CD drives by device name, which is the order in which Talos discovers volumes.
+    /// Disks and CD drives, sorted by device name. Talos discovers volumes in this order.
     pub(crate) fn discovered(&self) -> Vec<&Disk> {
         let mut disks: Vec<&Disk> = self.disks.iter().collect();
         disks.sort_by(|one, other| one.device.cmp(&other.device));

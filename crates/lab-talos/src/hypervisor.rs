@@ -1,5 +1,5 @@
-//! Interface to the hypervisor whose VMs the nodes run in. The crate that connects hypervisor and nodes implements
-//! it.
+//! Interface to the hypervisor that runs the VMs of the nodes. The crate that connects hypervisor and nodes implements this
+//! interface.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,52 +15,52 @@ pub trait Hypervisor: fmt::Debug + Send + Sync {
     /// Subscribes to power events of VMs.
     fn watch(&self) -> Box<dyn PowerEvents>;
 
-    /// Ids of the running VMs.
+    /// vmids of the running VMs.
     fn running(&self) -> Vec<u32>;
 
-    /// Running VM with this name or id.
+    /// vmid of the running VM with this name or vmid.
     fn find_running(&self, name: &str) -> Option<u32>;
 
-    /// Hardware that the VM was started with; none if it does not run.
+    /// Hardware that the VM was started with; `None` if the VM does not run.
     fn hardware(&self, vmid: u32) -> Option<Hardware>;
 
-    /// State that can change while the VM runs; none if it does not run.
+    /// State that can change while the VM runs; `None` if the VM does not run.
     fn running_state(&self, vmid: u32) -> Option<RunningState>;
 
-    /// Passes the power button events of this guest to the simulation.
+    /// Connects the power button of the VM to the simulation: each press becomes a power event.
     fn attach(&self, vmid: u32);
 
-    /// Ends the control of this guest by the simulation.
+    /// Disconnects the power button of the VM from the simulation.
     fn detach(&self, vmid: u32);
 
-    /// Power-off by the guest itself.
+    /// Powers the VM off, from inside the guest.
     fn power_off(&self, vmid: u32);
 
-    /// Reboot by the guest itself.
+    /// Reboots the VM, from inside the guest.
     fn reset(&self, vmid: u32);
 
-    /// Marks the guest agent as not answering, at the start of a boot.
+    /// Marks the guest agent as not answering. Called at the start of a boot.
     fn forget_agent(&self, vmid: u32);
 
-    /// Sets the report of the guest agent and marks the agent as answering.
+    /// Sets the report of the guest agent, and marks the agent as answering.
     fn set_agent(&self, vmid: u32, report: AgentReport);
 
-    /// Updates the report of a guest agent that answers already; otherwise does nothing.
+    /// Updates the report of a guest agent. Does nothing if the agent does not answer yet.
     fn renew_agent(&self, vmid: u32, report: AgentReport);
 
-    /// Content of a disk; none if it was deleted.
+    /// Content of a disk; `None` if the disk was deleted.
     fn disk(&self, disk: &DiskKey) -> Option<DiskContent>;
 
-    /// Changes the data that the guest wrote to a disk, unless the disk was deleted.
+    /// Changes the data that the guest wrote to a disk. Does nothing if the disk was deleted.
     fn change_disk(&self, disk: &DiskKey, change: &mut dyn FnMut(&mut Written));
 
     /// Applies a fault of the hypervisor itself.
     fn carry_out(&self, action: &Action);
 }
 
-/// Power events of VMs, in order.
+/// Power events of VMs, in the order in which they occur.
 pub trait PowerEvents: Send {
-    /// Next event with the id of its VM; none once the hypervisor has stopped.
+    /// Next event, with the vmid of the VM; `None` after the hypervisor has stopped.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(u32, PowerEvent)>>;
 }
 
@@ -82,7 +82,7 @@ pub enum PowerEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningState {
     pub is_paused: bool,
-    /// Network cards of the running machine; pending changes of the configuration are not included.
+    /// Network cards that the running machine has. Pending changes of the config are not included.
     pub cards: Vec<Card>,
 }
 
@@ -99,7 +99,7 @@ pub type AgentInterface = (String, String, Vec<(IpAddr, u8)>);
 /// Content of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskContent {
-    /// Image file that the disk was created from; none for a disk that was created empty.
+    /// Image file that the disk was created from; `None` for a disk that was created empty.
     pub image: Option<PathBuf>,
     pub written: Written,
 }

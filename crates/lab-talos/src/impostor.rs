@@ -1,4 +1,4 @@
-//! Impostors: foreign servers that answer on the address of a node.
+//! Impostors: other servers that answer on the address of a node.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ use crate::image::{Medium, Platform, TalosImage};
 const RELEASE: &str = "v1.13.6";
 
 impl Simulation {
-    /// Starts an impostor at an address, or at the address of a node as soon as the node has one.
+    /// Starts an impostor at an address. `at` may also be the name of a node; the impostor then starts as soon as the node has
+    /// an address.
     pub(super) fn start_impostor(
         self: &Arc<Self>,
         at: &str,
@@ -45,7 +46,7 @@ impl Simulation {
             let impostor = Impostor { simulation: Arc::clone(&simulation), vmid, address };
             let acting = impostor.run(disguise);
             match lasts {
-                // The impostor disappears after this time.
+                // After this time the impostor ends.
                 Some(lasts) => drop(simulation.clock().timeout(lasts, acting).await),
                 None => acting.await,
             }
@@ -65,13 +66,13 @@ fn address_of(talos: &TalosState, at: &str) -> Option<IpAddr> {
 
 struct Impostor {
     simulation: Arc<Simulation>,
-    /// Id of the impostor, which no VM has.
+    /// vmid of the impostor. No VM has this vmid.
     vmid: u32,
     address: IpAddr,
 }
 
 impl Impostor {
-    /// Answers on all ports of a node.
+    /// Answers on all ports that a node uses.
     async fn run(&self, disguise: Disguise) {
         let mut answering = JoinSet::new();
         for port in PORTS {
@@ -106,7 +107,7 @@ impl Impostor {
         }
     }
 
-    /// Registers the impostor as a machine with an apid.
+    /// Registers the impostor as a machine that runs apid.
     fn register(&self, apid: impl FnOnce(&Node) -> Result<Apid, String>) -> Option<(u64, Apid)> {
         let mut bytes = [0; 16];
         self.simulation.chance("impostor").fill(&mut bytes);
@@ -156,7 +157,7 @@ impl Impostor {
     }
 }
 
-/// Accepts and closes connections, like a port without a listener.
+/// Accepts connections and closes them at once, like a port without a listener.
 async fn close_all(mut incoming: Incoming) {
     while incoming.next().await.is_some() {}
 }
@@ -167,7 +168,7 @@ async fn greet(mut incoming: Incoming, tls: Option<TlsAcceptor>) {
     while let Some(socket) = incoming.next().await {
         while connections.try_join_next().is_some() {}
         let tls = tls.clone();
-        // The client notices how the connection ends.
+        // An error is ignored, because the client notices how the connection ends.
         connections.spawn(async move { send_greeting(socket, tls).await.ok() });
     }
 }
@@ -179,8 +180,8 @@ async fn send_greeting(
     let mut received = [0; 1024];
     let Some(tls) = tls else {
         socket.write_all(b"220 ready\r\n").await?;
-        // Input is read to its end without an answer: closing a socket with unread data would discard the bytes sent
-        // before.
+        // The input is read to its end without an answer. If the socket were closed with unread data, the bytes that were sent
+        // before would be lost.
         while socket.read(&mut received).await? > 0 {}
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! Links of a node: network cards, and the VLANs, bonds and bridges on them.
+//! Network links of a node: network cards, and the VLANs, bonds and bridges on them.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::config::{Facts, LinkFacts, LinkSelector, VirtualLink, prefix};
 use super::dhcp::Lease;
 use super::network::{Layer, Network, NetworkInputs};
 
-/// Maximum length of a link name, and of a VLAN id with its separator in it.
+/// Maximum length of a link name, and maximum length of the VLAN id in it, with the separator.
 const LONGEST_NAME: usize = 15;
 const LONGEST_ID: usize = 5;
 
@@ -25,9 +25,9 @@ pub(crate) struct Link {
     pub(crate) mac: String,
     pub(crate) mtu: u32,
     pub(crate) is_up: bool,
-    /// Whether the link is in another network than at the boot of the machine.
+    /// Whether the link is connected to another network than at the boot of the machine.
     pub(crate) is_elsewhere: bool,
-    /// Addresses in the order in which they were added, each with its configuration layer.
+    /// Addresses in the order in which they were added. Each has its configuration layer.
     pub(crate) addresses: Vec<(Prefix, Layer)>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum LinkKind {
 }
 
 impl LinkKind {
-    /// Kind of the link in the kernel's spelling.
+    /// Kind of the link, in the spelling of the kernel.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Card => "",
@@ -58,7 +58,7 @@ impl LinkKind {
     }
 }
 
-/// Name that Talos gives a VLAN. A long parent name is truncated and gets a part of its hash.
+/// Name that Talos gives to a VLAN. A long parent name is truncated, and a part of its hash is added.
 pub(crate) fn vlan_name(parent: &str, id: u16) -> String {
     if parent.len() + LONGEST_ID <= LONGEST_NAME {
         return format!("{parent}.{id}");
@@ -69,7 +69,7 @@ pub(crate) fn vlan_name(parent: &str, id: u16) -> String {
     format!("{kept}{hash}.{id}")
 }
 
-/// All links without addresses: network cards, then virtual links.
+/// All links, without addresses: first the network cards, then the virtual links.
 pub(super) fn create_links(inputs: &NetworkInputs<'_>) -> Vec<Link> {
     let aliases = inputs.config.map(|facts| facts.link_aliases.as_slice()).unwrap_or_default();
     let cards = inputs.hardware.cards.iter().map(|card| Link {
@@ -88,7 +88,7 @@ pub(super) fn create_links(inputs: &NetworkInputs<'_>) -> Vec<Link> {
         }
     }
     let mut pending = virtual_link_plans(inputs, &network);
-    // A virtual link is created after its members: a VLAN may be on a bond, and a bridge on VLANs.
+    // A virtual link is created after its members. A VLAN may be on a bond, and a bridge may contain VLANs.
     while let Some(ready) = pending.iter().position(|plan| plan.can_be_created(&network, &pending))
     {
         let plan = pending.remove(ready);
@@ -110,7 +110,7 @@ struct VirtualLinkPlan<'a> {
     virtual_link: &'a VirtualLink,
 }
 
-/// Virtual links of the platform and of the config; the config replaces a link of the same name.
+/// Virtual links of the platform and of the config. A link of the config replaces a link of the platform with the same name.
 fn virtual_link_plans<'a>(inputs: &NetworkInputs<'a>, cards: &Network) -> Vec<VirtualLinkPlan<'a>> {
     let of_platform = inputs.platform.links.iter();
     let of_platform =
@@ -122,7 +122,7 @@ fn virtual_link_plans<'a>(inputs: &NetworkInputs<'a>, cards: &Network) -> Vec<Vi
     for (selector, virtual_link) in of_platform.chain(of_config) {
         let Some(name) = cards.name_of(&selector) else { continue };
         virtual_link_plans.retain(|plan| plan.name != name);
-        // A network card cannot be replaced by a virtual link.
+        // A virtual link with the name of a network card is not created.
         if !cards.links.iter().any(|card| card.name == name) {
             virtual_link_plans.push(VirtualLinkPlan { name, virtual_link });
         }
@@ -131,7 +131,7 @@ fn virtual_link_plans<'a>(inputs: &NetworkInputs<'a>, cards: &Network) -> Vec<Vi
 }
 
 impl VirtualLinkPlan<'_> {
-    /// Members of the virtual link that exist.
+    /// Names of those members of the virtual link that exist.
     fn members(&self, network: &Network) -> BTreeSet<String> {
         let selectors = match self.virtual_link {
             VirtualLink::Vlan { parent, .. } => std::slice::from_ref(parent),
@@ -143,7 +143,7 @@ impl VirtualLinkPlan<'_> {
         found.map(|link| link.name.clone()).collect()
     }
 
-    /// Whether all members exist or cannot be created any more. A VLAN requires its parent.
+    /// Whether the link can be created now. A VLAN needs its parent. Other links wait only for members that are still pending.
     fn can_be_created(&self, network: &Network, pending: &[Self]) -> bool {
         let wanted = match self.virtual_link {
             VirtualLink::Vlan { parent, .. } => return network.link(parent).is_some(),
@@ -172,7 +172,7 @@ impl VirtualLinkPlan<'_> {
             // The kernel gives bonds and VLANs the MAC address of the first member.
             mac: members.first().map(|link| link.mac.clone()).unwrap_or_default(),
             is_up,
-            // The link works as long as one member is in the right network.
+            // A packet arrives if at least one member is in the right network.
             is_elsewhere: is_up && !members.iter().any(|link| link.passes()),
             ..Link::default()
         }
@@ -187,7 +187,7 @@ pub(super) struct LinkConfiguration {
     pub(super) mtu: u32,
 }
 
-/// Merges the configuration layers of a link.
+/// Merges the settings of all configuration layers for a link.
 pub(super) fn merge_layers(
     inputs: &NetworkInputs<'_>,
     network: &Network,
@@ -217,7 +217,7 @@ pub(super) fn merge_layers(
         cached.filter_map(|(_, text)| prefix(text)).for_each(|p| add(p, Layer::Platform));
     }
     let is_card = link.kind == LinkKind::Card;
-    // A card without any configuration uses DHCP.
+    // A network card without any configuration uses DHCP.
     let uses_default_dhcp = is_card
         && link.master.is_none()
         && of_platform.is_empty()
@@ -226,7 +226,7 @@ pub(super) fn merge_layers(
     let uses_dhcp = of_platform.iter().any(|of| of.is_dhcp)
         || of_config.iter().any(|of| of.is_dhcp)
         || uses_default_dhcp;
-    // Every bridge of the host has a DHCP server; VLANs that guests create have none.
+    // Every bridge of the host has a DHCP server. VLANs that a guest creates have none.
     let has_server = !matches!(link.kind, LinkKind::Vlan { .. });
     if let Some(dhcp) = inputs.dhcp.filter(|_| uses_dhcp && has_server && link.is_up)
         && let Some(found) = dhcp.lease(&link.mac)
@@ -249,7 +249,7 @@ fn facts(config: Option<&Facts>) -> &[LinkFacts] {
 }
 
 impl Link {
-    /// Key under which the platform addresses of a link are cached.
+    /// Key under which the platform addresses of a link are stored.
     pub(crate) fn cache_key(&self) -> &str {
         if self.kind == LinkKind::Card { &self.mac } else { &self.name }
     }

@@ -1,7 +1,8 @@
 //! Loopback network between the nodes and their clients.
 //!
-//! Every network of 256 addresses with nodes is mapped to a 127.A.B.0/24: the node 10.0.0.11 is reached at
-//! 127.A.B.11. On a system whose only loopback address is 127.0.0.1, every address is mapped to ports there instead.
+//! Every network of 256 addresses that contains nodes is mapped to a network 127.A.B.0/24. So the node 10.0.0.11 is reached at
+//! 127.A.B.11. On a system where 127.0.0.1 is the only loopback address, every node address is mapped to ports of 127.0.0.1
+//! instead.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -16,17 +17,17 @@ use tokio::sync::{Notify, mpsc};
 
 use super::connectivity::{Connectivity, NodeConnection};
 
-/// Ports that nodes serve: the Talos API and Kubernetes.
+/// Ports on which nodes serve: the Talos API and the Kubernetes API.
 pub(crate) const PORTS: [u16; 2] = [50000, 6443];
-/// Port whose listener reserves a loopback /24 for this process.
+/// Port on which a listener reserves a loopback /24 for this process.
 const RESERVATION_PORT: u16 = 49_151;
-/// Maximum number of loopback networks to try.
+/// Maximum number of loopback networks that are tried.
 const ATTEMPTS: u64 = 512;
-/// First id of impostors, above all VM ids. Impostors take precedence over nodes.
+/// First vmid of impostors, which is greater than every vmid of a VM. Impostors take precedence over nodes.
 pub(crate) const FIRST_IMPOSTOR: u32 = 0xf000_0000;
-/// Number of connections that wait to be accepted by a node.
+/// Maximum number of connections that wait until a node accepts them.
 const MAX_WAITING: usize = 64;
-/// Interval between two attempts to listen, in real time.
+/// Time between two attempts to listen, in real time.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct LoopbackNetwork {
@@ -35,22 +36,22 @@ pub(crate) struct LoopbackNetwork {
     has_one_loopback: bool,
     mappings: Mutex<BTreeMap<[u8; 3], NetworkMapping>>,
     shared_ports: Mutex<HashMap<(IpAddr, u16), SharedPort>>,
-    /// Connectivity of the machines that serve on the addresses.
+    /// Connectivity of the machines that serve on these addresses.
     pub(crate) connectivity: Connectivity,
 }
 
 /// Mapping of the addresses of one network to loopback addresses or ports.
 enum NetworkMapping {
-    /// First three octets of a loopback network, and the listener that reserves it.
+    /// First three octets of a loopback network, and the listener that reserves the network.
     Network(
         [u8; 3],
         #[expect(dead_code, reason = "held to reserve the network")] std::net::TcpListener,
     ),
-    /// Listeners on ports of 127.0.0.1, by the last octet of the address and its port.
+    /// Listeners on ports of 127.0.0.1, by the last octet of the node address and the port of the node.
     Ports(BTreeMap<(u8, u16), std::net::TcpListener>),
 }
 
-/// Address and port with the machines that serve on it.
+/// Port of a node address, with the machines that serve on it.
 struct SharedPort {
     claims: Vec<Claim>,
     /// Notified when no machine serves on this port any more.
@@ -63,7 +64,7 @@ struct Claim {
     connections: mpsc::Sender<NodeConnection>,
 }
 
-/// Accepted connections to an address; dropping it stops serving.
+/// Accepted connections to an address. Dropping this value stops serving on the address.
 pub(crate) struct Incoming {
     loopback_network: Arc<LoopbackNetwork>,
     at: (IpAddr, u16),
@@ -72,8 +73,8 @@ pub(crate) struct Incoming {
 }
 
 impl SharedPort {
-    /// Machines that receive connections: impostors; otherwise all reachable machines with the address; otherwise all
-    /// of them, so that clients wait.
+    /// Machines that can receive a connection: all impostors, if there are any. Otherwise all reachable machines with the
+    /// address. If no machine is reachable, all machines with the address, so that clients wait.
     fn receivers(&self, connectivity: &Connectivity, address: IpAddr) -> Vec<&Claim> {
         let impostors = self.claims.iter().filter(|claim| claim.vmid >= FIRST_IMPOSTOR);
         let impostors: Vec<&Claim> = impostors.collect();
@@ -99,7 +100,7 @@ impl LoopbackNetwork {
         })
     }
 
-    /// Makes a network of 256 addresses reachable.
+    /// Makes a network of 256 addresses reachable for clients.
     pub(crate) fn add(&self, network: [u8; 3]) -> io::Result<()> {
         let mut mappings = locked(&self.mappings);
         if mappings.contains_key(&network) {
@@ -132,13 +133,13 @@ impl LoopbackNetwork {
         Err(taken)
     }
 
-    /// Makes the network of an address reachable.
+    /// Makes the network of an address reachable for clients.
     pub(crate) fn prepare(&self, address: IpAddr) -> io::Result<()> {
         let (network, _) = parts(address).ok_or(io::ErrorKind::Unsupported)?;
         self.add(network)
     }
 
-    /// Loopback location of each address: an address, or address and port.
+    /// Loopback address, or loopback address with port, of each node address.
     pub(crate) fn reach(&self) -> BTreeMap<String, String> {
         let mut reach = BTreeMap::new();
         for ([a, b, c], place) in locked(&self.mappings).iter() {
@@ -158,7 +159,7 @@ impl LoopbackNetwork {
         reach
     }
 
-    /// Loopback address of an address, for use in certificates.
+    /// Loopback address for a node address. Certificates contain it.
     pub(crate) fn loopback_address(&self, address: IpAddr) -> Option<IpAddr> {
         let (network, last) = parts(address)?;
         match locked(&self.mappings).get(&network)? {
@@ -167,7 +168,7 @@ impl LoopbackNetwork {
         }
     }
 
-    /// Serves on an address. If two machines have the same address, each connection reaches a random one of them.
+    /// Serves on an address. If several machines have the same address, each connection reaches a random one of them.
     pub(crate) fn serve(
         self: &Arc<Self>,
         address: IpAddr,
@@ -193,8 +194,8 @@ impl LoopbackNetwork {
         Ok(Incoming { loopback_network: Arc::clone(self), at, number, connections })
     }
 
-    /// Serves on an address as soon as the system permits it, with retries while the port is in use or no socket is
-    /// available. None if the address has no loopback address.
+    /// Serves on an address. Retries while the port is in use or no socket is available. Returns `None` if the address has no
+    /// loopback address.
     pub(crate) async fn serve_with_retries(
         self: &Arc<Self>,
         address: IpAddr,
@@ -230,7 +231,7 @@ impl LoopbackNetwork {
         TcpListener::from_std(listener)
     }
 
-    /// Ids of the machines that serve on an address and port.
+    /// vmids of the machines that serve on an address and port.
     pub(crate) fn answering(&self, address: IpAddr, port: u16) -> Vec<u32> {
         let shared_ports = locked(&self.shared_ports);
         let shared_port = shared_ports.get(&(address, port));
@@ -241,10 +242,10 @@ impl LoopbackNetwork {
     }
 }
 
-/// Distributes connections among the machines with the address until there is none left.
+/// Distributes connections among the machines with the address, until no such machine is left.
 ///
-/// The port is closed only here: a machine that stops and soon serves again, such as a node that has just received
-/// its config, reuses the open listener and never hits a port that is about to close.
+/// Only this function closes the port. A machine that stops serving and soon serves again reuses the open listener. An example
+/// is a node that just got its config. So no machine gets a port that is about to close.
 async fn accept(
     loopback_network: Arc<LoopbackNetwork>,
     at: (IpAddr, u16),
@@ -279,7 +280,7 @@ async fn accept(
         count += 1;
         if let Some(claim) = usize::try_from(index).ok().and_then(|index| claims.get(index)) {
             socket.set_nodelay(true).ok();
-            // If the node accepts no more connections, the client sees a reset.
+            // If the node accepts no more connections, the connection is reset.
             drop(
                 claim
                     .connections
@@ -289,12 +290,12 @@ async fn accept(
     }
 }
 
-/// Whether the error is permanent because the address has no loopback address.
+/// Whether retries cannot help, because the address has no loopback address.
 fn is_permanent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::NotFound)
 }
 
-/// Ports on 127.0.0.1 for every address of the network.
+/// Ports of 127.0.0.1 for every address of a network.
 fn ports_for_all() -> io::Result<NetworkMapping> {
     let mut ports = BTreeMap::new();
     for last in 1..255_u8 {
@@ -305,7 +306,7 @@ fn ports_for_all() -> io::Result<NetworkMapping> {
     Ok(NetworkMapping::Ports(ports))
 }
 
-/// Network of 256 addresses that contains an address, and the last octet.
+/// Network of 256 addresses that contains an address, and the last octet of the address.
 fn parts(address: IpAddr) -> Option<([u8; 3], u8)> {
     let IpAddr::V4(address) = address else { return None };
     let [a, b, c, last] = address.octets();
@@ -317,7 +318,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Incoming {
-    /// Next connection; none once the network has stopped.
+    /// Next connection; `None` after the network has stopped.
     pub(crate) async fn next(&mut self) -> Option<NodeConnection> {
         self.connections.recv().await
     }
@@ -358,7 +359,7 @@ mod tests {
         let Some(loopback) =
             loopback_network.loopback_address(address).filter(|own| *own != Ipv4Addr::LOCALHOST)
         else {
-            // On a system with one loopback address, the ports cannot be taken by another program.
+            // On a system with one loopback address, another program cannot use these ports, so there is nothing to test.
             return;
         };
         let other = std::net::TcpListener::bind((loopback, 50000)).unwrap();

@@ -1,9 +1,9 @@
-//! Services of a node, as `talosctl services` lists them.
+//! Services of a node, in the form that `talosctl services` shows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Number of events and log lines kept per service.
+/// Maximum number of events and of log lines that are kept for a service.
 const MAX_EVENTS: usize = 64;
 const LOG_LINES: usize = 200;
 
@@ -11,9 +11,9 @@ const LOG_LINES: usize = 200;
 pub(crate) struct Service {
     pub(crate) state: ServiceState,
     pub(crate) events: VecDeque<ServiceMoment>,
-    /// Whether Talos checks its health: then it is healthy only after the first check.
+    /// Whether Talos checks the health of the service. If it does, the service is healthy only after the first check.
     pub(crate) is_checked: bool,
-    /// Result of the health check; none before the first check.
+    /// Result of the last health check; `None` before the first check.
     pub(crate) health: Option<Health>,
     /// Number of starts of the service.
     pub(crate) starts: u64,
@@ -82,7 +82,7 @@ impl Service {
         self.report(message, at);
     }
 
-    /// Adds an event and a log line without changing the state.
+    /// Adds an event and a log line. The state of the service stays the same.
     pub(crate) fn report(&mut self, message: &str, at: Duration) {
         let state = self.state;
         self.events.push_back(ServiceMoment { message: message.to_owned(), state, at });
@@ -92,7 +92,7 @@ impl Service {
         self.write(message);
     }
 
-    /// Whether the service was started and has not ended, even if it only waits for a condition.
+    /// Whether the service was started and has not ended. This includes a service that still waits for a condition.
     pub(crate) fn is_started(&self) -> bool {
         use ServiceState::{Failed, Finished, Initialized};
         !matches!(self.state, Initialized | Finished | Failed)
@@ -111,12 +111,12 @@ impl Service {
     }
 }
 
-/// Whether Talos checks the health of a service: all except the dashboard and extension services.
+/// Whether Talos checks the health of a service. It checks all services except the dashboard and extension services.
 pub(crate) fn is_checked(service: &str) -> bool {
     service != "dashboard" && !service.starts_with("ext-")
 }
 
-/// Condition that a service waits for before it starts, in machined's words. None if there is no condition.
+/// Condition that a service waits for before it starts, in the wording of machined; `None` if there is no condition.
 pub(crate) fn condition(service: &str) -> Option<&'static str> {
     Some(match service {
         "syslogd" => "service \"machined\" to be \"up\"",
@@ -152,7 +152,7 @@ pub(crate) fn pid(service: &str, vmid: u32) -> u32 {
     base + vmid % 100
 }
 
-/// Event text of a started service: a part of machined, a process, or a containerd task.
+/// Event text of a service that has started as a part of machined, as a process, or as a containerd task.
 pub(crate) fn started(service: &str, vmid: u32) -> String {
     let pid = pid(service, vmid);
     let command = match service {

@@ -1,4 +1,4 @@
-//! Settings of the environment of the nodes at the start of a lab.
+//! Settings of the nodes and their networks at the start of a lab.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,21 +22,21 @@ const DEFAULT_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 /// Networks of the nodes and their environment.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
-    /// Networks of 256 addresses in which clients can reach nodes.
+    /// Networks of 256 addresses each, in which clients can reach nodes.
     pub networks: Vec<Ipv4Addr>,
-    /// Routers with internet access, which DHCP offers; if empty, every gateway has it.
+    /// Routers with internet access, which DHCP offers as gateways. If the list is empty, every gateway has internet access.
     pub gateways: Vec<IpAddr>,
-    /// DHCP leases: MAC address in lower case, address with prefix length.
+    /// DHCP leases: the address with its prefix length, by MAC address in lower case.
     pub leases: BTreeMap<String, String>,
-    /// Whether all nodes use ports of 127.0.0.1, as on a system without other loopback addresses.
+    /// Whether all nodes use ports of 127.0.0.1, as on a system that has no other loopback address.
     pub has_one_loopback: bool,
-    /// Real programs in place of simulated API servers.
+    /// Real programs that replace the simulated API servers.
     pub real: Option<RealKubernetes>,
 }
 
 impl NodeSettings {
-    /// Creates the simulation. `kept` identifies a persistent lab: its nodes keep their loopback addresses unless
-    /// another program uses them.
+    /// Creates the simulation. `kept` identifies a permanent lab. Its nodes keep their loopback addresses, unless another
+    /// program uses these addresses.
     pub fn simulation(
         &self,
         environment: &Arc<Environment>,

@@ -76,7 +76,7 @@ impl Bench {
         Self { simulation, bundle: new_bundle(), running: Mutex::default() }
     }
 
-    /// Config as `talosctl gen config` would generate it, with changes of the test.
+    /// Config like that of `talosctl gen config`, with changes of the test.
     pub(crate) fn config(
         &self,
         bundle: &secrets::Bundle,
@@ -97,7 +97,7 @@ impl Bench {
         Arc::new(applied)
     }
 
-    /// Starts a node that has booted up to its container runtime.
+    /// Starts a node that has already booted, up to its container runtime. Returns the number of the boot.
     pub(crate) fn start(&self, vmid: u32, config: Arc<AppliedConfig>) -> u64 {
         let number = u8::try_from(vmid % 256).unwrap();
         let address = Prefix::new(Ipv4Addr::new(10, 0, 0, number).into(), 24).unwrap();

@@ -7,7 +7,7 @@ pub(crate) struct Version {
     pub(crate) major: u32,
     pub(crate) minor: u32,
     pub(crate) patch: u32,
-    /// Pre-release without its hyphen, such as `rc.1`.
+    /// Pre-release without the hyphen before it, such as `rc.1`.
     pub(crate) pre: String,
 }
 
@@ -22,7 +22,7 @@ impl Version {
         Some(Self { major, minor, patch, pre: pre.to_owned() })
     }
 
-    /// Whether this version belongs to this minor release of Talos 1 or to a later one.
+    /// Whether this version is of Talos `1.minor` or later.
     pub(crate) fn is_at_least(&self, minor: u32) -> bool {
         (self.major, self.minor) >= (1, minor)
     }

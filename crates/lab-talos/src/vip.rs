@@ -1,7 +1,7 @@
-//! Virtual IPs: one of several control planes holds the address and serves on it.
+//! Virtual IPs. One of several control planes holds the address and serves on it.
 //!
-//! Talos elects the holder through etcd, so the address does not exist before the etcd cluster. A virtual IP of
-//! kube-vip exists while a kube-vip pod is ready.
+//! Talos elects the holder through etcd, so the address does not exist before the etcd cluster. A virtual IP of kube-vip exists
+//! while a kube-vip pod is ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,14 +17,14 @@ use super::loopback_network::PORTS;
 use super::simulation::Simulation;
 use super::talos_state::{Stage, TalosState};
 
-/// Time after which an unreachable holder loses the address.
+/// Time for which a holder may be unreachable before it loses the address.
 const LEASE: Duration = Duration::from_mins(1);
-/// Interval between two checks of the holder.
+/// Time between two checks of the holder.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Minimum interval in real time, which limits the load when the lab time runs fast.
+/// Minimum of [`CHECK_INTERVAL`] in real time. It limits the load if lab time is fast.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Takes part in the elections of a control plane until the node stops.
+/// Takes part in the elections for the virtual IPs of a control plane, until the node stops.
 pub(super) async fn run(
     simulation: &Arc<Simulation>,
     vmid: u32,
@@ -34,7 +34,7 @@ pub(super) async fn run(
     let candidate = VipCandidate { simulation, vmid, boot };
     let mut held: Vec<HeldAddress> = vec![];
     let mut unreachable = UnreachableHolders::default();
-    // Time since which etcd does not answer.
+    // Time at which etcd stopped answering.
     let mut no_quorum_since: Option<Duration> = None;
     let mut state_changes = simulation.state_changes();
     let clock = simulation.clock();
@@ -46,7 +46,7 @@ pub(super) async fn run(
                 for held in held.iter_mut().filter(|held| !addresses.contains(&held.address)) {
                     held.is_released = true;
                 }
-                // While this node was paused or cut off, another one may have taken the address.
+                // While this node was paused or disconnected, another node may have taken the address.
                 held.retain(|held| !held.is_released && held.is_holder());
                 unreachable.retain(|address, _| addresses.contains(address));
                 for address in addresses {
@@ -57,7 +57,7 @@ pub(super) async fn run(
                     }
                 }
             }
-            // The node cannot release the addresses in etcd: other nodes take them when the lease ends.
+            // Without etcd, the node cannot release the addresses. Other nodes take them when the lease ends.
             DesiredAddresses::Unknown => {
                 let since = *no_quorum_since.get_or_insert_with(|| simulation.now());
                 if simulation.now().saturating_sub(since) >= LEASE {
@@ -84,7 +84,7 @@ pub(super) async fn run(
     }
 }
 
-/// Unreachable holder of each address, and since when it is unreachable.
+/// For each address, the holder that is unreachable, and the time since when it is unreachable.
 type UnreachableHolders = BTreeMap<IpAddr, (u32, Duration)>;
 
 struct VipCandidate<'r> {
@@ -95,11 +95,11 @@ struct VipCandidate<'r> {
 
 /// Addresses that a node should hold.
 enum DesiredAddresses {
-    /// Addresses confirmed by an etcd cluster.
+    /// Addresses that an etcd cluster assigned to the node.
     Some { cluster: u64, addresses: BTreeSet<IpAddr> },
-    /// etcd does not answer: held addresses are kept until the lease ends.
+    /// etcd does not answer. The node keeps the addresses that it holds, until the lease ends.
     Unknown,
-    /// The node is not a candidate, or no longer one.
+    /// The node is not a candidate for a virtual IP.
     Nothing,
 }
 
@@ -129,7 +129,7 @@ impl VipCandidate<'_> {
         DesiredAddresses::Some { cluster, addresses }
     }
 
-    /// Whether the address is free in the cluster, or its holder has been unreachable for the lease time.
+    /// Whether this node may take the address: the address is free, or its holder has been unreachable for the time of a lease.
     fn may_take(
         &self,
         cluster: u64,
@@ -179,7 +179,7 @@ impl VipCandidate<'_> {
     }
 }
 
-/// Whether the holder runs, has the address, and can be reached.
+/// Whether the holder runs, has the address, and can be reached from this node.
 fn is_reachable(talos: &TalosState, vmid: u32, holder: u32, address: IpAddr) -> bool {
     let holds =
         talos.nodes.get(&holder).is_some_and(|node| node.network.virtual_ips.contains(&address));
@@ -206,8 +206,8 @@ fn kube_vip_address(pod: &serde_json::Value) -> Option<IpAddr> {
     })
 }
 
-/// Held virtual IP. If it is released on purpose, it is free at once; after a power loss it stays taken until its
-/// lease ends.
+/// Virtual IP that a node holds. If the node releases it on purpose, the address is free at once. After a power loss, the
+/// address stays taken until its lease ends.
 struct HeldAddress {
     simulation: Arc<Simulation>,
     vmid: u32,
@@ -220,13 +220,13 @@ struct HeldAddress {
 }
 
 impl HeldAddress {
-    /// Whether etcd still records this node as the holder.
+    /// Whether etcd still has this node as the holder.
     fn is_holder(&self) -> bool {
         self.simulation
             .look(|talos| talos.vips.get(&(self.cluster, self.address)).copied() == Some(self.vmid))
     }
 
-    /// Serves Kubernetes on the address while the node's API server runs.
+    /// Serves the Kubernetes API on the address, while the API server of the node runs.
     fn follow(&mut self, server: Option<ApiBackend>, is_new: bool) {
         let [_, kubernetes] = PORTS;
         if is_new {

@@ -1,6 +1,5 @@
-//! Benchmark of the lab's HTTP server: requests per second and upload speed, compared with a
-//! minimal TLS server on the same machine and in the same run. Prints a table; fails if a limit is
-//! exceeded.
+//! Benchmark of the HTTP server of the lab. It measures requests per second and upload speed, compared with a minimal TLS
+//! server on the same machine and in the same run. The benchmark prints a table, and fails if a limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
@@ -45,7 +44,7 @@ type Tls = StreamOwned<ClientConnection, TcpStream>;
 struct Target {
     address: SocketAddr,
     config: Arc<ClientConfig>,
-    /// Request headers, each with a line end.
+    /// Request headers. Each ends with a line break.
     headers: String,
 }
 
@@ -96,8 +95,7 @@ fn main() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// Medians of several rounds for both servers. They are measured by turns, so that other load
-/// affects both.
+/// Medians of several rounds for two servers. The servers are measured alternately, so that other load affects both.
 fn medians(rounds: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (mut one, mut other): (Vec<f64>, Vec<f64>) = rounds.unzip();
     let middle = |all: &mut Vec<f64>| {
@@ -111,8 +109,7 @@ fn row(what: &str, of_lab: f64, bare: f64) {
     println!("{what:<46} {of_lab:>14.0} {bare:>14.0} {:>7.2}", of_lab / bare);
 }
 
-/// Requests per second of several clients, each with its own connection while the server keeps it
-/// open.
+/// Requests per second of several clients. Each client keeps its connection as long as the server keeps it open.
 fn requests_per_second(target: &Target, path: &str) -> f64 {
     let count = AtomicU64::new(0);
     let started = Instant::now();
@@ -132,7 +129,7 @@ fn requests_per_second(target: &Target, path: &str) -> f64 {
     f64::from(count) / started.elapsed().as_secs_f64()
 }
 
-/// Sends one request; returns the connection if the server keeps it open.
+/// Sends one request, and returns the connection if the server keeps it open.
 fn get(mut stream: Tls, path: &str, headers: &str) -> Option<Tls> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
     let mut buffer = [0; 16 * 1024];
@@ -151,7 +148,7 @@ fn get(mut stream: Tls, path: &str, headers: &str) -> Option<Tls> {
     }
 }
 
-/// Uploads a file; returns MiB per second.
+/// Uploads a file, and returns the speed in MiB per second.
 fn upload(target: &Target, node: &str) -> f64 {
     let head = "--frontier\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\niso\r\n\
                 --frontier\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"a.iso\"\r\n\r\n";
@@ -174,7 +171,7 @@ fn upload(target: &Target, node: &str) -> f64 {
     mebibytes_per_second(started)
 }
 
-/// Sends the same number of bytes to a server that discards them.
+/// Sends as many bytes as a file has to a server that discards them. Returns the speed in MiB per second.
 fn pour(target: &Target) -> f64 {
     let mut stream = target.connect();
     let started = Instant::now();
@@ -184,7 +181,7 @@ fn pour(target: &Target) -> f64 {
 }
 
 fn send_file(stream: &mut Tls) {
-    // Bytes of every value, as in images.
+    // The bytes have many different values, as in images.
     let piece: Vec<u8> = (0..PIECE).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
     let pieces = FILE / u64::try_from(PIECE).unwrap();
     for _ in 0..pieces {
@@ -272,7 +269,7 @@ async fn hello_server(config: Arc<ServerConfig>) -> SocketAddr {
                     let text = Bytes::from_static(br#"{"data":{"hello":"world"}}"#);
                     Ok::<_, Infallible>(hyper::Response::new(Hello(Some(text))))
                 });
-                // Clients disconnect at the end of the measured time.
+                // An error is ignored, because clients disconnect at the end of the measured time.
                 http1::Builder::new().serve_connection(stream, answer).await.ok();
             });
         }
@@ -280,7 +277,7 @@ async fn hello_server(config: Arc<ServerConfig>) -> SocketAddr {
     address
 }
 
-/// Receives as many bytes as a file has, then answers with one byte.
+/// Starts a server that receives as many bytes as a file has, and then answers with one byte.
 async fn sink_server(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
-//! Removal of unreferenced blobs: replaced uploads and deleted images.
+//! Removal of unused blobs: files of volume contents that no volume refers to, such as replaced uploads and deleted images.
 //!
-//! Blobs may be shared, and a running task may hold some that no volume refers to yet. So a blob is
-//! removed only if, for a full interval, nothing referred to it, it did not grow, and no task ran.
+//! A running task may hold a blob that no volume refers to yet. So a blob is removed only if it was unused and did not grow for
+//! a full interval. In addition, no task may run at the start and at the end of the interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use crate::state::blobs_of;
 
-/// Interval in real time, longer than the timeout of a stalled upload.
+/// Time between two cleanups, in real time. It is longer than the timeout of a stalled upload.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// Blobs that were unused at the last cleanup, with their lengths.
+/// Blobs that were unused at the previous cleanup, with their lengths.
 type Unused = BTreeMap<BlobId, u64>;
 
 pub(crate) async fn remove_unused_blobs(site: Arc<Site>, mut stop: watch::Receiver<bool>) {
@@ -34,7 +34,7 @@ pub(crate) async fn remove_unused_blobs(site: Arc<Site>, mut stop: watch::Receiv
             continue;
         }
         let used = blobs_of(&site.world());
-        // A blob that cannot be removed now is retried in the next pass.
+        // If a blob cannot be removed now, the next cleanups retry it.
         unused = sweep(&site.blobs, &used, &unused).unwrap_or_default();
     }
 }

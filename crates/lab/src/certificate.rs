@@ -16,11 +16,11 @@ use talmox_talos_config::pki::{
 use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::time::UnixTime;
 
-/// Certificates are valid whatever the time in a lab is.
+/// Start of the validity period. Lab time may differ from real time, so the certificates are valid at any time.
 const NOT_BEFORE: UnixTime = UnixTime::from_seconds(0);
 const LIFETIME: Duration = Duration::from_hours(1000 * 365 * 24);
 
-/// Certificates and keys of the servers, in DER, and the key that their next certificates are signed with.
+/// Certificate authority and server certificates with their keys, in DER.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Identity {
     authority: Vec<u8>,
@@ -45,8 +45,8 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes an authority, and certificates for this machine: under the names of the hosts, and under
-    /// those of the Image Factory, both with the address that the lab listens on.
+    /// Creates an authority and two server certificates: one with the names of the hosts, and one with the names of the Image
+    /// Factory. Both contain the address that the lab listens on.
     pub(crate) fn new(hosts: &[&str], factory: &[&str], address: IpAddr) -> Result<Self, PkiError> {
         let request = AuthorityRequest {
             subject: subject("Proxmox Virtual Environment (talmox lab)"),
@@ -64,8 +64,8 @@ impl Identity {
         })
     }
 
-    /// Reissues the server certificates with the same CA if names or addresses are missing in them;
-    /// `None` if none are.
+    /// Issues new server certificates with the same CA if a name or an address is missing in the present ones. Returns `None`
+    /// if nothing is missing.
     pub(crate) fn reissued(
         &self,
         hosts: &[&str],
@@ -80,7 +80,7 @@ impl Identity {
             certificate: self.authority()?,
             key: PrivateKey::from_pkcs8(&self.authority_key)?,
         };
-        // Clients that know an earlier name or address still find it in the certificate.
+        // The new certificate keeps the earlier names and addresses, so that clients that still use them can connect.
         let renew = |leaf: &Leaf, names: &BTreeSet<String>| {
             Leaf::signed_by(&authority, names | &leaf.names, &addresses | &leaf.addresses)
         };
@@ -91,24 +91,24 @@ impl Identity {
         }))
     }
 
-    /// SHA-256 fingerprint of the certificate in the format of Proxmox.
+    /// SHA-256 fingerprint of the certificate of the hosts, in the format of Proxmox.
     pub(crate) fn fingerprint(&self) -> String {
         let digest = digest::digest(&digest::SHA256, &self.hosts.certificate);
         let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         pairs.join(":")
     }
 
-    /// The authority's certificate, for clients.
+    /// CA certificate as PEM, which clients use to verify the servers.
     pub(crate) fn authority_pem(&self) -> Result<String, PkiError> {
         self.authority().map(|certificate| certificate.to_pem())
     }
 
-    /// The public key of the Image Factory.
+    /// Public key of the Image Factory as PEM.
     pub(crate) fn factory_key_pem(&self) -> Result<String, PkiError> {
         PrivateKey::from_pkcs8(&self.factory.key).map(|key| key.public_pem())
     }
 
-    /// For clients inside the lab: they trust this authority.
+    /// Trust store with the CA of the lab, for clients inside the lab.
     pub(crate) fn roots(&self) -> Result<RootCertStore, rustls::Error> {
         authorities::from_der(&self.authority)
     }
@@ -153,7 +153,7 @@ impl Leaf {
         names.is_subset(&self.names) && addresses.is_subset(&self.addresses)
     }
 
-    /// TLS settings with versions 1.2 and 1.3, as in pveproxy.
+    /// TLS server settings with versions 1.2 and 1.3, like those of `pveproxy`.
     fn server_config(&self, authority: &[u8]) -> Result<ServerConfig, rustls::Error> {
         let chain = vec![
             CertificateDer::from(self.certificate.clone()),

@@ -1,4 +1,4 @@
-//! Tests from the Image Factory to the disk of a VM, through the Proxmox API.
+//! Tests of an image on its way from the Image Factory to the disk of a VM, through the Proxmox API.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Saved state of a lab: the simulated Proxmox, its certificates, and the keys that sign tickets.
+//! Saved state of a lab: the state of the simulated Proxmox, the certificates, the keys that sign tickets, and the etcd
+//! clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,7 +31,7 @@ pub fn has_state(folder: &Path) -> bool {
     folder.join(WORLD).exists()
 }
 
-/// Seed of the lab saved in this directory, if any.
+/// Seed of the lab that is saved in this directory, if there is one.
 pub fn saved_seed(folder: &Path) -> Option<u64> {
     #[derive(Deserialize)]
     struct Seeded {
@@ -40,13 +41,13 @@ pub fn saved_seed(folder: &Path) -> Option<u64> {
     serde_json::from_slice::<Seeded>(&bytes).ok().map(|saved| saved.seed)
 }
 
-/// Lab time of the lab saved in this directory, in seconds since 1970.
+/// Lab time of the lab that is saved in this directory, in seconds since 1970.
 pub fn saved_time(folder: &Path) -> Option<u64> {
     serde_json::from_slice(&std::fs::read(folder.join(TIME)).ok()?).ok()
 }
 
-/// Clock of a lab in this directory. It continues from the saved time and never jumps back, because
-/// lab time may have been far ahead of real time.
+/// Clock of a lab in this directory. The clock continues from the saved time and never jumps back, because lab time may have
+/// been far ahead of real time.
 pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
     let clock = Clock::scaled(speed);
     let Some(bytes) = folder.read(TIME)? else { return Ok(clock) };
@@ -60,10 +61,10 @@ pub(crate) fn clock(folder: &Folder, speed: f64) -> io::Result<Clock> {
 pub(crate) struct State {
     pub(crate) folder: Arc<Folder>,
     pub(crate) keys: SavedKeys,
-    /// Number of starts of a lab from this directory.
+    /// Number of restarts of the lab from this directory.
     pub(crate) runs: u64,
     seed: u64,
-    /// Current content of the files in the directory.
+    /// Content of the saved files, to skip the write of a file that did not change.
     saved: Mutex<BTreeMap<&'static str, Vec<u8>>>,
 }
 
@@ -96,8 +97,8 @@ struct Saved {
 }
 
 impl State {
-    /// Opens the saved state in the directory, or creates it from the scenario. New certificates
-    /// are for this address and these names of the Image Factory.
+    /// Opens the saved state in the directory, or creates the state from the scenario. New certificates contain this address
+    /// and these names of the Image Factory.
     pub(crate) fn open(
         folder: Folder,
         scenario: Scenario,
@@ -147,13 +148,13 @@ impl State {
         Ok(())
     }
 
-    /// Serialized state of the simulated Proxmox. Serializing needs access to it, storing does not.
+    /// Serialized state of the simulated Proxmox. Serialization needs the lock of the state, but storing the result does not.
     pub(crate) fn snapshot_json(&self, world: &World) -> io::Result<Vec<u8>> {
         Ok(serde_json::to_vec(&Saving { format: FORMAT, runs: self.runs, seed: self.seed, world })?)
     }
 
-    /// Stores the serialized state. The time is stored first, so that no time in the state of a
-    /// killed lab is ahead of it.
+    /// Stores the serialized state. The lab time is stored first, so that after a kill no timestamp in the stored state is
+    /// later than the stored lab time.
     pub(crate) fn store(&self, snapshot_json: Vec<u8>, clock: Clock) -> io::Result<()> {
         // The time is rounded up to full seconds.
         self.store_as(TIME, serde_json::to_vec(&clock.unix().saturating_add(1))?)?;
@@ -193,7 +194,7 @@ fn new_keys(world: &World, address: IpAddr, factory: &[&str]) -> io::Result<Save
     Ok(SavedKeys { identity, tickets })
 }
 
-/// Reissues the certificates of a lab that moved to another address. Returns whether it did.
+/// Issues new certificates if the lab has another address or other names. Returns the keys, and whether they changed.
 fn renewed(
     keys: SavedKeys,
     world: &World,
@@ -213,7 +214,8 @@ fn unreadable(folder: &Folder, name: &str, text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// State after a power failure: guests are off and running tasks are aborted.
+/// Returns the state after a power failure: running tasks are aborted, and all hosts have just booted. Guests are off, because
+/// the saved state does not contain which guests run.
 fn after_power_failure(mut world: World, now: u64) -> World {
     world.tasks.end_running(now);
     for host in world.hosts.values_mut() {
@@ -222,8 +224,8 @@ fn after_power_failure(mut world: World, now: u64) -> World {
     world
 }
 
-/// Checks that the data that nodes wrote to volumes can be parsed. Proxmox stores it without
-/// parsing, and a node with unreadable data would boot without its config.
+/// Checks that the data that nodes wrote to volumes can be parsed. The simulated Proxmox stores this data without parsing it,
+/// and a node with unreadable data would boot without its config.
 fn check_written(world: &World) -> serde_json::Result<()> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     for volume in volumes.flat_map(|volumes| volumes.values()) {
@@ -235,7 +237,7 @@ fn check_written(world: &World) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// Blobs that the volumes consist of.
+/// Blobs that the volumes and their snapshots consist of.
 pub(crate) fn blobs_of(world: &World) -> BTreeSet<BlobId> {
     let volumes = world.storages.values().flat_map(|storage| storage.volumes.values());
     let volumes = volumes.flat_map(|volumes| volumes.values());

@@ -1,5 +1,5 @@
-//! Test of two hundred nodes in one process: all boot concurrently, apply their configs and form
-//! one cluster, with little memory per node.
+//! Test of two hundred nodes in one process. All nodes boot concurrently, apply their configs and form one cluster. The memory
+//! per node must be small.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "what is shared with the bench takes the time")]
 
@@ -23,13 +23,12 @@ use talmox_talos_config::schematic::Schematic;
 
 const NODES: u8 = 200;
 const PLANES: u8 = 3;
-/// Maximum memory per node in MB, including its client.
+/// Maximum memory per node in MB, including the memory of its client.
 const MB_PER_NODE: f64 = 5.0;
-/// Speed of lab time. It is low enough that a boot consists mostly of waiting, even when other
-/// processes use most of the cores.
+/// Speed of lab time. It is so low that a boot consists mostly of waiting, even if other processes use most of the cores.
 const SPEED: f64 = 10.0;
-/// Maximum duration of all boots relative to one. Sequential boots would take 200 times as long;
-/// about twice as long was measured, and the margin is for machines that are ten times slower.
+/// Maximum duration of all boots, relative to a single boot. Sequential boots would take 200 times as long. About twice as long
+/// was measured, and the rest is margin for machines that are ten times slower.
 const MAX_BOOT_RATIO: f64 = 20.0;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +71,7 @@ async fn two_hundred_nodes_run_in_one_process() {
         let views = look(&subjects).await;
         let view = Kube::connect(&cluster).await?.view(&[]).await?;
         health.update(&views, Some(&view));
-        // A DaemonSet without a status yet counts as healthy, so the number of pods is checked too.
+        // A DaemonSet without a status counts as healthy, so the number of its pods is checked as well.
         let is_everywhere = view.kube_proxy?.wanted == u32::from(NODES);
         (health.is_healthy() && is_everywhere).then_some(())
     })

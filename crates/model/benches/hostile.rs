@@ -1,5 +1,5 @@
-//! Hostile and unusual inventories: each must be loaded or rejected in well under a second. Prints a table and fails
-//! if one takes longer.
+//! Hostile and unusual inventories. Each of them must be loaded or rejected in well under a second. The bench prints a
+//! table and fails if one of them takes longer.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ network: {subnet: 10.0.0.0/8, gateway: 10.0.0.1, pod_cidr: 172.16.0.0/16, svc_ci
 proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}
 ";
 
-/// Loads a text and reads everything that a renderer reads.
+/// Loads a text and reads all values that a renderer reads.
 #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 fn is_quick(what: &str, text: &str) {
     let path = PathBuf::from("cluster.yaml");

@@ -1,5 +1,5 @@
-//! Loading and checking of inventories of 7, 100 and 2,000 nodes. The time must grow linearly: 2,000 nodes within 25
-//! times of 100.
+//! Loading and checking of inventories with 7, 100 and 2,000 nodes. The time must grow linearly: 2,000 nodes may take
+//! at most 25 times as long as 100 nodes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ classes:
   gpu: {image: {extensions: [siderolabs/tailscale]}, patches: [{machine: {sysctls: {a: b}}}]}
 ";
 
-/// Three control planes and workers, each with its own settings.
+/// Three control planes and `count - 3` workers. Each node has its own settings.
 fn nodes(count: usize) -> String {
     let mut text = String::from("controlplane:\n");
     for index in 0..count {
@@ -58,7 +58,7 @@ fn load_and_check(criterion: &mut Criterion) {
         assert_eq!(inventory.clusters[0].nodes.len(), count);
         group.throughput(Throughput::Elements(count as u64));
         group.bench_with_input(BenchmarkId::from_parameter(count), &files, |bencher, files| {
-            // The result is kept, because freeing its memory is not part of the measurement.
+            // The result is dropped outside the measurement, because freeing its memory is not measured.
             bencher.iter_with_large_drop(|| {
                 Parsed::new(black_box(files.clone())).check(&BTreeMap::new())
             });

@@ -1,4 +1,4 @@
-//! Clusters with every setting resolved.
+//! Clusters with all settings resolved.
 
 use std::collections::HashMap;
 use std::mem;
@@ -11,13 +11,13 @@ use crate::release::Release;
 use crate::source::{Sources, Span};
 use crate::value::{Boot, Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
 
-/// Clusters that were loaded, with the problems found in them.
+/// Loaded clusters, with the findings about them.
 #[derive(Debug)]
 pub struct Inventory {
     pub sources: Sources,
-    /// Findings in the order of the files.
+    /// Findings, in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// Number of findings that were dropped because there are too many.
+    /// Number of findings that were dropped because there are too many findings.
     pub unlisted: usize,
     pub clusters: Vec<Cluster>,
 }
@@ -28,20 +28,22 @@ impl Inventory {
     }
 }
 
-/// Cluster with its merged settings (built-in settings, defaults.yaml, cluster.yaml) and its nodes.
+/// Cluster with its merged settings and its nodes. The settings come from the built-in settings, defaults.yaml and
+/// cluster.yaml.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub name: String,
-    /// Built-in settings, defaults.yaml and cluster.yaml, merged. Its lists of nodes are empty: see `nodes`.
+    /// Built-in settings, defaults.yaml and cluster.yaml, merged. The lists of nodes in it are empty, because `nodes`
+    /// contains the nodes.
     pub file: InventoryFile,
-    /// The nodes: control planes first, then workers, each in the order of the files.
+    /// Nodes of the cluster: first the control planes, then the workers, each in the order of the files.
     pub nodes: Vec<Node>,
-    /// Number of control planes in the files, including those without a usable name.
+    /// Number of control planes in the files, including control planes without a usable name.
     pub(crate) listed_controlplanes: usize,
-    /// Position for findings about something that the cluster as a whole lacks.
+    /// Position for findings about settings that are missing in the whole cluster.
     pub(crate) place: Option<Span>,
-    /// Whether a file of the cluster could not be read at all. Then the remaining settings are not checked against
-    /// others.
+    /// Whether a file of the cluster could not be read at all. If so, the settings of this cluster are not checked
+    /// against other clusters.
     pub(crate) is_unreadable: bool,
 }
 
@@ -51,8 +53,7 @@ pub struct Node {
     pub name: Spanned<NodeName>,
     pub role: Role,
     pub entry: NodeEntry,
-    /// False if the name is missing or invalid, and `name` is a placeholder. That is an error: an inventory without
-    /// errors has no such node.
+    /// Whether the inventory has a valid name for the node. If not, `name` is a placeholder, and the inventory has an error.
     pub(crate) is_named: bool,
 }
 
@@ -70,20 +71,21 @@ impl Node {
         self.entry.ip.get().map(|ip| ip.address)
     }
 
-    /// Address at which the node is reached: its lease with `boot: dhcp`, otherwise its address.
+    /// Address at which talmox contacts the node: with `boot: dhcp` the address of the lease, otherwise the address of
+    /// the node.
     pub fn contact(&self) -> Option<IpAddr> {
         let lease = self.entry.dhcp.get().copied();
         let is_leased = *self.settings().system.boot.required() == Boot::Dhcp;
         if is_leased { lease.or_else(|| self.address()) } else { self.address().or(lease) }
     }
 
-    /// Prefix length of the node's network: its own, or that of the subnet.
+    /// Prefix length of the node's network: the prefix length of the node's address, or of the subnet.
     pub fn prefix_len(&self, cluster: &Cluster) -> Option<u8> {
         let own = self.entry.ip.get().and_then(|ip| ip.prefix_len);
         own.or_else(|| cluster.file.network.subnet.get().map(|subnet| subnet.prefix_len()))
     }
 
-    /// Whether a PCI device is passed through.
+    /// Whether a PCI device is passed through to the node.
     pub fn has_gpu(&self) -> bool {
         let gpu = &self.settings().hardware.gpu;
         gpu.pci.is_given() || gpu.mapping.is_given()
@@ -91,7 +93,7 @@ impl Node {
 }
 
 impl Cluster {
-    /// Merges the layers, lowest precedence first, and the settings of each node over them.
+    /// Merges the layers, lowest precedence first, and then the settings of each node.
     pub(crate) fn resolve(
         default_name: String,
         layers: Vec<InventoryFile>,
@@ -112,7 +114,7 @@ impl Cluster {
         let mut worker = base;
         Mapping::overlay(&mut worker, role_settings(&file, Role::Worker));
 
-        // The nodes are moved out of the lists, so that a large inventory is in memory once.
+        // The nodes are moved out of the lists, so that the nodes of a large inventory are in memory only once.
         let lists = [
             (Role::ControlPlane, &controlplane, take_items(&mut file.controlplane)),
             (Role::Worker, &worker, take_items(&mut file.workers)),
@@ -132,7 +134,7 @@ impl Cluster {
         Self { name, file, nodes, listed_controlplanes, place, is_unreadable: false }
     }
 
-    /// False if a file of the cluster could not be read at all.
+    /// Whether all files of the cluster could be read.
     pub fn is_readable(&self) -> bool {
         !self.is_unreadable
     }
@@ -149,13 +151,13 @@ impl Cluster {
         self.nodes.iter().find(|node| node.is_named && node.name.value.as_str() == name)
     }
 
-    /// Name of the node that is most similar to the given name.
+    /// Name of a node that is similar to the given name, if there is one.
     pub fn closest_node(&self, name: &str) -> Option<&str> {
         let named = self.nodes.iter().filter(|node| node.is_named);
         closest(name, named.map(|node| node.name.value.as_str()))
     }
 
-    /// Version of Kubernetes: the given version, or the default of the Talos version.
+    /// Kubernetes version: the version in the inventory, or the default version of the Talos release.
     pub fn kubernetes_version(&self) -> Option<KubernetesVersion> {
         let given = self.file.kubernetes_version.get().cloned();
         given.or_else(|| {
@@ -164,7 +166,7 @@ impl Cluster {
         })
     }
 
-    /// URL of the Kubernetes API: the given endpoint, the VIP, or the first control plane.
+    /// URL of the Kubernetes API: the endpoint in the inventory, the VIP, or the first control plane.
     pub fn endpoint(&self) -> Option<HttpUrl> {
         if let Some(url) = self.file.endpoint.get() {
             return Some(url.clone());
@@ -187,13 +189,13 @@ impl Cluster {
         self.file.network.svc_cidr.get().map(|cidrs| cidrs.0.clone()).unwrap_or_default()
     }
 
-    /// All settings of a node, with the position that each value comes from.
+    /// All settings of a node, each with the position of its value.
     pub fn explain(&self, node: &Node) -> Vec<Explained> {
         let mut rows = vec![];
         if node.has_gpu() {
             Mapping::explain(&node.entry, "", &mut rows);
         } else {
-            // Without a device, the settings of the device have no effect.
+            // If no device is passed through, the settings of the device have no effect and are omitted.
             let mut entry = node.entry.clone();
             entry.settings.hardware.gpu = Gpu::default();
             Mapping::explain(&entry, "", &mut rows);
@@ -220,7 +222,7 @@ impl Cluster {
         self.file.proxmox.image_datastore.explain("proxmox.image_datastore", &mut rows);
         let first = rows.len();
         Mapping::explain(&self.file.network, "network", &mut rows);
-        // The settings of the node itself are above.
+        // These settings were already added as settings of the node.
         let is_doubled =
             |path: &str| matches!(path, "network.vlan" | "network.mtu" | "network.gateway");
         let network = rows.split_off(first);
@@ -228,7 +230,7 @@ impl Cluster {
         rows
     }
 
-    /// All patches of a node, in the order of application.
+    /// All patches of a node, in the order in which they are applied.
     pub fn patches<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Spanned<Patch>> {
         node.settings().system.patches.iter()
     }
@@ -238,7 +240,7 @@ fn derived(path: &str, value: Option<impl ToString>) -> Option<Explained> {
     Some(Explained { path: path.to_owned(), value: value?.to_string(), span: None })
 }
 
-/// Settings of one file for every node. `machine` wins over the keys of the cluster that set the same value.
+/// Settings of one file for every node. `machine` takes precedence over keys of the cluster that set the same value.
 fn layer_settings(file: &InventoryFile) -> Settings {
     let mut settings = Settings::default();
     settings.system.boot = file.boot.clone();

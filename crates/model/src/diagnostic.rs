@@ -12,7 +12,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Position in a file, with a text that is shown beside it.
+/// Position in a file, with a text that is shown at this position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     pub span: Span,
@@ -27,7 +27,7 @@ pub struct Diagnostic {
     pub message: String,
     /// Position of the problem; `None` for a finding about a whole cluster.
     pub primary: Option<Label>,
-    /// Further positions that are related to the problem.
+    /// Further positions that belong to the problem.
     pub related: Vec<Label>,
     pub hint: Option<String>,
 }
@@ -67,10 +67,11 @@ impl Diagnostic {
     }
 }
 
-/// Maximum number of findings of each severity. It limits the time for a file that is not an inventory at all.
+/// Maximum number of findings of each severity. It limits the time that talmox spends on a file that is not an
+/// inventory.
 const MOST: usize = 1000;
 
-/// Collector of findings: without duplicates, and up to a maximum number.
+/// Collector of findings. It drops duplicates, and findings above the maximum number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     list: Vec<Diagnostic>,
@@ -79,7 +80,7 @@ pub(crate) struct Findings {
     errors: usize,
     warnings: usize,
     unlisted: usize,
-    /// Whether a finding says that a file could not be read at all.
+    /// Whether one of the findings says that a file could not be read at all.
     is_unreadable: bool,
 }
 
@@ -90,7 +91,7 @@ impl Findings {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
         };
-        // A problem of a layer is found again for each node and cluster that uses the layer.
+        // A problem of a layer is found again for each node and each cluster that uses the layer.
         let place = found.primary.as_ref().map(|label| label.span);
         let is_new = self.known.insert(self.hasher.hash_one((place, found.code, &found.message)));
         if !is_new {
@@ -104,12 +105,12 @@ impl Findings {
         }
     }
 
-    /// Whether further errors will be dropped, so that their messages need not be formatted.
+    /// Whether further errors will be dropped. If so, their messages do not have to be formatted.
     pub(crate) fn is_full(&self) -> bool {
         self.errors >= MOST
     }
 
-    /// Counts an error that will be dropped.
+    /// Counts an error that is dropped.
     pub(crate) fn count_one(&mut self) {
         self.unlisted += 1;
     }

@@ -1,19 +1,19 @@
-//! Explanations of codes, and the macro that declares codes together with them.
+//! Explanations of codes, and the macro that declares codes with their explanations.
 
-/// Meaning of a code, and instructions for the user, for `talmox explain` and docs/CODES.md.
+/// Meaning of a code and instructions for the user. `talmox explain` and docs/CODES.md show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub code: &'static str,
-    /// One line without a period.
+    /// One line, without a period at the end.
     pub title: &'static str,
     pub meaning: &'static str,
     /// Instructions for the user.
     pub action: &'static str,
 }
 
-/// Declares an enum of codes. Every code has an explanation: without one it does not compile.
+/// Declares an enum of codes. A code without an explanation does not compile.
 ///
-/// The texts of codes are part of the JSON output, so they never change.
+/// The texts of the codes are part of the JSON output, so they must never change.
 #[macro_export]
 macro_rules! codes {
     (

@@ -1,11 +1,11 @@
 //! The inventory: YAML files that describe clusters.
 //!
-//! [`load::Parsed`] parses the bytes of the files, lists the further files that they refer to, and returns an
-//! [`Inventory`]: clusters whose nodes have every setting resolved, each value with its position in the files, and
-//! all problems at once.
+//! [`load::Parsed`] parses the bytes of the inventory files and lists the further files that they refer to. The result
+//! is an [`Inventory`]: the clusters with all settings of their nodes resolved, the position of each value, and all
+//! findings.
 //!
-//! This crate is synchronous and does no I/O: the caller reads the files. It checks the inventory alone; whether
-//! Proxmox has the storage that an inventory names is checked by the plan.
+//! This crate is synchronous and does no I/O: the caller reads the files. It checks only the inventory itself. The plan
+//! checks, for example, whether Proxmox has a storage that the inventory names.
 
 mod check;
 mod cluster;
@@ -33,7 +33,7 @@ pub fn schema() -> serde_json::Value {
     language::schema_of::<inventory::InventoryFile>("talmox inventory")
 }
 
-/// Candidate that a word is most likely a misspelling of, if one is similar enough.
+/// Candidate that is most similar to `word`, if one is similar enough to be meant.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     language::closest(word, candidates)
 }

@@ -13,7 +13,7 @@ use crate::inventory::InventoryFile;
 use crate::language::{Context, Mapping, hide_in_lines, hide_in_tree, read_mapping};
 use crate::source::{SourceId, Sources, Span};
 
-/// Maximum size of an inventory file: 2000 nodes take 0.5 MiB.
+/// Maximum size of an inventory file. An inventory with 2000 nodes takes 0.5 MiB.
 const LARGEST_FILE: usize = 4 << 20;
 
 pub use crate::check::ReferenceKind;
@@ -24,7 +24,7 @@ pub type Content = Result<Vec<u8>, String>;
 /// File of an inventory.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Path as shown in messages; relative paths inside of the file start at its folder.
+    /// Path that messages show. Relative paths in the file are relative to the folder of this path.
     pub path: PathBuf,
     pub content: Content,
 }
@@ -32,27 +32,27 @@ pub struct File {
 /// Files of one cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFiles {
-    /// Name of the cluster if `cluster_name` is not set: the name of its folder.
+    /// Name of the cluster if `cluster_name` is not set. It is the name of the folder.
     pub default_name: String,
-    /// `defaults.yaml`, shared with the clusters beside it.
+    /// `defaults.yaml`, which several clusters share.
     pub defaults: Option<File>,
     /// `cluster.yaml`.
     pub cluster: Option<File>,
     /// `nodes.yaml`.
     pub nodes: Option<File>,
-    /// Whether the cluster was not requested, and is loaded only because it may use the same Proxmox. Its own
-    /// problems are not reported.
+    /// Whether the cluster is loaded only because it may use the same Proxmox as a requested cluster. Problems of such
+    /// a cluster itself are not reported.
     pub is_neighbour: bool,
 }
 
-/// Parsed inventories, before the files that they refer to are checked.
+/// Parsed inventories. The files that they refer to are not checked yet.
 #[derive(Debug)]
 pub struct Parsed {
     sources: Sources,
     findings: Findings,
     clusters: Vec<Cluster>,
     neighbours: Vec<Cluster>,
-    /// Files whose text findings do not show.
+    /// Files whose text must not be shown in findings.
     outside: BTreeSet<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl Parsed {
         parsed
     }
 
-    /// Files that the inventories refer to: patches, certificates, add-ons.
+    /// Files that the inventories refer to, such as patches, certificates and add-ons.
     pub fn references(&self) -> BTreeMap<PathBuf, ReferenceKind> {
         let mut paths = BTreeMap::new();
         for cluster in &self.clusters {
@@ -91,15 +91,15 @@ impl Parsed {
         paths
     }
 
-    /// Marks the files outside of the repository of the inventory. The author of the inventory chose their paths, so
-    /// findings do not show their text.
+    /// Marks the files that are outside the boundary of the inventory. Findings do not show the text of these files,
+    /// because the author of the inventory chose their paths.
     #[must_use]
     pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
         self.outside = self.references().into_keys().filter(|path| is_outside(path)).collect();
         self
     }
 
-    /// Runs all checks. `read` returns the content of a file that the inventories refer to.
+    /// Runs all checks. `read` returns the content of a file that an inventory refers to.
     pub fn check_with(self, mut read: impl FnMut(&Path, ReferenceKind) -> Content) -> Inventory {
         let read = |(path, kind): (PathBuf, ReferenceKind)| {
             let content = read(&path, kind);
@@ -109,7 +109,7 @@ impl Parsed {
         self.check(&references)
     }
 
-    /// Runs all checks with the given contents of the [`references`](Self::references).
+    /// Runs all checks. `references` contains the contents of the files that [`references`](Self::references) lists.
     pub fn check(self, references: &BTreeMap<PathBuf, Content>) -> Inventory {
         let Self { mut sources, mut findings, clusters, neighbours, outside } = self;
         let mut opened = BTreeMap::new();
@@ -135,7 +135,8 @@ impl Parsed {
     }
 }
 
-/// Moves a finding about a built-in setting to the cluster: users cannot edit built-in settings.
+/// Moves a finding about a built-in setting to the position of the cluster, because users cannot edit built-in
+/// settings.
 fn in_files(mut found: Diagnostic, cluster: &Cluster, sources: &Sources) -> Diagnostic {
     let is_builtin = |span: Span| sources.get(span.source).path().is_none();
     found.related.retain(|label| !is_builtin(label.span));
@@ -146,13 +147,13 @@ fn in_files(mut found: Diagnostic, cluster: &Cluster, sources: &Sources) -> Diag
     found
 }
 
-/// Path of a file that the inventory refers to as `file`.
+/// Path of the file that the inventory refers to as `file`.
 fn resolve(sources: &Sources, span: Span, file: &str) -> PathBuf {
     let folder = sources.get(span.source).path().and_then(Path::parent);
     folder.map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
 }
 
-/// Files that several clusters share, each parsed once.
+/// Files that several clusters share. Each file is parsed once.
 #[derive(Default)]
 struct SharedFiles {
     builtin: Option<InventoryFile>,
@@ -248,7 +249,8 @@ fn read_file(
     read_text(id, kind, sources, findings)
 }
 
-/// Text of a file. If the bytes are not UTF-8: the part before the invalid byte, with the error and its position.
+/// Text of a file. If the bytes are not UTF-8, the text ends before the invalid byte, and the error contains the
+/// position.
 pub(crate) fn decode(mut bytes: Vec<u8>) -> (String, Option<(Diagnostic, Range<usize>)>) {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);
@@ -319,7 +321,7 @@ fn read_text(
     file
 }
 
-/// Error for a text that is not YAML, with its position.
+/// Error for a text that is not valid YAML, with the position of the error.
 pub(crate) fn syntax_error(
     error: &talmox_yaml::ReadError,
     source: SourceId,
@@ -345,7 +347,8 @@ pub(crate) fn syntax_error(
     }
 }
 
-/// Reports keys in the wrong file: nodes.yaml contains nodes, defaults.yaml everything else.
+/// Reports keys in the wrong file. nodes.yaml may contain only nodes. defaults.yaml must not contain nodes or
+/// `cluster_name`.
 fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context<'_>) {
     let Some(map) = document.as_map() else { return };
     for entry in &map.entries {
@@ -366,7 +369,7 @@ fn misplaced_keys(document: &talmox_yaml::Node, kind: FileKind, cx: &mut Context
     }
 }
 
-/// Moves the nodes of nodes.yaml into the cluster.
+/// Moves the nodes from nodes.yaml into the settings of the cluster.
 fn join_nodes(file: &mut InventoryFile, nodes: InventoryFile, findings: &mut Findings) {
     for (name, own, other) in [
         ("controlplane", &mut file.controlplane, nodes.controlplane),

@@ -1,4 +1,4 @@
-//! Talos releases that talmox supports, and the Kubernetes versions that each of them runs.
+//! Talos releases that talmox supports, and the Kubernetes versions that each release supports.
 
 use crate::value::{KubernetesVersion, TalosVersion};
 
@@ -7,9 +7,9 @@ use crate::value::{KubernetesVersion, TalosVersion};
 pub struct Release {
     /// Minor version of Talos 1.x.
     pub minor: u64,
-    /// Oldest and newest minor version of Kubernetes 1.x that the release runs.
+    /// Oldest and newest minor version of Kubernetes 1.x that the release supports.
     pub kubernetes: (u64, u64),
-    /// Patch version of the newest Kubernetes minor that the release installs by default.
+    /// Patch version of the default Kubernetes version. The minor version of the default is the newest supported one.
     pub default_kubernetes_patch: u64,
 }
 
@@ -30,7 +30,7 @@ pub fn default_talos() -> TalosVersion {
 }
 
 impl Release {
-    /// Release of a version, if supported.
+    /// Release of a Talos version; `None` if talmox does not support the release.
     pub fn of(version: &TalosVersion) -> Option<&'static Self> {
         let (major, minor) = version.minor();
         RELEASES.iter().find(|release| major == 1 && release.minor == minor)

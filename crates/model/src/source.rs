@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Number of bytes per block of the character index. The index keeps the lookup of a position fast in a line of
+/// Number of bytes per block of the character index. The index makes the lookup of a position fast, even in a line of
 /// several megabytes.
 const BLOCK: usize = 1024;
 
@@ -13,7 +13,7 @@ const BLOCK: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(u32);
 
-/// Byte range in one of the texts. Every value of an inventory has one, so it is small.
+/// Byte range in one of the texts. Every value of an inventory has a span, so the type is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     pub source: SourceId,
@@ -37,7 +37,7 @@ pub struct Source {
     lines: Vec<usize>,
     /// Number of characters before each block.
     characters: Vec<usize>,
-    /// Byte ranges that contain a secret and are never shown: start to end.
+    /// Byte ranges that contain a secret and are never shown, as a map from start to end.
     secret: BTreeMap<usize, usize>,
     redacted: OnceLock<String>,
 }
@@ -68,13 +68,13 @@ impl Source {
         self.characters[block] + count_characters(&self.text.as_bytes()[block * BLOCK..offset])
     }
 
-    /// Text with every secret replaced by asterisks of the same length, for snippets.
+    /// Text in which asterisks replace every secret, for snippets. The length of the text does not change.
     pub fn redacted_text(&self) -> &str {
         self.redacted.get_or_init(|| {
             let mut bytes = self.text.clone().into_bytes();
             for (start, end) in &self.secret {
                 for byte in &mut bytes[*start..*end] {
-                    // A multi-byte character becomes several asterisks, so that byte offsets stay the same.
+                    // Each byte becomes one asterisk, so that byte offsets do not change.
                     if !matches!(byte, b'\n' | b'\r') {
                         *byte = b'*';
                     }
@@ -84,7 +84,7 @@ impl Source {
         })
     }
 
-    /// Whether a part of the range is never shown.
+    /// Whether a part of the range contains a secret.
     pub(crate) fn is_hidden(&self, place: &Range<usize>) -> bool {
         let before = self.secret.range(..place.end.max(place.start + 1)).next_back();
         before.is_some_and(|(_, end)| *end > place.start)
@@ -94,7 +94,7 @@ impl Source {
         if place.is_empty() {
             return;
         }
-        // A nested range is covered by the outer one; ranges never overlap.
+        // Overlapping ranges are joined into one range.
         let (mut start, mut end) = (place.start, place.end);
         while let Some((other, other_end)) =
             self.secret.range(..end).next_back().map(|(at, end)| (*at, *end))
@@ -111,12 +111,12 @@ impl Source {
     }
 }
 
-/// Number of characters that start in the bytes.
+/// Number of characters whose first byte is in `bytes`.
 fn count_characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// All texts of one load.
+/// All texts of the loaded inventories.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(Vec<Source>);
 
@@ -177,7 +177,7 @@ impl Span {
         Self::new(source, span.start..span.end)
     }
 
-    /// Whether the span is in the built-in settings, which are the first source of every load.
+    /// Whether the span is in the built-in settings, which are always the first source.
     pub(crate) fn is_builtin(self) -> bool {
         self.source == SourceId(0)
     }

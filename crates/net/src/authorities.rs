@@ -1,10 +1,10 @@
-//! Certificate authorities (CAs) that certificates of servers and clients are verified with.
+//! Certificate authorities (CAs) that verify the certificates of servers and clients.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Reason why there are no CA certificates to verify with.
+/// Reason why no CA certificates could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     #[error("the CA certificates of this machine cannot be read")]
@@ -15,7 +15,7 @@ pub enum AuthorityError {
     BadAuthority(#[source] rustls::Error),
 }
 
-/// CA certificates at the usual paths, or at `SSL_CERT_FILE` and `SSL_CERT_DIR`. The platform verifier would do the
+/// CA certificates at the usual paths, or at `SSL_CERT_FILE` and `SSL_CERT_DIR`. The platform verifier would return the
 /// same on Linux, with more dependencies.
 pub fn system() -> Result<RootCertStore, AuthorityError> {
     let found = rustls_native_certs::load_native_certs();
@@ -42,7 +42,7 @@ pub fn from_pem(pem: &[u8]) -> Result<RootCertStore, AuthorityError> {
     if roots.is_empty() { Err(AuthorityError::NoAuthority) } else { Ok(roots) }
 }
 
-/// Adds CA certificates in PEM form; a text without any adds none.
+/// Adds CA certificates in PEM form. A text without a certificate is not an error.
 pub fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), AuthorityError> {
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|_| AuthorityError::NoAuthority)?;

@@ -1,5 +1,5 @@
-//! Servers that are judged by their own certificate and not by an authority: Proxmox hosts and Talos nodes that are known
-//! by a fingerprint, and servers that are asked for their certificate only.
+//! Verification of a server by its own certificate, without a CA. It is used for Proxmox hosts and Talos nodes with a
+//! known fingerprint, and for servers of which only the certificate is read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
 
 type Judge = Box<dyn Fn(&CertificateDer<'_>) -> Result<(), CertificateError> + Send + Sync>;
 
-/// Judges by the server's own certificate alone. Signatures of the handshake are checked all the same, so that the server
-/// has the key of the certificate that was judged.
+/// Verifier that checks only the server's own certificate. The signatures of the handshake are also checked, so the
+/// server must have the key of this certificate.
 pub struct ByLeaf {
     provider: CryptoProvider,
     judge: Judge,
@@ -29,14 +29,14 @@ impl ByLeaf {
         })
     }
 
-    /// The same with an error that names the cause.
+    /// Verifier with a function that returns an error with the cause.
     pub fn judging(
         judge: impl Fn(&CertificateDer<'_>) -> Result<(), CertificateError> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { provider: aws_lc_rs::default_provider(), judge: Box::new(judge) })
     }
 
-    /// Accepts every certificate.
+    /// Verifier that accepts every certificate.
     pub fn anyone() -> Arc<Self> {
         Self::new(|_| true)
     }

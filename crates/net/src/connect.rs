@@ -7,10 +7,10 @@ use talmox_values::Address;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-/// Reason why there is no TCP connection.
+/// Reason why a TCP connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The reach map is closed and has no entry for the address. Nothing was resolved, no packet was sent.
+    /// The reach map is closed and has no entry for the address. No name was resolved, and no packet was sent.
     #[error("no route to {address}: the reach map has no entry for it")]
     NoRoute { address: Address },
     #[error("cannot find the address of {host}")]
@@ -28,7 +28,7 @@ impl From<ConnectError> for io::Error {
     }
 }
 
-/// Opens a TCP connection directly, without a reach map. `limit` applies to the resolution of a name, and to each of
+/// Opens a TCP connection directly, without a reach map. `limit` applies to the resolution of the name, and to each of
 /// its addresses.
 pub async fn connect(address: &Address, limit: Duration) -> Result<TcpStream, ConnectError> {
     let Address { host, port } = address;

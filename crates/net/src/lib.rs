@@ -1,7 +1,7 @@
 //! TCP and TLS connections, for all clients of talmox and for the lab.
 //!
-//! [`Reach`] decides which address is connected to, [`connect()`] opens connections, [`tls`] sets TLS up, [`authorities`] reads
-//! the authorities that certificates are judged by, and [`ByLeaf`] judges a server by its own certificate.
+//! [`Reach`] maps an address to the address to connect to. [`connect()`] opens connections, and [`tls`] configures TLS.
+//! [`authorities`] reads the CAs that verify certificates, and [`ByLeaf`] verifies a server by its own certificate.
 
 pub mod authorities;
 pub mod tls;

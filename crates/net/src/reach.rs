@@ -1,7 +1,7 @@
-//! Reach map: the real target of the address of a node, a server or a host name.
+//! Reach map: the address that talmox connects to, for the address or host name of a node or server.
 //!
-//! Clients of Talos, Kubernetes and web servers connect through a map only, so that one place decides which addresses
-//! are reachable.
+//! Clients of Talos, Kubernetes and web servers connect only through a reach map, so that one place decides which
+//! addresses are reachable.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,15 +12,15 @@ use tokio::net::TcpStream;
 
 use crate::connect::{ConnectError, connect};
 
-/// Map of addresses and host names to their real targets: through NAT, a jump host, or into a lab.
+/// Map from addresses and host names to the addresses that talmox connects to: through NAT, a jump host, or into a lab.
 ///
-/// Each key and value is a host, or host:port; a value without a port keeps the port.
+/// Each key and value is `host` or `host:port`. A value without a port keeps the port of the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Addresses without an entry are resolved and connected to directly.
     Open(BTreeMap<String, String>),
-    /// Addresses without an entry are unreachable, except for loopback addresses. In a lab, an address of the
-    /// inventory may be that of a real machine, which must never be contacted.
+    /// Addresses without an entry are unreachable, except for loopback addresses. This is for labs: a real machine may
+    /// have the same address as a node of the inventory, and must never be contacted.
     Closed(BTreeMap<String, String>),
 }
 
@@ -31,23 +31,23 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// Map that leaves other addresses unchanged.
+    /// Map that does not change addresses without an entry.
     pub fn new<K: Into<String>, V: Into<String>>(map: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Open(texts(map))
     }
 
-    /// Map of all reachable addresses, besides loopback addresses.
+    /// Map with all reachable addresses. Loopback addresses are reachable without an entry.
     pub fn closed<K: Into<String>, V: Into<String>>(map: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Closed(texts(map))
     }
 
-    /// Address that other programs, such as kubectl, must use for `address`. Without an entry it is unchanged, also
-    /// in a closed map.
+    /// Address that other programs, such as kubectl, must use for `address`. An address without an entry is not
+    /// changed, even in a closed map.
     pub fn target(&self, address: &Address) -> Address {
         self.named(address).unwrap_or_else(|| address.clone())
     }
 
-    /// Opens a TCP connection. `limit` applies to the resolution of a name, and to each of its addresses.
+    /// Opens a TCP connection. `limit` applies to the resolution of the name, and to each of its addresses.
     pub async fn connect(
         &self,
         address: &Address,
@@ -61,7 +61,7 @@ impl Reach {
         self.named(address).is_some()
     }
 
-    /// Target of a connection to `address`. The only place that decides whether it is opened.
+    /// Address to connect to for `address`. Only this function decides whether a connection may be opened.
     pub fn route(&self, address: &Address) -> Result<Address, ConnectError> {
         match (self.named(address), self) {
             (Some(target), _) => Ok(target),
@@ -73,7 +73,7 @@ impl Reach {
         }
     }
 
-    /// Entry of an address. The more specific entry wins.
+    /// Entry of an address. An entry with a port takes precedence over an entry without one.
     fn named(&self, address: &Address) -> Option<Address> {
         let (Self::Open(map) | Self::Closed(map)) = self;
         let target = map.get(&address.to_string()).or_else(|| map.get(&address.host))?;
@@ -87,7 +87,7 @@ fn texts<K: Into<String>, V: Into<String>>(
     map.into_iter().map(|(from, to)| (from.into(), to.into())).collect()
 }
 
-/// Loopback address of a host, without a resolver for `localhost`.
+/// Loopback address of a host. `localhost` is recognized without a DNS query.
 fn loopback(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(IpAddr::from([127, 0, 0, 1]));
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NetworkUnreachable);
         }
         let closed = Reach::closed([("10.77.0.12", "10.77.0.12")]);
-        // A real machine that was added to the map of a lab.
+        // This is a real machine that was added to the map of a lab.
         assert_eq!(closed.route(&at("10.77.0.12", PORT)).unwrap(), at("10.77.0.12", PORT));
         for (host, found) in
             [("127.3.4.5", "127.3.4.5"), ("::1", "::1"), ("localhost", "127.0.0.1")]

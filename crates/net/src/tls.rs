@@ -1,4 +1,4 @@
-//! TLS configuration: one crypto provider, TLS 1.2 and 1.3, and time from the clock of talmox where a lab needs it.
+//! TLS configuration: one crypto provider, TLS 1.2 and 1.3, and the time of a [`Clock`] where a lab needs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ConfigBuilder, ServerConfig, WantsVerifier};
 use talmox_clock::Clock;
 
-/// Client configuration without a verifier yet.
+/// Client configuration that has no verifier of server certificates yet.
 pub type ClientBuilder = ConfigBuilder<ClientConfig, WantsVerifier>;
 
-/// Server configuration without a verifier of clients yet.
+/// Server configuration that has no verifier of client certificates yet.
 pub type ServerBuilder = ConfigBuilder<ServerConfig, WantsVerifier>;
 
-/// The cryptography of every TLS connection.
+/// Crypto provider of every TLS connection.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
@@ -25,7 +25,8 @@ pub fn client() -> Result<ClientBuilder, rustls::Error> {
     ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
 }
 
-/// Client that verifies certificates with the time of `clock`: in a lab with faster time, certificates age faster too.
+/// Client that verifies certificates with the time of `clock`. In a lab with faster time, certificates also expire
+/// faster.
 pub fn client_with_clock(clock: Clock) -> Result<ClientBuilder, rustls::Error> {
     ClientConfig::builder_with_details(provider(), Arc::new(ClockTime::new(clock)))
         .with_safe_default_protocol_versions()
@@ -36,11 +37,11 @@ pub fn server() -> Result<ServerBuilder, rustls::Error> {
     ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
 }
 
-/// The time of a clock, as TLS asks for it.
+/// Time of a clock, in the form that rustls needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockTime {
     clock: Clock,
-    /// In seconds.
+    /// Difference to the time of the clock, in seconds.
     skew: i64,
 }
 
@@ -49,7 +50,7 @@ impl ClockTime {
         Self::skewed(clock, 0)
     }
 
-    /// The time of a machine whose clock is off by so many seconds.
+    /// Time of a machine whose clock is off by `skew` seconds.
     pub fn skewed(clock: Clock, skew: i64) -> Self {
         Self { clock, skew }
     }

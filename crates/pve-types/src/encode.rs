@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Encodes all characters with a meaning in a path, a query or a form.
+/// Encodes all characters that have a meaning in a path, a query or a form.
 pub fn component(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -15,12 +15,12 @@ pub fn component(text: &str) -> String {
     out
 }
 
-/// Path of escaped segments: a `/` inside of a segment is escaped.
+/// Path of the escaped segments. A `/` inside a segment is escaped.
 pub(crate) fn path(segments: &[&dyn Display]) -> String {
     segments.iter().map(|segment| format!("/{}", component(&segment.to_string()))).collect()
 }
 
-/// Encodes parameters as in the query of a URL and in the body of a form.
+/// Encodes parameters for the query of a URL or the body of a form.
 pub(crate) fn form(params: &[(String, String)]) -> String {
     let pair =
         |(name, value): &(String, String)| format!("{}={}", component(name), component(value));

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 pub struct Fingerprint(pub [u8; 32]);
 
 impl fmt::Display for Fingerprint {
-    /// Writes the fingerprint as Proxmox does: `AB:CD:…`.
+    /// Writes the fingerprint in the form that Proxmox uses: `AB:CD:…`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             let colon = if index == 0 { "" } else { ":" };

@@ -1,6 +1,6 @@
 //! Types of the Proxmox VE API: IDs, VM configs, requests and answers.
 //!
-//! Nothing here does I/O or waits. The client that sends requests is `talmox-pve`.
+//! This crate does no I/O and does not wait. `talmox-pve` is the client that sends the requests.
 
 pub mod api;
 pub mod config;

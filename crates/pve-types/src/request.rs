@@ -1,4 +1,4 @@
-//! Requests as values, built and inspected without a connection.
+//! Requests as values. They can be built and inspected without a connection.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,17 +29,17 @@ impl Method {
     }
 }
 
-/// Host and storages that a request uses while its task runs. A client limits the number of concurrent requests per
-/// host and storage.
+/// Host and storages that a request uses while its task runs. A client limits the number of concurrent tasks per host
+/// and storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     pub node: Option<NodeName>,
     pub storages: BTreeSet<StorageId>,
 }
 
-/// API call, with the decoder of its answer.
+/// API call with the decoder for its answer.
 ///
-/// The functions in [`crate::api`] create requests; a client sends them.
+/// The functions in [`crate::api`] create requests, and a client sends them.
 pub struct Request<T> {
     pub(crate) method: Method,
     /// Path below `/api2/json`, with every segment escaped.
@@ -78,7 +78,7 @@ impl<T: Decode> Request<T> {
 }
 
 impl<T> Request<T> {
-    /// Adds a parameter. A list is the same parameter several times.
+    /// Adds a parameter. For a list, the same parameter is added several times.
     pub(crate) fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.params.push((name.to_owned(), value.to_string()));
         self
@@ -91,7 +91,7 @@ impl<T> Request<T> {
         }
     }
 
-    /// Adds a flag if it is set: Proxmox treats an absent flag as unset.
+    /// Adds a flag if it is set. Proxmox treats an absent flag as not set.
     pub(crate) fn with_flag(self, name: &str, is_set: bool) -> Self {
         if is_set { self.with(name, 1) } else { self }
     }
@@ -126,12 +126,12 @@ impl<T> Request<T> {
         &self.scope
     }
 
-    /// Method and path: the operation in error messages.
+    /// Method and path, which name the operation in error messages.
     pub fn operation(&self) -> String {
         format!("{} {}", self.method.as_str(), self.path)
     }
 
-    /// Target of the HTTP request line.
+    /// Target in the HTTP request line.
     pub fn target(&self) -> String {
         let query = match self.method {
             // Proxmox rejects a DELETE with a body.
@@ -147,7 +147,7 @@ impl<T> Request<T> {
         (self.decode)(answer)
     }
 
-    /// Form in the body, if the method has one.
+    /// Form in the body; `None` if a request with this method has no body.
     pub fn body(&self) -> Option<String> {
         match self.method {
             Method::Get | Method::Delete => None,

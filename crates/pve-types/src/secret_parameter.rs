@@ -1,6 +1,6 @@
-//! Parameters of requests whose values are secrets.
+//! Names of the request parameters whose values are secrets.
 
-/// Whether the values of this parameter must not be shown.
+/// Whether the values of this parameter are secret and must not be shown.
 pub fn is_secret(parameter: &str) -> bool {
     matches!(parameter, "password" | "cipassword" | "otp" | "tfa-challenge" | "ticket")
 }

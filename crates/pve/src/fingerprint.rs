@@ -1,8 +1,8 @@
 //! Fingerprint of a server's certificate, read from the server itself.
 //!
 //! Proxmox signs its own certificates, so no CA can verify them at the first contact. This module returns the
-//! fingerprint for a person to compare with the one that Proxmox displays (host, System, Certificates). It never
-//! decides whether a certificate is trusted, and sends nothing but the TLS handshake.
+//! fingerprint. A person compares it with the fingerprint that Proxmox displays (host, System, Certificates). This
+//! module never decides whether a certificate is trusted, and sends nothing except the TLS handshake.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -37,7 +37,7 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
     let mut socket = connect(host, port, timeout)?;
     let seen = Arc::new(OnceLock::new());
     let handshake = |source| ProbeError::Handshake { host: host.to_owned(), port, source };
-    // Accepts every certificate, and stores it.
+    // The verifier accepts every certificate, and stores its fingerprint.
     let note = Arc::clone(&seen);
     let verifier = ByLeaf::new(move |leaf| note.set(Fingerprint::of(leaf)).is_ok());
     let config = tls::client()
@@ -47,7 +47,7 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
         .with_no_client_auth();
     let mut connection = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| handshake(io::Error::other(error)))?;
-    // One deadline for everything: a server that sends single bytes must not block the caller.
+    // One deadline applies to the whole handshake, so that a server that sends single bytes cannot block the caller.
     let started = now();
     while connection.is_handshaking() {
         let left = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
@@ -68,7 +68,7 @@ pub fn probe(host: &str, port: u16, timeout: Duration) -> Result<Fingerprint, Pr
             Err(error) => return Err(handshake(error)),
         }
     }
-    // Sends the end of the handshake, so that the server sees a complete one.
+    // Sends the end of the handshake, so that the handshake is complete for the server.
     while connection.wants_write() {
         connection.write_tls(&mut socket).map_err(handshake)?;
     }
@@ -174,7 +174,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
-            // The header of a handshake record that never ends, byte by byte.
+            // Header of a handshake record, followed by endless data, sent byte by byte.
             let mut bytes = [0x16, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
             while bytes.next().is_some_and(|byte| socket.write_all(&[byte]).is_ok()) {
                 thread::park_timeout(Duration::from_millis(20));

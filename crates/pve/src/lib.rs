@@ -1,7 +1,7 @@
 //! Client of the Proxmox VE API.
 //!
-//! A call is a value: [`api`] (of `talmox-pve-types`) creates it, [`Client`] sends it. Nothing here prints; time and
-//! randomness come from `talmox-clock`.
+//! A request is a value: [`api`] (of `talmox-pve-types`) creates it, and [`Client`] sends it. This crate does not
+//! print. It uses time and random numbers of `talmox-clock`.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Parsing of HTTP responses: the answer, or the error that status and text mean.
+//! Parsing of HTTP responses into an answer or an error.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::error::{Lost, NotSent, PveError, Rejection};
 
 /// Converts an HTTP response to an answer or an error.
 ///
-/// The text of an error is in the body only since PVE 8.4, before that only in the reason phrase; responses about
-/// authentication have no body at all.
+/// Since PVE 8.4, the body contains the text of an error. Before 8.4, only the reason phrase contains it. Responses
+/// about authentication have no body.
 pub(crate) fn interpret(
     operation: &str,
     status: u16,
@@ -43,8 +43,8 @@ pub(crate) fn interpret(
     });
     Err(match status {
         595 => PveError::not_sent(operation, NotSent::Node { message }),
-        // 596 to 599: the node that received the request lost the target node. 502 to 504: a gateway lost the
-        // connection.
+        // 596 to 599: the node that received the request lost the connection to the target node. 502 to 504: a gateway
+        // lost the connection.
         596..=599 | 502..=504 => PveError::lost(operation, Lost::Proxy { status, message }),
         _ => {
             let errors = fields.and_then(|fields| fields.inner("errors")).map(errors);
@@ -56,7 +56,7 @@ pub(crate) fn interpret(
 
 fn errors(fields: Fields<'_>) -> BTreeMap<String, String> {
     let said = |(parameter, value): (&String, &Value)| {
-        // The text may quote the value of the parameter.
+        // The text may quote the value of the parameter, which may be a secret.
         let text = text(value).unwrap_or_else(|| value.to_string());
         let text = if is_secret(parameter) { "is not accepted" } else { text.trim_end() };
         (parameter.clone(), text.to_owned())

@@ -1,4 +1,4 @@
-//! Trust settings, and the TLS configuration made from them.
+//! Trust settings, and the TLS configuration that is built from them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,16 +10,16 @@ use talmox_net::{ByLeaf, tls};
 
 use crate::fingerprint::Fingerprint;
 
-/// Rule for the certificate of a server.
+/// Rule for accepting the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// CAs that this machine trusts.
+    /// Certificates of the CAs that this machine trusts.
     System,
-    /// Only these CAs, in PEM form.
+    /// Certificates of these CAs only, in PEM form.
     Authorities(Vec<u8>),
-    /// Accept only certificates with one of these fingerprints. Every host of a cluster has its own certificate.
+    /// Certificates with one of these fingerprints only. Every host of a Proxmox cluster has its own certificate.
     Pinned(BTreeSet<Fingerprint>),
-    /// No check: any server that answers gets the credentials. The caller must warn the user.
+    /// Every certificate, so any server that answers receives the credentials. The caller must warn the user.
     Insecure,
 }
 
@@ -33,13 +33,13 @@ pub enum TrustError {
     Setup(#[source] rustls::Error),
 }
 
-/// Error for a server certificate that is not pinned, with its fingerprint.
+/// Error for a server certificate that is not pinned. Contains the fingerprint of the certificate.
 #[derive(Debug, thiserror::Error)]
 #[error("the certificate of the server has the fingerprint {0}, which is not pinned")]
 pub(crate) struct NotPinned(pub(crate) Fingerprint);
 
 impl NotPinned {
-    /// Fingerprint in the error of a handshake, if an unpinned certificate caused it.
+    /// Fingerprint of the certificate, if the handshake failed because the certificate is not pinned.
     pub(crate) fn find(handshake: &io::Error) -> Option<Fingerprint> {
         let error = handshake.get_ref()?.downcast_ref::<rustls::Error>()?;
         let rustls::Error::InvalidCertificate(CertificateError::Other(other)) = error else {
@@ -49,7 +49,7 @@ impl NotPinned {
     }
 }
 
-/// TLS client configuration for HTTP/1.1, the only protocol of Proxmox.
+/// TLS client configuration for HTTP/1.1, the only protocol that Proxmox supports.
 pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let builder = tls::client().map_err(TrustError::Setup)?;
     let mut config = match trust {

@@ -1,4 +1,5 @@
-//! Extraction of the file in a `tar.gz` archive from a node, while the archive arrives. The file may have any size.
+//! Extraction of the only file in a `tar.gz` archive that a node sends. The archive is not held in memory, so the file
+//! may have any size.
 
 use std::io::{self, Write};
 
@@ -11,7 +12,7 @@ const BLOCK: usize = 512;
 pub(crate) struct OnlyFile<W: Write>(GzDecoder<Untar<W>>);
 
 impl<W: Write> OnlyFile<W> {
-    /// Creates an extractor that rejects more than `most` bytes.
+    /// Creates an extractor that returns an error if the file has more than `most` bytes.
     pub(crate) fn new(out: W, most: u64) -> Self {
         let state = Expect::Header(Vec::with_capacity(BLOCK));
         Self(GzDecoder::new(Untar { out, most, state, has_file: false }))
@@ -21,7 +22,7 @@ impl<W: Write> OnlyFile<W> {
         self.0.write_all(piece)
     }
 
-    /// Writer of the content, after the whole archive was received.
+    /// Writer that received the content. Returns an error if the archive is incomplete.
     pub(crate) fn finish(self) -> io::Result<W> {
         let untar = self.0.finish()?;
         match untar.state {
@@ -34,7 +35,7 @@ impl<W: Write> OnlyFile<W> {
 
 /// Next expected part of the archive.
 enum Expect {
-    /// The header is incomplete; these bytes of it were received.
+    /// The header is incomplete. The value contains the bytes that were received so far.
     Header(Vec<u8>),
     Body {
         left: u64,
@@ -42,7 +43,7 @@ enum Expect {
         is_file: bool,
     },
     Padding(u64),
-    /// Data after the last file, which is ignored.
+    /// Data after the last file. The extractor ignores it.
     End,
 }
 
@@ -69,7 +70,7 @@ impl<W: Write> Write for Untar<W> {
 }
 
 impl<W: Write> Untar<W> {
-    /// Processes bytes and returns their number.
+    /// Processes some of `bytes` and returns the number of processed bytes.
     fn step(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.state {
             Expect::Header(header) => {
@@ -109,7 +110,7 @@ impl<W: Write> Untar<W> {
         }
         let size = size(&header[124..136])
             .ok_or_else(|| bad("the archive contains an invalid file size"))?;
-        // Folders and attributes may be present beside the file.
+        // The archive may also contain folders and attributes.
         let is_file = matches!(header[156], b'0' | 0);
         if is_file && std::mem::replace(&mut self.has_file, true) {
             return Err(bad("the archive contains several files"));
@@ -122,7 +123,7 @@ impl<W: Write> Untar<W> {
     }
 }
 
-/// Parses a size in octal digits; above 8 GiB, a binary number with the highest bit set.
+/// Parses a size. Sizes up to 8 GiB are octal digits. Larger sizes are binary numbers with the highest bit set.
 fn size(field: &[u8]) -> Option<u64> {
     if field.first()? & 0x80 != 0 {
         return Some(u64::from_be_bytes(*field.last_chunk()?));

@@ -1,4 +1,5 @@
-//! HTTP/2 connection to one node, opened when it is needed and reopened when it was lost.
+//! HTTP/2 connection to one node. The first request opens the connection. If it was lost, the next request opens
+//! another one.
 //!
 //! Every node is contacted directly: no request is routed through another node.
 
@@ -22,7 +23,7 @@ use crate::trace;
 /// Flow-control window: bytes that the node may send before the client reads them.
 const WINDOW: u32 = 1 << 20;
 
-/// Failure of a call without an answer of the node.
+/// Failure of a call that the node did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     #[error(transparent)]
@@ -94,7 +95,8 @@ impl Inner {
         self.is_taken.store(true, Ordering::Relaxed);
         let secured = self.dialer.secure(socket).await;
         let dialed = secured.map_err(|failed| unanswered(failed.error))?;
-        // No request was sent yet: as a lost connection, an apply would seem to be possibly done.
+        // No request was sent yet, so this is not reported as a lost connection. After a lost connection the caller
+        // would assume that an apply may have been executed.
         let sender =
             handshake(dialed.stream).await.map_err(|_| unanswered(self.dialer.hung_up()))?;
         Ok(live.insert(sender).clone())
@@ -105,7 +107,7 @@ impl Inner {
         match sender.try_send_request(request).await {
             Ok(response) => Ok(response),
             Err(mut error) => match error.take_message() {
-                // hyper returns a request that was never sent: the node had closed the connection.
+                // hyper returns the request if it was never sent, because the node had closed the connection.
                 Some(request) => {
                     trace::resent(&self.dialer.address);
                     *self.live.lock().await = None;
@@ -124,7 +126,8 @@ async fn handshake(stream: Stream) -> Result<SendRequest<Body>, hyper::Error> {
         .initial_connection_window_size(4 * WINDOW)
         .handshake(TokioIo::new(stream))
         .await?;
-    // The driver ends when the senders are dropped or the node closes the connection; the senders get its error too.
+    // The driver ends when the senders are dropped or the node closes the connection. The senders also return the error
+    // of the driver.
     let _driver = tokio::spawn(connection);
     Ok(sender)
 }

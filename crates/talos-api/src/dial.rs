@@ -1,8 +1,8 @@
-//! Opening of a connection, up to the first data of the node.
+//! Opening of a connection, until the first data from the node arrives.
 //!
-//! In TLS 1.3 a server checks the client certificate after the handshake is complete for the client. A gRPC server
-//! sends first, so its first data, or its alert, is awaited: every problem of the connection is known before a
-//! request is sent.
+//! In TLS 1.3 the handshake is complete for the client before the server checks the client certificate. A gRPC server
+//! sends data first, so the dialer waits for the first data or the TLS alert. Therefore every problem of the connection
+//! is detected before a request is sent.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Reason why there is no connection. No request was sent, so a retry is safe.
+/// Reason why a connection could not be opened. No request was sent, so a retry is safe.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     #[error("cannot find the address of {host}")]
@@ -40,7 +40,7 @@ pub enum DialError {
     /// The node does not accept the client certificate, or requires one.
     #[error("{target} rejected the connection: {}", alert_text(*alert))]
     Refused { target: Address, alert: AlertDescription },
-    /// The node closed the connection, as it does while its API restarts and while it shuts down.
+    /// The node closed the connection. Nodes do this while their API restarts and while they shut down.
     #[error("{target} closed the connection before it answered")]
     HungUp { target: Address },
     #[error("cannot establish a TLS connection to {target}")]
@@ -48,9 +48,9 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// Whether a node fails this way for a second or two while its API restarts, as it does between maintenance mode
-    /// and its config: 1.13 closes connections, 1.12 refuses the port, and a server without a certificate yet reports
-    /// an internal error.
+    /// Whether the error is typical of a node whose API restarts. The API restarts for a second or two when a node in
+    /// maintenance mode receives its config. 1.13 closes connections, 1.12 rejects TCP connections, and a server that
+    /// has no certificate yet sends the alert `internal_error`.
     pub fn is_restart(&self) -> bool {
         match self {
             Self::HungUp { .. } => true,
@@ -87,7 +87,7 @@ fn alert_text(alert: AlertDescription) -> &'static str {
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) address: Address,
-    /// Target of the connection, for messages.
+    /// Address that the dialer connects to, for messages.
     target: Address,
     reach: Reach,
     tls: TlsConnector,
@@ -100,7 +100,7 @@ pub(crate) struct Dialed {
     pub(crate) leaf: Option<CertificateDer<'static>>,
 }
 
-/// Failed connection, with the certificate of the node if the handshake got that far.
+/// Failed connection, with the certificate of the node, if the node presented one before the failure.
 pub(crate) struct Failed {
     pub(crate) error: DialError,
     pub(crate) leaf: Option<CertificateDer<'static>>,
@@ -113,7 +113,7 @@ impl From<DialError> for Failed {
 }
 
 impl Dialer {
-    /// Creates a dialer. `limit` is the real time of each step, because the network is real.
+    /// Creates a dialer. `limit` is the maximum real time of each step, because the network is real.
     pub(crate) fn new(address: Address, reach: &Reach, tls: ClientConfig, limit: Duration) -> Self {
         let (target, reach) = (reach.target(&address), reach.clone());
         Self { address, target, reach, tls: TlsConnector::from(Arc::new(tls)), limit }
@@ -124,7 +124,7 @@ impl Dialer {
         self.secure(socket).await
     }
 
-    /// Second half of connecting: TLS, and the first data of the node.
+    /// Second part of connecting: TLS and the first data from the node.
     pub(crate) async fn secure(&self, socket: TcpStream) -> Result<Dialed, Failed> {
         let broken = |source| self.explain(source);
         prepare(&socket).map_err(broken)?;
@@ -151,7 +151,7 @@ impl Dialer {
         Err(Failed { error, leaf })
     }
 
-    /// First half of connecting: TCP.
+    /// First part of connecting: TCP.
     pub(crate) async fn connect(&self) -> Result<TcpStream, DialError> {
         let connecting = self.reach.connect(&self.address, self.limit).await;
         connecting.map_err(|error| match error {
@@ -176,7 +176,7 @@ impl Dialer {
         DialError::Connect { target: self.target.clone(), source }
     }
 
-    /// Extracts the TLS error from the socket error that contains it.
+    /// Converts a socket error. If it contains a TLS error, the result is based on the TLS error.
     fn explain(&self, source: io::Error) -> DialError {
         let target = self.target.clone();
         match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -195,11 +195,11 @@ impl Dialer {
     }
 }
 
-/// Disables Nagle's algorithm, so that small requests are sent immediately, and enables keepalive, so that a node
-/// without power is noticed.
+/// Disables Nagle's algorithm, so that small requests are sent immediately. Enables keepalive, so that the loss of a
+/// node without power is detected.
 ///
-/// The kernel sends the probes, not HTTP/2: a Talos node treats HTTP/2 pings more often than every five minutes as
-/// abuse, and closes the connection.
+/// The kernel sends the keepalive probes. HTTP/2 pings are not used: a Talos node treats pings more often than every
+/// five minutes as abuse, and closes the connection.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
     socket.set_nodelay(true)?;
@@ -209,7 +209,7 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
 /// Idle time before the first keepalive probe.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// TLS connection whose first bytes were read already.
+/// TLS connection whose first bytes were already read.
 pub(crate) struct Stream {
     tls: TlsStream<TcpStream>,
     early: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Errors, by what the caller must do.
+//! Errors of calls, grouped by how the caller must react.
 //!
-//! `NotYet` can be retried later. `No` is a final answer. An unreachable node got no request; of a lost one it is
-//! unknown whether it was executed.
+//! `NotYet`: retry later. `No`: final, a retry does not help. `Unreachable`: the request was not sent. `Lost` and
+//! `Late`: the request may have been executed. `Unreadable`: the answer has unexpected content.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::node_service::plain;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TalosError {
-    /// There is no connection, and no request was sent.
+    /// No connection could be opened, so the request was not sent.
     #[error("{} was not sent", call)]
     Unreachable { call: Call, source: Arc<DialError> },
-    /// The node cannot do this now, and reports why. A later retry can succeed.
+    /// The node cannot execute the request now, and reports the reason. A later retry can succeed.
     #[error("{call} is not possible yet: {}", plain(reason))]
     NotYet { call: Call, code: Code, reason: String },
     /// The node rejected the request. A retry does not help.
     #[error("{call} was rejected: {message} ({})", code_name(*code))]
     No { call: Call, code: Code, message: String },
-    /// The connection was lost before the answer was complete: check the state before a retry. `status` is for
-    /// debugging: its text comes from libraries.
+    /// The connection was lost before the answer was complete. The caller must check the state of the node before a
+    /// retry. `status` is for debugging only, because its text comes from libraries.
     #[error("{call} {}: the connection was lost", lost(call))]
     Lost { call: Call, status: Arc<Status> },
-    /// The answer did not arrive in time: check the state before a retry.
+    /// The answer did not arrive in time. The caller must check the state of the node before a retry.
     #[error("{call} was not answered in time{}", late(call))]
     Late { call: Call },
     /// The answer has unexpected content.
@@ -48,7 +48,7 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// Operations that change nothing, whether or not their answers arrive.
+/// Operations that only read, so that a retry is safe even if the answer was lost.
 const READS: [&str; 20] = [
     "Connect",
     "Copy",
@@ -89,7 +89,7 @@ fn late(call: &Call) -> &'static str {
 
 impl TalosError {
     pub(crate) fn new(call: Call, status: Status) -> Self {
-        // A status from the node has no source; a failure of the connection has one.
+        // The status has a source only if the connection failed. A status from the node has none.
         let Some(source) = std::error::Error::source(&status) else {
             return Self::answered(call, &status);
         };
@@ -102,7 +102,7 @@ impl TalosError {
     fn answered(call: Call, status: &Status) -> Self {
         let (code, message) = (status.code(), status.message().to_owned());
         match code {
-            // apid lost the service behind it, or was stopped, during the request.
+            // During the request, apid was stopped, or lost its connection to the service that executes the request.
             Code::Cancelled => Self::Lost { call, status: Arc::new(status.clone()) },
             Code::Unavailable if CUT.iter().any(|word| message.contains(word)) => {
                 Self::Lost { call, status: Arc::new(status.clone()) }
@@ -135,17 +135,17 @@ impl TalosError {
         }
     }
 
-    /// Whether the node does not implement this call, or not in its current state.
+    /// Whether the node does not implement this call, or does not implement it in its current state.
     pub fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }
 
-    /// Whether a retry can succeed without intervention.
+    /// Whether a retry can succeed without a change by the user.
     pub fn may_pass(&self) -> bool {
         !matches!(self, Self::No { .. } | Self::Unreadable { .. })
     }
 
-    /// Whether the node certainly did nothing.
+    /// Whether the node certainly did not execute the request.
     pub fn is_untouched(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NotYet { .. } | Self::No { .. })
     }
@@ -163,15 +163,15 @@ impl TalosError {
     }
 }
 
-/// Texts by which apid reports that the connection to the service behind it was lost after the request was sent.
+/// Texts with which apid reports that the connection to the service behind it was lost after the request was sent.
 const CUT: [&str; 3] = ["reading from server", "EOF", "transport is closing"];
 
-/// Texts by which Talos reports a condition that passes with time, each from the start of a word. Other missing
-/// conditions (a disk to install on, a snapshot, the right machine) need intervention.
+/// Texts with which Talos reports a condition that passes with time. Each text matches at the start of a word. Other
+/// unmet conditions (no disk to install on, no snapshot, wrong type of machine) need a change by the user.
 const WAITS: [&str; 4] = [" yet", " already in progress", " node is rebooting", " locked"];
 
-/// Texts by which etcd reports a condition that passes with time: members start, elect a leader, and learners catch
-/// up. machined passes them on, mostly without the code.
+/// Texts with which etcd reports a condition that passes with time: members start, elect a leader, and learners catch
+/// up. machined forwards these texts, mostly without the gRPC code of etcd.
 const ETCD_WAITS: [&str; 11] = [
     " etcdserver: no leader",
     " etcdserver: leader changed",
@@ -192,7 +192,7 @@ fn is_waiting(code: Code, message: &str) -> bool {
     ETCD_WAITS.iter().any(is_said) || code == Code::FailedPrecondition && WAITS.iter().any(is_said)
 }
 
-/// Name of the code as in gRPC.
+/// Name of the gRPC code.
 fn code_name(code: Code) -> String {
     format!("{code:?}")
 }
@@ -289,7 +289,7 @@ mod tests {
             ),
             (AlreadyExists, "etcd data directory is not empty", false),
             (AlreadyExists, "machine is already installed", false),
-            // Such a text quotes the config that was sent.
+            // This text quotes the config that was sent, so the words in it do not count.
             (Unknown, "unknown keys found during decoding: machine: {locked: not yet}", false),
             (InvalidArgument, "configuration validation failed: not yet", false),
             (NotFound, "failed to remove member 7: etcdserver: member not found", false),
@@ -343,7 +343,7 @@ mod tests {
         );
         let late = TalosError::Late { call: Call { operation: "Dmesg", ..call() } };
         assert_eq!(late.to_string(), "Dmesg on 10.0.0.11:50000 was not answered in time");
-        // The text of the libraries adds no cause for the user.
+        // The source is hidden, because the text of the libraries does not help the user.
         assert!(std::error::Error::source(&lost).is_none());
         for cut in [
             Status::unavailable("error reading from server: EOF"),

@@ -1,4 +1,4 @@
-//! State of etcd on a control plane, read without waiting for an etcd that is down.
+//! State of etcd on a control plane. Reading it does not wait for an etcd that is down.
 
 use crate::client::{Client, Event, Member, Payload, Service};
 use crate::error::TalosError;
@@ -9,23 +9,24 @@ use crate::proto::machine::service_state_event::Action;
 pub enum EtcdState {
     /// etcd runs, and its member reports these members.
     Member(Vec<Member>),
-    /// The service runs, but etcd does not answer: it is starting, or has lost its quorum. In both cases it has data.
+    /// The service runs, but etcd does not answer, because it is starting or has lost its quorum. In both cases etcd
+    /// has data.
     Silent(String),
-    /// The service does not run; its message contains the reason.
+    /// The service does not run. The message of the service contains the reason.
     Down(Service),
     /// Talos has not loaded the service.
     Absent,
 }
 
 impl EtcdState {
-    /// Reads the state of the service first. While etcd is down, calls that etcd must answer block until their
-    /// deadline and return no reason.
+    /// Reads the state of the service first. While etcd is down, calls that etcd must answer block until their deadline
+    /// and return no reason.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         let services = client.services().await?;
         Self::of(client, services.into_iter().find(|service| service.id == ETCD)).await
     }
 
-    /// Reads the state of etcd, with the given state of the service.
+    /// Reads the state of etcd. `service` is the state of its service.
     pub async fn of(client: &Client, service: Option<Service>) -> Result<Self, TalosError> {
         let Some(service) = service else { return Ok(Self::Absent) };
         if !service.is_running() {
@@ -39,7 +40,7 @@ impl EtcdState {
         }
     }
 
-    /// Reason why there is no member that answers; `None` if there is one.
+    /// Reason why the etcd member does not answer; `None` if it answers.
     pub fn obstacle(&self) -> Option<String> {
         match self {
             Self::Member(_) => None,
@@ -50,23 +51,23 @@ impl EtcdState {
     }
 }
 
-/// Bootstrap request on one control plane, in this boot of the node.
+/// Bootstrap request that one control plane received since its last boot.
 ///
-/// Talos keeps the request in memory and accepts another one until etcd has data. A second request stops the etcd
-/// that the first one is starting.
+/// Talos keeps the request in memory and accepts further requests until etcd has data. A second request stops the etcd
+/// that starts because of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootstrapRequest {
-    /// The node reports no request.
+    /// The node reports no bootstrap request.
     None,
     /// The node accepted a request, and its etcd is starting.
     Accepted,
-    /// The node accepted a request, and its etcd failed before it ran. Talos does not start it again.
+    /// The node accepted a request, but etcd failed before it ran. Talos does not start etcd again.
     Failed,
 }
 
 impl BootstrapRequest {
-    /// Reads the request from the events of the node: they outlive the client that sent the request, and end with the
-    /// boot.
+    /// Reads the request from the events of the node. The events are available until the next boot of the node, even if
+    /// the client that sent the request has exited.
     pub async fn read(client: &Client) -> Result<Self, TalosError> {
         Ok(Self::of(&client.past_events().await?))
     }
@@ -84,10 +85,10 @@ impl BootstrapRequest {
     }
 }
 
-/// ID of the service.
+/// ID of the etcd service.
 pub const ETCD: &str = "etcd";
 
-/// Message of Talos when it stops the etcd that waits to join a cluster, to start one that forms a cluster.
+/// Message of Talos when it stops an etcd that waits to join a cluster, and starts an etcd that forms a cluster.
 const BOOTSTRAP_REQUESTED: &str = "Bootstrap requested";
 
 #[cfg(test)]
@@ -106,7 +107,7 @@ mod tests {
         Event { id: String::new(), actor: Actor(String::new()), payload }
     }
 
-    /// In the order in which 1.12.0 reported them.
+    /// The events are in the order in which Talos 1.12.0 reported them.
     #[test]
     fn a_bootstrap_request_is_read_from_the_events() {
         let waiting = [

@@ -1,11 +1,14 @@
 //! Client of the Talos API.
 //!
-//! A [`Client`] talks directly to one node; [`probe()`] identifies what answers at an address; [`health`] checks a
-//! cluster, [`quorum`] its etcd; [`wait`] waits for a node and reports the reason, [`follow`] waits for the end of a
-//! restart, [`upgrade`] installs another Talos version. Nothing here prints, time comes from `talmox-clock`, and
-//! `Debug` hides everything that may contain keys.
+//! - A [`Client`] talks directly to one node.
+//! - [`probe()`] identifies the machine or server that answers at an address.
+//! - [`health`] checks a cluster, and [`quorum`] checks its etcd.
+//! - [`wait`] waits for a condition of a node, and [`follow`] waits for the end of a restart.
+//! - [`upgrade`] installs another Talos version.
 //!
-//! The feature `server` adds the server side of the same stubs.
+//! This crate does not print. It uses the time of `talmox-clock`. `Debug` hides every value that may contain keys.
+//!
+//! The feature `server` adds the server side of the API.
 
 pub mod address;
 pub mod client;

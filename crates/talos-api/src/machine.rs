@@ -5,15 +5,16 @@ use crate::error::TalosError;
 
 pub use talmox_talos_config::machine::Expected;
 
-/// Identity that a machine reports to any client. It catches mix-ups; an attacker can report the same.
+/// Identity that a machine reports to any client. A comparison of identities detects mix-ups, but not attackers,
+/// because an attacker can report the same identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// UUID of its SMBIOS, as reported.
+    /// UUID in the SMBIOS of the machine, as reported.
     pub uuid: Option<String>,
     pub serial: Option<String>,
-    /// MAC addresses of its network cards, in lower case.
+    /// MAC addresses of the network cards, in lower case.
     pub macs: Vec<String>,
-    /// Instance ID of the drive that it was booted with.
+    /// Instance ID on the drive that configured the machine at its first boot.
     pub instance_id: Option<String>,
     pub hostname: Option<String>,
 }
@@ -28,7 +29,7 @@ impl Machine {
             resource.as_ref()?.text(path).filter(|text| !text.is_empty())
         };
         let macs = links.iter().filter_map(|link| {
-            // Dummies, bonds and bridges have a kind; the loopback is of another type.
+            // Dummies, bonds and bridges have a `kind`. The loopback device has another `type`.
             let is_card = link.text("type").as_deref() == Some("ether")
                 && link.text("kind").unwrap_or_default().is_empty();
             let mac = ["permanentAddr", "hardwareAddr"]
@@ -45,7 +46,7 @@ impl Machine {
         })
     }
 
-    /// Difference to the expected machine, if any.
+    /// Difference between this machine and the expected machine, if any.
     pub fn mismatch(&self, expected: &Expected) -> Option<String> {
         let same = |wanted: &Option<String>, found: &Option<String>, what: &str| {
             let wanted = wanted.as_deref()?;

@@ -1,9 +1,9 @@
-//! Services behind the Talos API, whose names are in the messages of a node that is still starting.
+//! Names of the services behind the Talos API, for messages of a node that is starting.
 //!
-//! While a node boots, its API answers with gRPC's own description of the socket that it could not reach. That is
-//! replaced by the name of the service.
+//! While a node boots, its API answers with gRPC's description of the socket that it could not connect to. [`plain`]
+//! replaces this description by the name of the service.
 
-/// Part of the address of a service on a node, and the name of the service.
+/// Part of the socket address of a service, and the name of the service.
 const SERVICES: [(&str, &str); 6] = [
     ("/machined/", "machined"),
     ("/apid/", "apid"),
@@ -13,7 +13,7 @@ const SERVICES: [(&str, &str); 6] = [
     (":6443", "the Kubernetes API server"),
 ];
 
-/// Reason without gRPC's wrapping of a socket error.
+/// Reason of a failure. gRPC's description of a socket error is replaced by the name of the service.
 pub(crate) fn plain(reason: &str) -> String {
     let Some(socket) = Unreached::of(reason) else { return reason.to_owned() };
     let Unreached { place, why } = socket;
@@ -33,7 +33,7 @@ impl<'a> Unreached<'a> {
     /// Parses `… Error while dialing: dial unix PATH: connect: connection refused`.
     fn of(reason: &'a str) -> Option<Self> {
         let (_, dialed) = reason.split_once("Error while dialing: dial ")?;
-        // A name without an address is reported as `dial tcp: lookup NAME: no such host`.
+        // If a name cannot be resolved, the text is `dial tcp: lookup NAME: no such host`.
         let rest = dialed.split_once(' ')?.1.trim_end_matches('"');
         let rest = rest.strip_prefix("lookup ").unwrap_or(rest);
         let (place, why) = rest.split_once(": ")?;

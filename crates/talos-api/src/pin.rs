@@ -1,4 +1,4 @@
-//! Fingerprint that a node in maintenance mode shows on its console.
+//! Fingerprint that the console of a node in maintenance mode shows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use rustls::server::ParsedCertificate;
 
 /// SHA-256 of the public key (SubjectPublicKeyInfo) of a certificate. Displays as base64.
 ///
-/// In the first seconds after a boot a node generates keys several times: a pin from that time may be stale a moment
-/// later.
+/// In the first seconds after a boot, a node generates its key several times. A pin from these seconds may not match a
+/// moment later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pin([u8; SHA256_OUTPUT_LEN]);
 
@@ -26,7 +26,7 @@ pub struct BadPin {
 }
 
 impl Pin {
-    /// Pin of a certificate; `None` if it cannot be parsed.
+    /// Pin of a certificate; `None` if the certificate cannot be parsed.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         let hash = digest(&SHA256, &parsed.subject_public_key_info());

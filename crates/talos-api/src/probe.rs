@@ -1,7 +1,8 @@
-//! Identification of what answers at an address, before any request is sent to it.
+//! Identification of the machine or server that answers at an address, before a request is sent to it.
 //!
-//! A node uses one port in two modes. Configured, it requires a client certificate of the cluster's CA and presents
-//! one of the same CA; in maintenance mode it accepts any client and presents a self-signed certificate.
+//! A Talos node uses the same port in two modes. A configured node requires a client certificate of the cluster's CA,
+//! and presents a certificate of the same CA. A node in maintenance mode accepts any client, and presents a self-signed
+//! certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ macro_rules! hangs {
     };
 }
 
-/// Advice for a node that accepts connections and does not answer.
+/// Hint for a node that accepts connections but does not answer.
 pub const HANGS: &str = hangs!();
 
 /// Machine or server that answers at an address.
@@ -38,13 +39,13 @@ pub const HANGS: &str = hangs!();
 pub enum Verdict {
     /// No machine accepts connections.
     Nothing(DialError),
-    /// The TCP connection is accepted, but no data follows: a node that hangs, or is starting.
+    /// The TCP connection is accepted, but no data follows. The node hangs or is starting.
     Mute(DialError),
     /// A server that is not a Talos node.
     NoNode(DialError),
     /// A node without a config.
     Maintenance(Box<Maintenance>),
-    /// A node in maintenance mode with another key than the pinned one.
+    /// A node in maintenance mode whose key is not the pinned key.
     OtherKey { found: Option<Pin> },
     /// A node of this cluster.
     Ours,
@@ -52,17 +53,17 @@ pub enum Verdict {
     OtherName { presented: Vec<String> },
     /// A node of another cluster.
     OtherAuthority,
-    /// An expired certificate.
+    /// The certificate of the node or of the client has expired.
     Expired { whose: Whose, not_after: UnixTime },
-    /// The clocks differ, at least by this much if known.
+    /// The clocks of the node and the client differ; by at least this time, if it is known.
     ClockSkew { at_least: Option<Duration> },
-    /// A node of this cluster that rejects the client certificate, for another reason.
+    /// A node of this cluster rejects the client certificate, for a reason other than its dates.
     RefusesUs(AlertDescription),
-    /// The server accepts any client, but does not answer like a node in maintenance mode.
+    /// The server accepts any client, but does not answer as a node in maintenance mode does.
     Unclear(TalosError),
 }
 
-/// Owner of a certificate.
+/// Owner of a certificate: this client or the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Ours,
@@ -76,11 +77,11 @@ pub struct Maintenance {
     pub pin: Option<Pin>,
     /// Identity that the node reports.
     pub machine: Machine,
-    /// Client of the same node, with its key pinned.
+    /// Client of the same node, with the key of the node pinned.
     pub client: Client,
 }
 
-/// Identifies what answers at `node`. `pin` applies to maintenance mode only.
+/// Identifies the machine or server that answers at `node`. `pin` applies only to a node in maintenance mode.
 pub async fn probe(
     node: &Address,
     credentials: &Credentials,
@@ -91,20 +92,22 @@ pub async fn probe(
     let refusal = match dialed(settings.dialer(node.clone(), tls)).await {
         Ok(_) => return Ok(Verdict::Ours),
         Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
-        // A server that aborts before it presents a certificate is not a node: nodes abort after it.
+        // A server that aborts before it presents a certificate is not a Talos node. A node presents its certificate
+        // first.
         Err(Failed { error: DialError::Refused { alert, .. }, leaf: Some(_) }) => {
             return Ok(rejected(alert, credentials, settings));
         }
         Err(Failed { error, .. }) => return Ok(no_data(error)),
     };
-    // The client rejects its certificate. A second attempt shows whether it requires a client certificate.
+    // The client rejected the certificate of the server. A second attempt shows whether the server requires a client
+    // certificate.
     let anonymous = tls::anonymous(None, settings.clock)?;
     match dialed(settings.dialer(node.clone(), anonymous)).await {
         Ok(dialed) => maintenance(node, dialed, pin, settings).await,
         Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
             configured(&refusal, &leaf, node, credentials)
         }
-        // The server accepts any client with an unknown certificate, and waits for data. A node would send first.
+        // The server accepts a client without a certificate, and waits for data. A Talos node would send data first.
         Err(Failed { error: error @ DialError::Silent { .. }, leaf: Some(_) }) => {
             Ok(Verdict::NoNode(error))
         }
@@ -112,7 +115,7 @@ pub async fn probe(
     }
 }
 
-/// Verdict for a connection without data of a node.
+/// Verdict for a connection attempt that failed before a Talos node sent data.
 fn no_data(error: DialError) -> Verdict {
     match error {
         DialError::Resolve { .. } | DialError::Connect { .. } => Verdict::Nothing(error),
@@ -121,7 +124,7 @@ fn no_data(error: DialError) -> Verdict {
     }
 }
 
-/// Expiry of the certificate of a node of this cluster; `None` if it cannot be read.
+/// Time when the certificate of a node of this cluster expires; `None` if the certificate cannot be read.
 pub async fn certificate_end(
     node: &Address,
     credentials: &Credentials,
@@ -192,7 +195,7 @@ fn configured(
         }
         _ => return Ok(Verdict::OtherAuthority),
     };
-    // The dates are checked first; whether the CA matches must be checked at a time when the certificate is valid.
+    // rustls checks the dates before the CA. Therefore the CA is checked here, at a time when the certificate is valid.
     Ok(if is_of_this_cluster(leaf, *at, node, credentials)? {
         verdict
     } else {
@@ -200,7 +203,7 @@ fn configured(
     })
 }
 
-/// The name itself, from `DnsName("cp-1")` or `IpAddress(10.0.0.11)`.
+/// Text inside the parentheses of `DnsName("cp-1")` or `IpAddress(10.0.0.11)`.
 fn bare(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
@@ -241,7 +244,7 @@ fn unix_time(time: TlsTime) -> UnixTime {
 }
 
 impl Verdict {
-    /// Hint about what to do.
+    /// Hint for this verdict.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Nothing(_) => {

@@ -1,4 +1,4 @@
-//! Server side: services on one HTTP/2 connection, for simulated nodes.
+//! Server side of the API: services on one HTTP/2 connection, for simulated nodes.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,7 +20,7 @@ pub use tonic::{Request as Asked, Response as Answered, Status, Streaming};
 type Handler =
     Box<dyn Fn(Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> + Send + Sync>;
 
-/// Services by name. A request for another service is answered with `Unimplemented`, as Talos does.
+/// Services by name. The answer to a request for another service is `Unimplemented`, as in Talos.
 #[derive(Clone, Default)]
 pub struct Services(Arc<Vec<(&'static str, Handler)>>);
 
@@ -55,7 +55,7 @@ impl Services {
         ServicesBuilder::default()
     }
 
-    /// Serves one connection until it ends. Its first data is sent immediately.
+    /// Serves one connection until it ends. The server sends its first data immediately.
     pub async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -63,7 +63,8 @@ impl Services {
         self.serve_until(stream, std::future::pending()).await
     }
 
-    /// Serves one connection; once `leaving` completes, new requests are rejected, and pending ones are answered.
+    /// Serves one connection. When `leaving` completes, new requests are rejected, and pending requests are still
+    /// answered.
     pub async fn serve_until(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -1,6 +1,6 @@
 //! TLS client configuration for configured nodes and for maintenance mode.
 //!
-//! Time comes from the clock of the client: in a lab with faster time, certificates age faster too.
+//! The current time comes from the clock of the client, so in a lab with faster time certificates expire faster.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) fn mutual(credentials: &Credentials, clock: Clock) -> Result<ClientCo
     Ok(finish(config))
 }
 
-/// Configuration for a node in maintenance mode, which proves only that it has its key.
+/// Configuration for a node in maintenance mode. Such a node proves only that it has the key of its certificate.
 pub(crate) fn anonymous(pin: Option<Pin>, clock: Clock) -> Result<ClientConfig, SetupError> {
     let verifier = ByLeaf::new(move |leaf| pin.is_none() || pin == Pin::of(leaf));
     let config = tls::client_with_clock(clock)
@@ -55,7 +55,7 @@ pub(crate) fn verifier(credentials: &Credentials) -> Result<Arc<WebPkiServerVeri
 
 fn finish(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Every connection does a full handshake: between two connections a node may have been configured.
+    // Every connection does a full handshake, because the node may have been configured since the last connection.
     config.resumption = Resumption::disabled();
     config
 }

@@ -1,7 +1,8 @@
 //! Span of a call: operation, node, outcome and number of retries.
 //!
-//! Requests and answers are never part of it, nor the text of a node that rejects a call: it quotes the config that
-//! it rejects. Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
+//! The span never contains requests or answers. It does not contain the message of a rejected call either, because that
+//! message quotes the config. Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md,
+//! "Traces").
 
 use std::future::Future;
 
@@ -14,15 +15,15 @@ use crate::error::{Call, TalosError};
 
 const TARGET: &str = "talmox::talos";
 
-/// Waits for the answer to a call inside of its span. `detail` is the name of the object that is read, and may be
-/// empty.
+/// Waits for the answer to a call inside the span of the call. `detail` is the name of the object that is read, and may
+/// be empty.
 pub(crate) fn traced<T>(
     call: &Call,
     detail: &str,
     work: impl Future<Output = Result<T, TalosError>>,
 ) -> impl Future<Output = Result<T, TalosError>> {
     let span = span(call, detail);
-    // Boxed, because the futures of calls are part of many others, which would become large.
+    // Boxed, because this future is part of many other futures, which would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;
@@ -36,7 +37,7 @@ pub(crate) fn traced<T>(
     }
 }
 
-/// Opens a connection to identify what answers at an address.
+/// Opens a connection to identify the machine or server that answers at an address.
 pub(crate) async fn dialed(dialer: Dialer) -> Result<Dialed, Failed> {
     let call = Call { operation: "Connect", node: dialer.address.clone() };
     let span = span(&call, "");
@@ -48,7 +49,7 @@ pub(crate) async fn dialed(dialer: Dialer) -> Result<Dialed, Failed> {
     result
 }
 
-/// Records that a request which the node never received is sent again. Call it inside of the span.
+/// Records that a request is sent again because the node never received it. Call this inside the span of the call.
 pub(crate) fn resent(node: &Address) {
     Span::current().record("retries", 1_u64);
     tracing::info!(target: TARGET, subject = %node, "retry: the connection was closed before the request was sent");

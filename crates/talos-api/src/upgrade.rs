@@ -1,7 +1,7 @@
-//! Choice of the upgrade path of a node, and the newer of the two paths.
+//! Choice between the two upgrade paths of a node, and the newer path.
 //!
-//! The legacy call performs all steps of an upgrade. From Talos 1.13 on each step is a separate API call: the caller
-//! checks the quorum ([`crate::quorum`]), drains, and reboots.
+//! The legacy call performs all steps of an upgrade. From Talos 1.13 on, each step is a separate API call. The caller
+//! checks the quorum ([`crate::quorum`]), drains the node and reboots it.
 
 use semver::{BuildMetadata, Prerelease, Version};
 
@@ -11,14 +11,14 @@ use crate::error::TalosError;
 /// Upgrade path of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpgradePath {
-    /// [`Client::legacy_upgrade`]: checks etcd, drains, installs, reboots.
+    /// [`Client::legacy_upgrade`]: the node checks etcd, drains itself, installs the image and reboots.
     Legacy,
-    /// [`install`] only installs: the caller checks etcd, drains, and reboots.
+    /// [`install`] only installs the image: the caller checks etcd, drains the node and reboots it.
     Lifecycle,
 }
 
 impl UpgradePath {
-    /// Path for the Talos version that the node runs now (`v1.13.6`). talosctl uses the same limit.
+    /// Path for the Talos version that the node runs now (such as `v1.13.6`). talosctl uses the same limit.
     pub fn of(running: &str) -> Self {
         let Ok(running) = Version::parse(running.trim_start_matches('v')) else {
             return Self::Legacy;
@@ -48,7 +48,7 @@ pub enum InstallError {
     Unknown { last_words: String },
 }
 
-/// Pulls the image and installs it for the next boot. Nothing is restarted.
+/// Pulls the image and installs it for the next boot. The node is not restarted.
 pub async fn install(
     client: &Client,
     image: &str,

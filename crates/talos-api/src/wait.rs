@@ -1,4 +1,4 @@
-//! Waiting for a condition of a node, with a reason that says what is missing.
+//! Waiting for a condition of a node. The reported reason names the missing service or condition.
 
 use talmox_clock::{Wait, WaitError};
 use talmox_yaml::Node;
@@ -10,7 +10,7 @@ use crate::error::TalosError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look<T> {
     Done(T),
-    /// Which service or which condition is missing.
+    /// The condition is not met. The text names the missing service or condition.
     NotYet(String),
 }
 
@@ -23,17 +23,17 @@ impl<T> Look<T> {
     }
 }
 
-/// Why a wait for a node ended before its condition was met.
+/// Reason why a wait for a node ended before its condition was met.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LookError {
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// Waiting longer would not help.
+    /// The node rejected the request, so waiting longer does not help.
     #[error(transparent)]
     Rejected(#[from] TalosError),
 }
 
-/// Looks until the look is done. An error that may pass is a reason to look again.
+/// Calls `look` until it returns `Done`. After an error that may pass, it is called again.
 pub async fn until<T>(
     wait: &mut Wait<'_>,
     mut look: impl AsyncFnMut() -> Result<Look<T>, TalosError>,
@@ -73,7 +73,7 @@ pub async fn machine_ready(client: &Client) -> Result<Look<()>, TalosError> {
     Ok(Look::NotYet(format!("the machine is {stage}{colon}{}", unmet.join(", "))))
 }
 
-/// `services: etcd not healthy`, for each condition that is not met.
+/// Unmet conditions of a machine, such as `services: etcd not healthy`.
 fn unmet(status: &Node) -> Vec<String> {
     let get = |node: &Node, key: &str| node.as_map().and_then(|map| map.get(key).cloned());
     let text = |node: &Node, key: &str| {

@@ -1,7 +1,7 @@
 //! Values without a schema, such as the configuration of an admission plugin.
 //!
-//! Talos decodes them to generic Go values and writes those: numbers in decimal, keys sorted, dates in full. This
-//! module does the same; everywhere else the schema defines the type.
+//! Talos decodes such a value to a generic Go value and writes that: numbers are decimal, keys are sorted, and dates
+//! are complete. This module does the same. For all other values the schema defines the type.
 
 use talmox_yaml::{
     BINARY_TAG, Entry, Map, Node, Resolved, Seq, Style, TIMESTAMP_TAG, Value, key_order, timestamp,
@@ -9,13 +9,13 @@ use talmox_yaml::{
 
 use crate::format::text;
 
-/// Go type of a generic value, in the distinctions that merging makes.
+/// Go type of a generic value. Only types that merging distinguishes are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoType {
     Null,
     Bool,
     Int,
-    /// Number beyond the signed range.
+    /// Number that is too large for a signed integer.
     Uint,
     Float,
     Text,
@@ -93,7 +93,7 @@ fn canonical_map(map: &Map) -> Node {
     if all_text {
         sort_by_key(&mut entries);
     } else {
-        // Numbers come before texts in Go's order of mixed keys.
+        // In Go's order of mixed keys, numbers come before texts.
         entries.sort_by(|a, b| {
             let number = |node: &Node| node.as_str().and_then(|text| text.parse::<f64>().ok());
             let (left, right) = (number(&a.key), number(&b.key));
@@ -118,7 +118,8 @@ pub(crate) fn null() -> Node {
     Node::plain("null")
 }
 
-/// Shortest form of a number that parses to the same value, with an exponent from a million on.
+/// Shortest form of a number that is parsed to the same value. Numbers from a million on and below 0.0001 have an
+/// exponent.
 pub(crate) fn write_float(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();

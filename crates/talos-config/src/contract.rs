@@ -1,7 +1,7 @@
-//! Version contract: the config features of each Talos version, in one place.
+//! Version contract: the config features of each Talos version.
 //!
-//! A contract is a minor version. Configs for Talos 1.14 are generated with contract 1.13, which its nodes accept
-//! unchanged.
+//! A contract is a minor version of Talos. Configs for Talos 1.14 are generated with contract 1.13, because nodes with
+//! Talos 1.14 accept them unchanged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub struct ContractError(String);
 impl FromStr for Contract {
     type Err = ContractError;
 
-    /// Parses `1.12`, `v1.12`, `v1.12.7`, `1.13.0-rc.1`…
+    /// Parses versions such as `1.12`, `v1.12`, `v1.12.7` and `1.13.0-rc.1`.
     fn from_str(version: &str) -> Result<Self, ContractError> {
         let refused = || ContractError(version.to_owned());
         let text = version.strip_prefix('v').unwrap_or(version);
@@ -53,7 +53,7 @@ impl Contract {
         Self { major, minor }
     }
 
-    /// Contract for configs of nodes of this version.
+    /// Contract for generating configs of nodes with this Talos version.
     #[must_use]
     pub fn for_nodes(self) -> Self {
         self.min(Self::NEWEST)
@@ -68,27 +68,27 @@ impl Contract {
         self.since(12)
     }
 
-    /// Whether `features.stableHostname` is written, before `HostnameConfig` existed.
+    /// Whether `features.stableHostname` is written. `HostnameConfig` replaces it in later versions.
     pub fn stable_hostname_feature(self) -> bool {
         !self.network_documents()
     }
 
-    /// Whether `features.rbac` and `features.apidCheckExtKeyUsage` are written although they are always on.
+    /// Whether `features.rbac` and `features.apidCheckExtKeyUsage` are written, although they are always enabled.
     pub fn shows_rbac_features(self) -> bool {
         !self.since(12)
     }
 
-    /// Whether `apiServer.disablePodSecurityPolicy` is written although it has no effect any more.
+    /// Whether `apiServer.disablePodSecurityPolicy` is written, although it no longer has an effect.
     pub fn shows_disabled_psp(self) -> bool {
         !self.since(12)
     }
 
-    /// Whether the host of the endpoint is added to the API server's certificate.
+    /// Whether the host of the endpoint is added to the certificate of the API server.
     pub fn endpoint_in_api_server_sans(self) -> bool {
         !self.since(12)
     }
 
-    /// Whether GRUB takes its kernel arguments from the UKI.
+    /// Whether GRUB uses the kernel arguments of the UKI.
     pub fn grub_uses_uki_cmdline(self) -> bool {
         self.since(12)
     }
@@ -103,22 +103,22 @@ impl Contract {
         self.since(13)
     }
 
-    /// Whether `VolumeConfig` contains the disk encryption.
+    /// Whether `VolumeConfig` documents contain the settings for disk encryption.
     pub fn volume_encryption_document(self) -> bool {
         self.since(11)
     }
 
-    /// Whether workers get the cluster name.
+    /// Whether the config of a worker contains the name of the cluster.
     pub fn cluster_name_for_workers(self) -> bool {
         self.since(8)
     }
 
-    /// Whether CoreDNS forwards to the resolver of the host.
+    /// Whether CoreDNS forwards queries to the resolver of the host.
     pub fn forwards_kube_dns_to_host(self) -> bool {
         self.since(8)
     }
 
-    /// Whether a label excludes control planes from external load balancers.
+    /// Whether control planes have the label that excludes them from external load balancers.
     pub fn excludes_from_load_balancers(self) -> bool {
         self.since(8)
     }
@@ -128,12 +128,12 @@ impl Contract {
         self.since(7)
     }
 
-    /// Whether the service account key is RSA.
+    /// Whether the service account key is an RSA key.
     pub fn rsa_service_account_key(self) -> bool {
         self.since(7)
     }
 
-    /// Whether KubePrism is on by default.
+    /// Whether KubePrism is enabled by default.
     pub fn kube_prism(self) -> bool {
         self.since(6)
     }
@@ -143,37 +143,37 @@ impl Contract {
         self.since(5)
     }
 
-    /// Whether secrets in etcd are encrypted with secretbox; with AES-CBC before.
+    /// Whether secrets in etcd are encrypted with secretbox. Otherwise they are encrypted with AES-CBC.
     pub fn secretbox(self) -> bool {
         self.since(3)
     }
 
-    /// Whether the installer image has the platform in its name: `nocloud-installer`, `metal-installer`.
+    /// Whether the name of the installer image contains the platform: `nocloud-installer`, `metal-installer`.
     pub fn platform_installers(self) -> bool {
         self.since(10)
     }
 
-    /// Supported Kubernetes versions of this Talos version, if known.
+    /// Kubernetes versions that this Talos version supports; `None` for an unknown Talos version.
     pub fn support(self) -> Option<&'static Support> {
         SUPPORT.iter().find(|support| support.talos == self)
     }
 }
 
-/// Supported Kubernetes versions of a Talos version.
+/// Kubernetes versions that a Talos version supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Support {
     pub talos: Contract,
     /// Oldest and newest Kubernetes minor version (1.x).
     pub kubernetes_min: u32,
     pub kubernetes_max: u32,
-    /// Version that is installed by default.
+    /// Kubernetes version that is installed by default.
     pub kubernetes_default: &'static str,
-    /// Oldest Talos version that can be upgraded to this version.
+    /// Oldest Talos version from which an upgrade to this version is possible.
     pub upgrade_from: Contract,
 }
 
 impl Support {
-    /// Whether this Talos version runs a Kubernetes version such as `v1.33.2`.
+    /// Whether this Talos version supports a Kubernetes version such as `v1.33.2`.
     pub fn runs_kubernetes(&self, version: &str) -> Option<bool> {
         let version: Contract = version.parse().ok()?;
         let minors = self.kubernetes_min..=self.kubernetes_max;
@@ -204,7 +204,7 @@ static SUPPORT: &[Support] = &[
     supports(11, 29, 34, "1.34.1", 9),
     supports(12, 30, 35, "1.35.4", 10),
     supports(13, 31, 36, "1.36.3", 11),
-    // Its release candidate installs 1.37.0-rc.0.
+    // The release candidate of Talos 1.14 installs 1.37.0-rc.0.
     supports(14, 32, 37, "1.37.0", 12),
 ];
 

@@ -1,7 +1,7 @@
-//! Decoding of a YAML tree to a canonical tree of a known type, as strict as Talos.
+//! Decoding of a YAML tree to a canonical tree of a known type. The decoder is as strict as Talos.
 //!
-//! In a canonical tree a struct contains its keys in the table's order and only those that are set in Go's sense:
-//! plain values are dropped when they are zero, pointers, lists and maps when they are nil. Scalars have their
+//! In a canonical tree, a struct contains only the keys that are set in Go, in the order of the schema table. A value
+//! is not set if it is the zero value of its type. A pointer, list or map is not set if it is nil. Scalars have their
 //! canonical form. Encoding, merging and deleting rely on this.
 
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// Decodes a document; the error has Talos's text.
+/// Decodes a document. The error has the text that Talos prints.
 pub(crate) fn decode(
     node: &Node,
     record: &'static Struct,
@@ -43,7 +43,7 @@ pub(crate) fn decode(
     Ok(decoded.unwrap_or_else(|| Node::from(Value::Map(Map::default()))))
 }
 
-/// Rejects keys that the record does not have, at any depth.
+/// Reports keys that the record does not have, at any depth.
 pub(crate) fn check_unknown_keys(
     node: &Node,
     record: &'static Struct,
@@ -62,8 +62,8 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Canonical form, or `None` where Go's decoder would not change the target. A nil pointer, list or map is a
-    /// null.
+    /// Canonical form of a value; `None` if Go's decoder would not change the target. A nil pointer, list or map is
+    /// returned as null.
     fn value(&mut self, node: &Node, ty: &'static Type) -> Option<Node> {
         match ty {
             Type::Pointer(_) | Type::List(..) | Type::Map(_) | Type::Args if node.is_null() => {
@@ -155,7 +155,7 @@ impl Decoder<'_> {
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
-    /// Entries of a mapping and its merge keys, without duplicate keys.
+    /// Entries of a mapping, including those of its merge keys. Duplicate keys are an error.
     fn merged<'m>(&mut self, map: &'m Map) -> Option<Cow<'m, Map>> {
         if !self.keys_are_unique(map) {
             return None;
@@ -188,7 +188,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Value of a command line argument: a text, a list of texts, or nothing.
+    /// Value of a command line argument: a text, a list of texts, or null.
     fn argument(&mut self, node: &Node) -> Option<Node> {
         if node.is_null() {
             return Some(any::null());
@@ -262,7 +262,7 @@ impl Decoder<'_> {
         Some(Node::from(Value::Map(Map { entries, flow: false })))
     }
 
-    /// Generic value with its merge keys applied, if all keys are valid.
+    /// Generic value with its merge keys applied; `None` if a key is invalid.
     fn generic(&mut self, node: &Node) -> Option<Node> {
         let value = match &node.value {
             Value::Scalar(_) => return Some(node.clone()),
@@ -320,7 +320,7 @@ impl Decoder<'_> {
         self.error(node, &format!("cannot {verb} {what} into {go}"));
     }
 
-    /// Verb in the messages of the release's YAML library.
+    /// Verb that the YAML library of the release uses in its messages.
     fn verb(&self) -> &'static str {
         if self.release < Release::V1_13 { "unmarshal" } else { "construct" }
     }
@@ -344,7 +344,7 @@ fn go_tag(scalar: &Scalar) -> &'static str {
     }
 }
 
-/// Bytes of a list as text. The older YAML library also decodes a hardware address from a list of bytes.
+/// Text of a MAC address that is written as a list of bytes. The YAML library before Talos 1.13 accepts this form.
 fn bytes_of(node: &Node) -> Option<String> {
     let byte = |item: &Node| match item.as_scalar()?.resolve() {
         Resolved::Int(byte) => u8::try_from(byte).ok(),
@@ -359,7 +359,8 @@ fn bytes_of(node: &Node) -> Option<String> {
     bytes.map(|bytes| bytes.join(":"))
 }
 
-/// The older YAML library decodes an empty mapping to the zero value of a Go struct.
+/// Whether the value is an empty mapping for a type that is a struct in Go. The YAML library before Talos 1.13 decodes
+/// it to the zero value.
 fn is_empty_struct(node: &Node, format: Format) -> bool {
     let is_struct = matches!(
         format,
@@ -373,7 +374,7 @@ fn is_empty_struct(node: &Node, format: Format) -> bool {
     is_struct && node.as_map().is_some_and(|map| map.entries.is_empty())
 }
 
-/// Whether a decoded value counts as set in its struct.
+/// Whether a decoded value counts as set in the struct that contains it.
 fn is_set(value: &Node, field: &Field) -> bool {
     match &field.ty {
         Type::Scalar(format) => !format::is_zero(*format, value),
@@ -396,7 +397,7 @@ fn trim_manifest(manifest: &mut Node) {
     }
 }
 
-/// Name of a type in Go, for messages.
+/// Name of a type in Go. Messages contain it.
 fn go_type(ty: &Type, release: Release) -> String {
     match ty {
         Type::Scalar(format) => format::go_name(*format),
@@ -417,10 +418,10 @@ fn go_pointer(ty: &Type, release: Release) -> String {
     }
 }
 
-/// Unknown parts of a value. Talos does not check the content of aliases.
+/// Parts of a value that the schema does not contain. Talos does not check the content of aliases.
 fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> {
     match ty {
-        // The decoder skips the content of null keys and merge keys; this check does not.
+        // The decoder skips the content of null keys and merge keys, so only this check finds wrong items in them.
         Type::Scalar(format) => has_wrong_items(node, *format).then(|| node.clone()),
         Type::Args if release < Release::V1_13 => unknown_entries(node, |key, value| {
             unknown_below(key, value, &Type::Scalar(Format::Text), release)
@@ -434,7 +435,7 @@ fn unknown_in(node: &Node, ty: &'static Type, release: Release) -> Option<Node> 
         Type::Struct(record) => unknown_in_record(node, record, release),
         Type::List(inner, _) => {
             let seq = node.as_seq()?;
-            // The content of an alias is at an earlier position than the alias itself.
+            // An alias is recognized by the position of its content, which is before the position of the alias.
             let mut reached = node.span.start;
             let mut items = vec![];
             for (at, item) in seq.items.iter().enumerate() {
@@ -460,9 +461,9 @@ fn unknown_in_record(node: &Node, record: &'static Struct, release: Release) -> 
     })
 }
 
-/// Unknown parts of the value of a key.
+/// Parts of the value of a key that the schema does not contain.
 fn unknown_below(key: &Node, value: &Node, ty: &'static Type, release: Release) -> Option<Node> {
-    // An alias: its content is at an earlier position.
+    // If the value is an alias, its position is before the key.
     if value.span.start < key.span.start { None } else { unknown_in(value, ty, release) }
 }
 

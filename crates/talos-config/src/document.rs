@@ -1,6 +1,6 @@
-//! Machine config: documents in Talos's order, parsed strictly and written canonically.
+//! Machine config: documents in the order of Talos. Parsing is strict, and the output is canonical.
 //!
-//! The module `validate` checks the content; here documents must only be well formed and must not exclude each other.
+//! This module checks only that documents are well formed and do not exclude each other. `validate` checks the content.
 
 use talmox_yaml::{Map, Node, Value, emit_as};
 use zeroize::Zeroizing;
@@ -29,7 +29,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Document(Document),
-    /// `$patch: delete`. Talos keeps a deletion without a target as an empty document.
+    /// A `$patch: delete`. Talos keeps a deletion that found nothing to delete as an empty document.
     Deletion(Deletion),
 }
 
@@ -38,7 +38,7 @@ impl Item {
         matches!(self, Self::Document(document) if document.kind.name == CONFIG_KIND)
     }
 
-    /// ID by which documents of a patch and a config are matched.
+    /// ID of the item. Items of a patch and of a config with the same ID belong together.
     pub(crate) fn id(&self) -> String {
         match self {
             Self::Document(document) => document.id(),
@@ -63,22 +63,22 @@ impl PartialEq for Document {
 impl Eq for Document {}
 
 impl Document {
-    /// `HostnameConfig`, `LinkConfig`…; `v1alpha1` for the document without a kind.
+    /// Kind, such as `HostnameConfig` or `LinkConfig`. The document without a kind returns `v1alpha1`.
     pub fn kind(&self) -> &'static str {
         self.kind.name
     }
 
-    /// Name, for kinds with several documents.
+    /// Name of the document, for kinds that can have several documents.
     pub fn name(&self) -> Option<&str> {
         if self.kind.is_named() { Some(self.text("name")) } else { None }
     }
 
-    /// Value at a path of keys, in canonical form, if it is set.
+    /// Value at a path of keys, in canonical form; `None` if it is not set.
     pub fn get(&self, path: &[&str]) -> Option<&Node> {
         path.iter().try_fold(&self.body, |node, key| node.as_map()?.get(key))
     }
 
-    /// Keys of the document in canonical form: only those that are set, in output order.
+    /// Keys of the document that are set, in canonical form and output order.
     pub fn body(&self) -> &Node {
         &self.body
     }
@@ -101,7 +101,7 @@ impl Document {
 }
 
 impl Config {
-    /// Parses a config as strictly as this release of Talos.
+    /// Parses a config, as strictly as this release of Talos.
     pub fn parse(text: &str, release: Release) -> Result<Self, DecodeError> {
         parse(text, release, false)
     }
@@ -114,7 +114,7 @@ impl Config {
         self.release
     }
 
-    /// Documents, the v1alpha1 document first.
+    /// All documents. The v1alpha1 document is the first.
     pub fn documents(&self) -> impl Iterator<Item = &Document> {
         self.entries.iter().filter_map(|item| match item {
             Item::Document(document) => Some(document),
@@ -127,7 +127,7 @@ impl Config {
         self.documents().find(|document| document.kind.name == CONFIG_KIND)
     }
 
-    /// Canonical text: no comments, four spaces, keys in Talos's order.
+    /// Canonical text without comments. It is indented by four spaces, and the keys are in the order of Talos.
     pub fn encode(&self) -> String {
         let documents = self.entries.iter().map(|item| match item {
             Item::Document(document) => {
@@ -135,8 +135,8 @@ impl Config {
             }
             Item::Deletion(_) => Node::from(Value::Map(Map::default())),
         });
-        // Each text may contain keys, and the buffer of the result must not be moved while it grows: the memory that
-        // it leaves is not wiped.
+        // Each text may contain secret keys. The result has its full capacity from the start, because a buffer that
+        // grows leaves copies in memory that are not overwritten.
         let texts: Vec<Zeroizing<String>> = documents
             .map(|document| Zeroizing::new(emit_as(&document, 4, self.release.go_yaml())))
             .collect();
@@ -150,7 +150,7 @@ impl Config {
         all
     }
 
-    /// Moves the v1alpha1 document to the front and rejects documents that exclude each other.
+    /// Moves the v1alpha1 document to the front. Returns an error if documents exclude each other.
     pub(crate) fn collect(items: Vec<Item>, release: Release) -> Result<Self, DecodeError> {
         check_conflicts(&items)?;
         let (mut entries, rest): (Vec<_>, Vec<_>) = items.into_iter().partition(Item::is_legacy);
@@ -161,7 +161,7 @@ impl Config {
         Ok(Self { release, entries })
     }
 
-    /// Items in the order in which Talos patches: deletions in the v1alpha1 document come first.
+    /// Items in the order in which Talos applies a patch: deletions in the v1alpha1 document come first.
     pub(crate) fn in_patch_order(&self) -> Vec<Item> {
         let legacy = format!("/{CONFIG_KIND}");
         let is_first = |item: &Item| matches!(item, Item::Deletion(_)) && item.id() == legacy;
@@ -253,8 +253,8 @@ fn parse(text: &str, release: Release, allow_delete: bool) -> Result<Config, Dec
     Config::collect(items, release)
 }
 
-/// Finds a key or list item after a tab on its line. YAML forbids it and Talos's parser rejects it; the parser here
-/// accepts it.
+/// Finds a key or list item that follows a tab on the same line. YAML does not allow this, and Talos rejects it, but
+/// the parser of this crate accepts it.
 fn find_tab<'a>(node: &'a Node, text: &str) -> Option<&'a Node> {
     let after_tab = |node: &Node| {
         let before = text.get(..node.span.start).unwrap_or_default();
@@ -277,7 +277,7 @@ fn find_tab<'a>(node: &'a Node, text: &str) -> Option<&'a Node> {
     }
 }
 
-/// apiVersion, kind and name as they are written, before the kind is known.
+/// apiVersion, kind and name as they are written, before the kind is determined.
 fn identity(map: &Map) -> [String; 3] {
     let value = |key| {
         let value = map.get(key).and_then(Node::as_str);
@@ -307,7 +307,7 @@ fn decode_document(mut node: Node, lines: &Lines, release: Release) -> Result<Do
     Ok(Document { kind, body })
 }
 
-/// Version and kind of a document. The v1alpha1 document has neither; one of its keys identifies it.
+/// Version and kind of a document. The v1alpha1 document has neither; it is recognized by one of its keys.
 fn version_and_kind(node: &Node) -> Result<(String, String), String> {
     let (mut version, mut kind) = (String::new(), String::new());
     for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {

@@ -1,5 +1,5 @@
-//! Conversion of a canonical tree to the tree that is written: empty values are omitted, required values are filled
-//! in.
+//! Conversion of a canonical tree to the tree that is written. Empty values are omitted, and missing required values
+//! are added.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
@@ -61,7 +61,7 @@ fn encode(node: &Node, ty: &'static Type, release: Release) -> Node {
     }
 }
 
-/// Written form of Go's zero value.
+/// Output form of Go's zero value of a type.
 fn zero(ty: &'static Type, release: Release) -> Node {
     match ty {
         Type::Scalar(format) => format::zero(*format),
@@ -74,7 +74,7 @@ fn zero(ty: &'static Type, release: Release) -> Node {
     }
 }
 
-/// Whether Go's encoder treats the value as empty. A set pointer is never empty.
+/// Whether Go's encoder treats the value as empty. A pointer that is set is never empty.
 fn is_empty(value: Option<&Node>, ty: &'static Type, release: Release) -> bool {
     let Some(value) = value else {
         return true;

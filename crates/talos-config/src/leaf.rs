@@ -1,14 +1,15 @@
 //! Single values of a config, and whether they may be shown.
 //!
-//! The schema table marks keys that are always secret. Where users choose the names, the name decides, and a text
-//! that looks like a secret is hidden everywhere. Values without a schema are hidden.
+//! The schema table marks keys whose values are always secret. If users choose the name of a key, the name determines
+//! whether the value is secret. A text that looks like a secret is hidden at any path. Values without a schema are
+//! hidden.
 
 use talmox_yaml::{Node, Value};
 
 use crate::document::{Config, Document};
 use crate::schema::{CONFIG_KIND, Release, Struct, Type};
 
-/// Parts of the names of arguments, parameters and settings that may contain a secret.
+/// Parts of names. An argument, parameter or setting whose name contains one of them may contain a secret.
 const SECRET_NAME_PARTS: &[&str] = &[
     "auth",
     "credential",
@@ -25,7 +26,7 @@ const SECRET_NAME_PARTS: &[&str] = &[
     "token",
 ];
 
-/// Harmless words that end like such a name.
+/// Harmless words that end with `pass`.
 const HARMLESS: [&str; 2] = ["bypass", "compass"];
 
 /// Path of the node labels.
@@ -34,18 +35,18 @@ const LABELS: &str = "machine.nodeLabels";
 /// Single value of a config.
 #[derive(Clone, Debug)]
 pub struct Leaf<'a> {
-    /// `machine.type`, `LinkConfig/eth0.mtu`…
+    /// Path, such as `machine.type` or `LinkConfig/eth0.mtu`.
     pub path: String,
-    /// Unredacted value. Use [`Leaf::shown`] for display.
+    /// Value, not redacted. Use [`Leaf::shown`] for display.
     pub text: &'a str,
     visibility: Visibility,
 }
 
-/// Visibility of a value, the most visible first.
+/// Visibility of a value. The variants are ordered from visible to secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Visibility {
     Open,
-    /// The name looks like that of a secret, but switches have such names too.
+    /// The name of the value looks like the name of a secret, but some switches have such a name too.
     Named,
     Secret,
 }
@@ -62,7 +63,8 @@ impl Leaf<'_> {
     }
 }
 
-/// All values of a config. Documents after the first are identified by kind and name.
+/// All values of a config. The path of a value in a document after the first one starts with the kind and the name of
+/// the document.
 pub fn leaves(config: &Config) -> Vec<Leaf<'_>> {
     let mut walk = Walk { release: config.release(), found: vec![] };
     for document in config.documents() {
@@ -97,7 +99,7 @@ impl<'a> Walk<'a> {
             (Type::Args | Type::Any, Value::Seq(_)) => self.list(node, ty, path, visibility),
             (Type::Map(inner), Value::Map(_)) => self.names(node, inner, path, visibility),
             (Type::Args | Type::Any, Value::Map(_)) => self.names(node, ty, path, visibility),
-            // The value does not match the schema table, so it is hidden.
+            // The value does not match the schema, so it is hidden.
             _ => self.value(node, &Type::Any, path, Visibility::Secret),
         }
     }
@@ -125,8 +127,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Mapping whose keys users choose. If the schema table has more mappings below it, such a key is the name of
-    /// an object, not of a value.
+    /// Visits a mapping whose keys users choose. If the values are structs in the schema, a key is the name of an
+    /// object and does not determine the visibility.
     fn names(&mut self, node: &'a Node, ty: &'static Type, path: &str, visibility: Visibility) {
         let is_name = matches!(ty, Type::Scalar(_) | Type::Args | Type::Any);
         for entry in node.as_map().into_iter().flat_map(|map| &map.entries) {
@@ -142,7 +144,7 @@ impl<'a> Walk<'a> {
         let items = node.as_seq().map(|seq| seq.items.as_slice()).unwrap_or_default();
         let mut before = None;
         for (index, item) in items.iter().enumerate() {
-            // The value follows its name: `--token`, then the token.
+            // In a list of arguments, the value follows its name: `--token`, then the token.
             let is_named =
                 before.is_some_and(|text: &str| text.starts_with('-') && is_secret_name(text));
             let named = if is_named { Visibility::Named } else { Visibility::Open };
@@ -156,14 +158,14 @@ fn within(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether a name, or a path of names, looks like that of a secret.
+/// Whether a name, or a path of names, looks like the name of a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    // Names of Kubernetes for ways of authentication and authorization.
+    // Kubernetes uses these prefixes for methods of authentication and authorization.
     let lower = name.to_lowercase().replace("authorization-", "").replace("authentication-", "");
     if SECRET_NAME_PARTS.iter().any(|part| lower.contains(part)) {
         return true;
     }
-    // These are parts of many harmless words.
+    // The following parts occur in many harmless words, so whole words are compared.
     let words = words(name);
     words.iter().enumerate().any(|(at, word)| {
         let is_pass = word.trim_end_matches(|last: char| last.is_ascii_digit()).ends_with("pass")
@@ -173,15 +175,15 @@ pub fn is_secret_name(name: &str) -> bool {
     })
 }
 
-/// Whether the name of a label looks like that of a secret. Labels are public in Kubernetes, and many harmless ones
-/// have names such as `environment` or `keyboard`: only whole words count.
+/// Whether the name of a label looks like the name of a secret. Labels are public in Kubernetes, and many harmless
+/// labels have names such as `environment` or `keyboard`. Therefore only whole words count.
 fn is_secret_label(name: &str) -> bool {
     const WORDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
     words(name).iter().any(|word| WORDS.contains(&word.as_str()))
 }
 
-/// Words of a name: `dbPass` and `DB_PASS` are both `db` and `pass`.
+/// Words of a name in lower case: `dbPass` and `DB_PASS` both consist of `db` and `pass`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -201,12 +203,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a text contains a secret, at any path.
+/// Whether a text looks like a secret, at any path.
 fn looks_like_secret(text: &str) -> bool {
     let is_setting =
         |word: &str| word.split_once('=').is_some_and(|(name, _)| is_secret_name(name));
     let is_login = |(user, host): (&str, &str)| {
-        // Image references have a digest there.
+        // In an image reference, the text after the `@` is a digest.
         user.contains(':') && !host.starts_with("sha256:") && !host.starts_with("sha512:")
     };
     text.contains('\n')

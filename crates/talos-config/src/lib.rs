@@ -1,12 +1,12 @@
-//! Pure library for `talosctl gen secrets | gen config | machineconfig patch | validate` and the schematic ID of the
-//! Image Factory.
+//! Library with the functions of `talosctl gen secrets`, `gen config`, `machineconfig patch` and `validate`, and the
+//! schematic ID of the Image Factory.
 //!
-//! Nothing here reads files, the clock, the environment or the network: the caller passes bytes and the time.
+//! This crate does not read files, the clock, the environment or the network: the caller passes bytes and the time.
 //!
-//! Documents are trees that one table (`schema`) describes: [`Config`] parses and writes them, [`patch`] changes
-//! them, [`validate`] checks them, [`lint`] reports problems that Talos does not, and [`generate`] generates them for
-//! a version [`contract`]. No document passes through a generic value: the type in the table defines the meaning of a
-//! scalar.
+//! Documents are trees, and one table (`schema`) describes their structure. [`Config`] parses and writes documents,
+//! [`patch`] changes them, and [`validate`] checks them. [`lint`] reports problems that Talos does not report, and
+//! [`generate`] generates documents for a version [`contract`]. No document is converted to generic values: the type in
+//! the table defines the meaning of a scalar.
 
 pub mod age;
 mod any;

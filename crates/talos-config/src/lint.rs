@@ -1,7 +1,7 @@
-//! Problems of configs that Talos accepts.
+//! Problems of configs that Talos does not report.
 //!
-//! Each of them passes Talos's validator and then fails, or has no effect, on the machine. They are advice: a config
-//! with lints is valid.
+//! Talos accepts these settings, but they fail or have no effect on the machine. Lints are advice: a config with lints
+//! is valid.
 
 use std::net::IpAddr;
 
@@ -13,10 +13,10 @@ use crate::format::address::parse_prefix;
 use crate::schema::{any_kind, link_kinds};
 use crate::validate::View;
 
-/// Setting that does not have the effect that it suggests.
+/// Setting that Talos accepts, but that fails or has no effect on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
-    /// Path: `cluster.network.podSubnets[0]`, `LinkConfig/eth0 routes[1]`…
+    /// Path of the setting, such as `cluster.network.podSubnets[0]` or `LinkConfig/eth0 routes[1]`.
     pub path: String,
     pub message: String,
 }
@@ -54,14 +54,14 @@ pub fn lint(config: &Config) -> Vec<Lint> {
     lints.0
 }
 
-/// Finds documents that nodes of a Talos version do not support. Such a node rejects the whole config, with a message
-/// that only says that the kind is unknown.
+/// Finds documents that nodes of a Talos version do not support. Such a node rejects the whole config, and its message
+/// says only that the kind is unknown.
 pub fn lint_kinds(text: &str, talos: Contract) -> Vec<Lint> {
     let mut lints = Lints(vec![]);
     for document in talmox_yaml::read_nodes(text).unwrap_or_default() {
         let get = |key| document.as_map().and_then(|map| map.get(key)).and_then(Node::as_str);
         let Some(kind) = get("kind").and_then(any_kind) else { continue };
-        // A deletion is not a document, and every release accepts it.
+        // A deletion is not a document. Every release accepts a deletion.
         if get("$patch") == Some("delete") {
             continue;
         }
@@ -136,7 +136,7 @@ fn cni(legacy: View<'_>, lints: &mut Lints) {
     }
 }
 
-/// Reports names that Kubernetes rejects for nodes.
+/// Reports a host name that Kubernetes rejects as the name of a node.
 fn host_name(name: &str, path: &str, lints: &mut Lints) {
     let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_label = |label: &str| {
@@ -186,7 +186,8 @@ fn routes(document: &Document, lints: &mut Lints) {
     }
 }
 
-/// Reports a link that is configured in both forms: their addresses and routes are combined.
+/// Reports a link that is configured both in a document and in `machine.network.interfaces`, because Talos combines the
+/// addresses and routes of both.
 fn link_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints) {
     let (Some(name), Some(legacy)) = (document.name(), legacy) else {
         return;
@@ -199,7 +200,7 @@ fn link_twice(document: &Document, legacy: Option<View<'_>>, lints: &mut Lints) 
         );
         return;
     }
-    // Only the machine knows which link a selector matches.
+    // Only the machine can determine which link a selector matches.
     let mut interfaces = legacy.at(&["machine", "network", "interfaces"]).items();
     if interfaces.any(|interface| interface.get("interface").text().is_empty()) {
         lints.add(

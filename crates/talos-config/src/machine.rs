@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Expected {
     /// SMBIOS UUID.
     pub uuid: Option<String>,
-    /// MAC addresses of its network cards.
+    /// MAC addresses of the network cards of the machine.
     pub macs: Vec<String>,
-    /// Instance ID of its cidata volume or cloud-init drive.
+    /// Instance ID of the cidata volume or cloud-init drive of the machine.
     pub instance_id: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Values of Talos's META partition in an image, such as the network config of the metal platform (key 0xa), which
-//! gives a machine its address before it has a config.
+//! Values of Talos's META partition in an image. For example, the network config of the metal platform (key 0xa) gives
+//! a machine its address before it has a config.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ impl FromStr for MetaKey {
 }
 
 impl MetaValue {
-    /// Network config of the metal platform. The platform nocloud loads it and does not apply it.
+    /// Network config of the metal platform. The platform nocloud loads this value but does not apply it.
     pub fn metal_network(network: &FirstNetwork) -> Self {
         Self { key: MetaKey::METAL_NETWORK, value: talmox_yaml::emit(&platform_config(network), 4) }
     }
@@ -72,7 +72,7 @@ fn layer() -> (&'static str, Node) {
     (LAYER.0, string(LAYER.1))
 }
 
-/// PlatformNetworkConfig in Talos's notation and order.
+/// PlatformNetworkConfig in the notation of Talos, with keys in the order of Talos.
 fn platform_config(network: &FirstNetwork) -> Node {
     let mut fields = vec![
         ("addresses", list(network.links.iter().flat_map(addresses))),
@@ -125,7 +125,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
         ("up", flag(true)),
         ("mtu", mtu.clone()),
         ("kind", string("")),
-        // Talos's zero value: the type of a physical link is not set.
+        // Talos writes this zero value, because the type of a physical link is not set.
         ("type", string("netrom")),
         layer(),
     ])];
@@ -151,7 +151,7 @@ fn links(link: &FirstLink) -> Vec<Node> {
     found
 }
 
-/// Default route for each gateway, with Talos's priorities.
+/// One default route per gateway, with the priorities of Talos.
 fn routes(link: &FirstLink) -> impl Iterator<Item = Node> {
     link.gateways.iter().map(|gateway| {
         let priority = if gateway.is_ipv4() { 1024 } else { 2048 };

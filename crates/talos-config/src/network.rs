@@ -1,4 +1,4 @@
-//! First network of a machine, before it has a machine config. Input of [`meta`](crate::meta) and
+//! Network of a machine before it has a machine config. It is the input of [`meta`](crate::meta) and
 //! [`cidata`](crate::cidata).
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct FirstLink {
     /// Gateways, at most one per address family.
     pub gateways: Vec<IpAddr>,
     pub mtu: Option<u32>,
-    /// VLAN of the card that has the addresses.
+    /// VLAN on this card. If it is set, the VLAN has the addresses.
     pub vlan: Option<u16>,
 }
 
@@ -85,7 +85,7 @@ impl Prefix {
 }
 
 impl FirstLink {
-    /// Name of the link that has the addresses.
+    /// Name of the link that has the addresses: the card or its VLAN.
     pub(crate) fn address_link(&self) -> String {
         match self.vlan {
             None => self.name.clone(),

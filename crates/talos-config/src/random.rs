@@ -1,6 +1,6 @@
-//! Source of randomness, which the caller provides.
+//! Random bytes, from a source that the caller provides.
 //!
-//! The cryptographic library uses its own randomness for the primes of an RSA key and for the nonces of ECDSA
+//! The cryptographic library uses its own random numbers for the primes of an RSA key and for the nonces of ECDSA
 //! signatures.
 
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
@@ -10,7 +10,7 @@ pub trait Randomness {
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-/// Randomness of the operating system.
+/// Random bytes of the operating system.
 #[derive(Debug)]
 pub struct SystemRandomness(SystemRandom);
 
@@ -39,7 +39,7 @@ pub(crate) fn array<const N: usize>(randomness: &mut dyn Randomness) -> [u8; N] 
     bytes
 }
 
-/// Deterministic bytes: the same in every run.
+/// Deterministic bytes, which are the same in every run.
 #[cfg(test)]
 pub(crate) struct Seeded(pub(crate) u64);
 

@@ -1,7 +1,7 @@
-//! Image Factory schematics: the content of an image, and its ID.
+//! Image Factory schematics: the description of the content of an image, and its ID.
 //!
-//! The ID is the SHA-256 of the canonical YAML, so the order of fields and lists is part of it. A list keeps its
-//! order; [`Schematic::with_extensions`] sorts, so that one set of extensions has one ID.
+//! The ID is the SHA-256 of the canonical YAML, so it depends on the order of fields and lists. Lists keep their order.
+//! [`Schematic::with_extensions`] sorts the extensions, so that the same set of extensions always has the same ID.
 
 use aws_lc_rs::digest;
 use talmox_yaml::{Entry, Map, Node, ReadError, Seq, Value, key_order};
@@ -14,7 +14,7 @@ use crate::tree::{list, map_of, texts};
 /// Request to the Image Factory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schematic {
-    /// Owner; only for the factory's enterprise edition.
+    /// Owner. Only the enterprise edition of the factory uses it.
     pub owner: String,
     pub overlay: Option<Overlay>,
     pub customization: Customization,
@@ -25,27 +25,27 @@ pub struct Schematic {
 pub struct Overlay {
     pub image: String,
     pub name: String,
-    /// Options of the overlay; a mapping, if present.
+    /// Options of the overlay. If they are present, they are a mapping.
     pub options: Option<Node>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Customization {
-    /// Embedded machine config, for Talos 1.12 and later. It must not contain secrets: everyone who knows the ID can
-    /// read it.
+    /// Embedded machine config, for Talos 1.12 and later. It must not contain secrets, because any person with the ID
+    /// can read it.
     pub embedded_machine_configuration: String,
     pub extra_kernel_args: Vec<String>,
     pub meta: Vec<MetaValue>,
     pub official_extensions: Vec<String>,
     pub bootloader: Bootloader,
     pub secureboot: SecureBoot,
-    /// Sector size in bytes; 0 is the factory's default.
+    /// Sector size in bytes. 0 means the default of the factory.
     pub disk_sector_size: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bootloader {
-    /// Default of the Talos version.
+    /// Default boot loader of the Talos version.
     #[default]
     Default,
     DualBoot,
@@ -55,7 +55,7 @@ pub enum Bootloader {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecureBoot {
-    /// `off`, `manual`, `if-safe` or `force`; empty for the default.
+    /// `off`, `manual`, `if-safe` or `force`. An empty text means the default.
     pub enroll_keys: String,
     pub include_well_known_certificates: bool,
 }
@@ -74,7 +74,7 @@ pub enum SchematicError {
 }
 
 impl Schematic {
-    /// Schematic with these extensions, sorted and without duplicates.
+    /// Adds extensions. The extensions are sorted and have no duplicates.
     #[must_use]
     pub fn with_extensions<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         let extensions = &mut self.customization.official_extensions;
@@ -84,7 +84,7 @@ impl Schematic {
         self
     }
 
-    /// Parses YAML or JSON, and rejects what the factory would reject.
+    /// Parses YAML or JSON. Returns an error if the factory would reject the schematic.
     pub fn read(text: &str) -> Result<Self, SchematicError> {
         let documents = talmox_yaml::read(text).map_err(SchematicError::Yaml)?;
         match documents.first() {
@@ -108,7 +108,7 @@ impl Schematic {
         Ok(schematic)
     }
 
-    /// Canonical YAML, which the factory also accepts.
+    /// Canonical YAML. The factory accepts it too.
     pub fn to_yaml(&self) -> String {
         let mut fields = vec![];
         push_text(&mut fields, "owner", &self.owner);
@@ -209,7 +209,8 @@ fn read_options(node: &Node, path: &str) -> Result<Option<Node>, SchematicError>
     Ok((!is_empty).then(|| untyped(node)))
 }
 
-/// Value without a schema as go-yaml writes it: keys sorted, scalars by their meaning.
+/// Value without a schema, in the form that go-yaml writes: keys are sorted, and scalars have the notation of their
+/// type.
 fn untyped(node: &Node) -> Node {
     match &node.value {
         Value::Scalar(_) => normal_scalar(node),
@@ -308,7 +309,7 @@ fn read_secureboot(node: &Node, path: &str) -> Result<SecureBoot, SchematicError
     Ok(secureboot)
 }
 
-/// Entries of a mapping with their paths. Null is an empty mapping.
+/// Entries of a mapping, each with its path. Null counts as an empty mapping.
 fn fields<'a>(
     node: &'a Node,
     path: &str,
@@ -342,7 +343,7 @@ fn items<'a>(node: &'a Node, path: &str) -> Result<&'a [Node], SchematicError> {
     Ok(&seq.items)
 }
 
-/// Reads a text. Any scalar is accepted as text, as in go-yaml.
+/// Reads a text. As in go-yaml, any scalar is accepted as text.
 fn read_text(node: &Node, path: &str) -> Result<String, SchematicError> {
     match node.as_str() {
         Some(_) if node.is_null() => Ok(String::new()),
@@ -371,7 +372,7 @@ fn number(node: &Node, path: &str, max: u64) -> Result<u64, SchematicError> {
 }
 
 fn flag(node: &Node, path: &str) -> Result<bool, SchematicError> {
-    // A boolean may also have the YAML 1.1 notation.
+    // A boolean may also have a notation of YAML 1.1.
     match node.as_str() {
         Some(_) if node.is_null() => Ok(false),
         Some("true" | "True" | "TRUE" | "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON") => {

@@ -1,5 +1,7 @@
-//! Explicit tags, such as `!!int '12'`: the conversion of go-yaml before it considers the target type. Afterwards the
-//! style of a scalar defines its type, and no tag is left, except on bytes that are not text.
+//! Conversion of scalars with explicit tags, such as `!!int '12'`. go-yaml does this conversion before it uses the
+//! target type.
+//!
+//! Afterwards the style of a scalar determines its type. No tags remain, except on bytes that are not text.
 
 use talmox_yaml::{
     BINARY_TAG, Node, Resolved, STRING_TAG, Scalar, Style, TIMESTAMP_TAG, Value, timestamp,
@@ -9,7 +11,7 @@ use crate::format::decode_base64;
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// Gives every tagged scalar below the node the style that means the same.
+/// Converts every tagged scalar below the node to the style with the same meaning.
 pub(crate) fn apply(node: &mut Node) -> Result<(), String> {
     match &mut node.value {
         Value::Seq(seq) => seq.items.iter_mut().try_for_each(apply),
@@ -27,7 +29,7 @@ pub(crate) fn apply(node: &mut Node) -> Result<(), String> {
     }
 }
 
-/// Applies a tag to a scalar and returns the tag that remains.
+/// Applies a tag to a scalar. Returns the tag that the scalar keeps.
 fn settle(scalar: &mut Scalar, tag: &str) -> Result<Option<String>, String> {
     if tag == BINARY_TAG {
         let invalid = |_| "!!binary value contains invalid base64 data".to_owned();
@@ -60,7 +62,7 @@ fn settle(scalar: &mut Scalar, tag: &str) -> Result<Option<String>, String> {
             }
             scalar.style = Style::Plain;
         }
-        // Every scalar can be a text, and is one under an unknown tag.
+        // Every scalar is a valid text. A scalar with an unknown tag is a text.
         _ if scalar.style == Style::Plain || tag == STRING_TAG => {
             scalar.style = Style::DoubleQuoted;
         }

@@ -1,6 +1,6 @@
-//! Point in time for certificates and SOPS files: whole seconds, in UTC.
+//! Points in time for certificates and SOPS files, in whole seconds and UTC.
 //!
-//! This module never reads the clock; it only formats and parses times.
+//! This module formats and parses times. It never reads the clock.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,13 +43,13 @@ impl UnixTime {
         Self(self.0.saturating_sub(seconds))
     }
 
-    /// Duration from `now` until this time; `None` if it has passed.
+    /// Duration from `now` until this time; `None` if this time has passed.
     pub fn remaining(self, now: Self) -> Option<Duration> {
         let seconds = self.0.checked_sub(now.0)?;
         u64::try_from(seconds).ok().map(Duration::from_secs)
     }
 
-    /// Parses RFC 3339; fractions of a second are dropped.
+    /// Parses a time in RFC 3339 form. Fractions of a second are dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let full = talmox_yaml::timestamp(text).filter(|_| text.contains(['T', 't']))?;
         let (date, time) = full.split_once('T')?;
@@ -77,7 +77,7 @@ impl UnixTime {
 
     pub(crate) fn civil(self) -> Civil {
         let (days, rest) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
-        // Years are counted from March, so that the leap day is the last day of a year.
+        // Years start in March here, so that the leap day is the last day of a year.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);

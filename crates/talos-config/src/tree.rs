@@ -1,4 +1,4 @@
-//! Construction of trees in code.
+//! Functions that build trees in code.
 
 use talmox_yaml::Node;
 pub(crate) use talmox_yaml::build::{flag, list, map, texts};

@@ -1,4 +1,4 @@
-//! The cidata volume, read by isoinfo and blkid.
+//! The programs isoinfo and blkid can read the cidata volume.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "a variable marks CI")]
 
@@ -9,7 +9,7 @@ use talmox_talos_config::cidata::Cidata;
 use talmox_talos_config::network::{FirstLink, FirstNetwork};
 use talmox_talos_config::secret::SecretText;
 
-/// Output of a program; `None` if it is not installed.
+/// Output of a program; `None` if the program is not installed.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Values of a config that may be shown, and those that are hidden.
+//! Values of a config that may be shown, and values that are hidden.
 
 use talmox_talos_config::leaf::{Leaf, is_secret_name, leaves};
 use talmox_talos_config::{Config, Release};

@@ -12,7 +12,7 @@ fn try_patch(config: &str, changes: &[&str], release: Release) -> Result<String,
     patch::apply(config, &patches, release).map_err(|error| error.to_string())
 }
 
-/// Applies a patch and returns the part that the test is about.
+/// Applies a patch that must be valid, and returns the resulting config.
 fn patched(config: &str, change: &str) -> String {
     try_patch(config, &[change], Release::default()).expect("patched")
 }
@@ -161,7 +161,7 @@ fn deletions_without_a_target_are_rejected() {
         "patch delete: path 'machine.sysctls.b' in document '/v1alpha1': failed to delete path \
          'machine.sysctls.b': lookup failed"
     );
-    // Deleting a document that does not exist leaves an empty one, as in Talos.
+    // Deleting a document that does not exist adds an empty document, as in Talos.
     let output = patched(
         "machine: {type: worker}",
         "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete",

@@ -133,7 +133,7 @@ const SCALARS: &[&str] = &[
     "&a b",
 ];
 
-/// Flow YAML of any nesting.
+/// Random YAML in flow style, with any nesting.
 fn yaml() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(SCALARS).prop_map(str::to_owned);
     leaf.prop_recursive(5, 40, 5, |inner| {
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn patching_never_panics(patch in documents(), release in releases()) {
         if let Some(output) = patched(CONFIG, &[&patch], release) {
-            // A deletion without a target leaves an empty document, which is not a config.
+            // A deletion that finds nothing to delete leaves an empty document, which is not a valid config.
             if !output.contains("---\n{}\n") {
                 prop_assert!(Config::parse(&output, release).is_ok(), "{output}");
             }
@@ -247,7 +247,7 @@ fn json_patches_of_several_documents_are_rejected() {
     assert!(output.contains("        - 10.5.0.2\n        - x\n"));
 }
 
-/// The corpus of `fuzz/fuzz_targets/patch.rs`, without a fuzzer.
+/// Runs the corpus of `fuzz/fuzz_targets/patch.rs` without a fuzzer.
 #[test]
 fn the_fuzz_corpus_never_panics() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/patch");

@@ -1,8 +1,8 @@
 //! Runs the SOPS vectors in the folder `$TALMOX_SOPS_VECTORS`.
 //!
-//! The file names define the cases: `enc-X.yaml` must decrypt, with one of the `*.key` files, to `dec-X.yaml` by
-//! value, key order and comments; `bad-*.yaml` must be rejected. Decrypted files are also encrypted again and read
-//! back. Every failing case is named.
+//! The file names define the cases. `enc-X.yaml` must decrypt to `dec-X.yaml`, with one of the `*.key` files; values,
+//! key order and comments must be equal. `bad-*.yaml` must be rejected. Decrypted files are also encrypted again and
+//! read back. The test prints the name of every failing case.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,7 +86,7 @@ fn decrypts_to(path: &Path, expected: &Path, identities: &[Identity]) -> Result<
     let encrypted = read(path)?;
     let document = sops::decrypt(&encrypted, identities).map_err(|error| error.to_string())?;
     same(&document, &expected_text)?;
-    // Any single recipient of the file can decrypt it.
+    // Each recipient of the file can decrypt it.
     for identity in identities {
         let name = identity.recipient().to_string();
         if document.recipients().any(|recipient| recipient == name) {
@@ -131,7 +131,7 @@ fn same(document: &SopsDocument, expected: &str) -> Result<(), String> {
     })
 }
 
-/// The tree as lines with everything that counts: values with their types, order and comments.
+/// The tree as lines with all compared properties: values with their types, order and comments.
 fn tree(text: &str) -> Result<Vec<String>, String> {
     let documents = talmox_yaml::read_with_comments(text).map_err(|error| error.to_string())?;
     let mut lines = vec![];

@@ -1,7 +1,7 @@
 //! Exchange of files with the real `sops` program at `$TALMOX_SOPS_BIN`.
 //!
-//! For each sample and each encryption rule: the program reads the files of this crate, and this crate reads those of
-//! the program, both with the result that the program prints.
+//! For each sample and each encryption rule, the program reads the files of this crate, and this crate reads the files
+//! of the program. Both must produce the text that the program prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ talos:
 # at the very end
 ";
 
-/// Settings of a creation rule beside its recipients.
+/// Settings of a creation rule, in addition to its recipients.
 const RULES: &[&str] = &[
     "",
     "mac_only_encrypted: true",
@@ -186,17 +186,18 @@ impl Sops {
         self.run(&["decrypt"], &self.file("encrypted.yaml", text)?, key)
     }
 
-    /// Both directions, and again after both have written the file.
+    /// Exchanges a file in both directions, and again after both sides have written it.
     fn exchange(&self, text: &str, rule: &str) -> Outcome<()> {
         let theirs = self.encrypt(text, rule)?;
         let printed = self.decrypt(&theirs, &self.two)?;
         let document = ours(&theirs, &self.one)?;
-        // The program loses some comments after lists when it reads its own files.
+        // When the program reads its own files, it loses some comments after lists.
         if !printed.contains("#ENC[") {
             equal("this crate reads the file of sops", document.plaintext().expose(), &printed)?;
         }
         let written = write(&document)?;
-        // Equal values in one list share a nonce, as in the program, so random texts prove nothing.
+        // Only the sample is compared: equal values in one list share a nonce, as in the program, so random texts would
+        // prove nothing.
         if text == SAMPLE {
             let lost = lost_ciphertexts(&theirs, &written);
             equal("unchanged, but encrypted again", &lost.join("\n"), "")?;

@@ -1,4 +1,5 @@
-//! Changes of a secrets file without the key that are detected, and those that are not. SECURITY.md lists the same.
+//! Changes of a secrets file that are possible without the key: changes that are detected, and changes that are not.
+//! SECURITY.md contains the same list.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use talmox_talos_config::age::{AgeError, Identity, Recipient};
@@ -44,7 +45,7 @@ impl Sealed {
         found.unwrap_or_else(|| panic!("no line {start}"))
     }
 
-    /// The text without the line.
+    /// The text without the line that begins with `start`.
     fn without(&self, start: &str) -> String {
         self.text.replacen(&format!("{}\n", self.line(start)), "", 1)
     }
@@ -146,7 +147,7 @@ fn a_mac_over_encrypted_values_does_not_protect_the_others() {
     assert!(sealed.open(&sealed.without("token")).is_err());
 }
 
-/// Recipients are public: a file does not prove who wrote it.
+/// Recipients are public, so a file does not prove who wrote it.
 #[test]
 fn another_file_for_the_same_recipient_is_accepted() {
     let sealed = Sealed::new(Settings::default());
@@ -161,7 +162,7 @@ fn another_file_for_the_same_recipient_is_accepted() {
 
 #[test]
 fn a_recipient_of_low_order_is_an_error() {
-    // The point zero: it is well formed, and no key belongs to it.
+    // The point zero has a valid form, but no key belongs to it.
     let zero = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z";
     let refused = Recipient::parse(zero);
     assert!(matches!(&refused, Err(AgeError::LowOrder(_))), "{refused:?}");

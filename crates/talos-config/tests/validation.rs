@@ -21,7 +21,7 @@ fn error(text: &str, mode: Mode, release: Release) -> Option<String> {
     verdict.error
 }
 
-/// The worker with an additional key in its `machine`.
+/// The worker config with an additional key in `machine`.
 fn with_machine(keys: &str) -> String {
     WORKER.replace("    token: a\n", &format!("    token: a\n    {keys}\n"))
 }

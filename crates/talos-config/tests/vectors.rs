@@ -1,8 +1,8 @@
-//! Runs every case of the Talos vectors in `$TALMOX_TALOS_VECTORS` and names those that fail.
+//! Runs every case of the Talos vectors in `$TALMOX_TALOS_VECTORS` and prints the names of the cases that fail.
 //!
-//! The vectors are not part of the project, because they contain data of others; without the variable nothing is run,
-//! which CI does not accept. An argument selects the cases whose ID contains it; with `$TALMOX_VECTORS_TEXTS` the
-//! texts of validation are compared as well.
+//! The vectors are not part of the project, because they contain data of other projects. Without the variable no case
+//! is run, which is an error in CI. An argument selects the cases whose ID contains it. With `$TALMOX_VECTORS_TEXTS`,
+//! the texts of validation are also compared.
 
 #![expect(
     clippy::print_stdout,
@@ -193,7 +193,7 @@ impl Vectors {
     }
 }
 
-/// A case contains the fields of a schematic among its own.
+/// The fields of the schematic are among the fields of the case.
 fn schematic(case: &Json) -> Outcome {
     let fields = ["owner", "overlay", "customization"].into_iter();
     let fields = fields.filter_map(|key| Some((key.to_owned(), case.get(key)?.clone())));
@@ -221,7 +221,7 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Files written by hand upstream, which reading and writing changes once.
+/// Upstream files that were written by hand. Reading and writing such a file changes it once.
 const NOT_CANONICAL: &[&str] = &[
     "docs/block/volumeconfig_tpm_encryption_no_options.yaml",
     "docs/block/volumeconfig_tpm_encryption_with_pcr_settings.yaml",
@@ -229,8 +229,8 @@ const NOT_CANONICAL: &[&str] = &[
     "docs/hardware/pcidriverrebindconfig.yaml",
 ];
 
-/// The canonical form of a document, read and written, is itself. Kinds that the default release does not support are
-/// read by the newest.
+/// Reading and writing a document in canonical form must not change it. A document with a kind that the default release
+/// does not support is read with the newest release.
 fn round_trip(id: &str, path: &Path) -> Outcome {
     let text = read(path)?;
     let is_newer = |error: &str| error.contains("not registered") || error.contains("unknown keys");

@@ -6,7 +6,7 @@ use talmox_talos_config::{Config, Release};
 
 const RELEASES: [Release; 2] = [Release::V1_12, Release::V1_13];
 
-/// Encoded form of a text, the same in both releases.
+/// Encoded form of a text. It must be the same in both releases.
 fn encoded(text: &str) -> Option<String> {
     let [old, new] = RELEASES.map(|release| Config::parse(text, release).ok());
     let [old, new] = [old, new].map(|config| config.map(|config| config.encode()));
@@ -14,7 +14,7 @@ fn encoded(text: &str) -> Option<String> {
     new
 }
 
-/// End of the written `machine` section.
+/// End of the section `machine` in the output.
 fn machine(keys: &str) -> Option<String> {
     let written = encoded(&format!("machine: {keys}\n"))?;
     let (_, machine) = written.split_once("certSANs: []\n").expect("always written");
@@ -95,7 +95,7 @@ fn unusual_keys_are_skipped_or_rejected() {
         assert_eq!(machine(refused), None, "{refused}");
     }
     assert_eq!(generic("{[x]: y}"), None);
-    // Talos does not search for unknown keys in aliases.
+    // Talos does not check for unknown keys in aliases.
     let aliased = machine("{install: &a {wipe: true}, kubelet: *a}");
     assert_eq!(aliased.as_deref(), Some("    kubelet: {}\n    install:\n        wipe: true\n"));
     assert_eq!(machine("{install: {wipe: true}, kubelet: {wipe: true}}"), None);

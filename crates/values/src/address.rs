@@ -15,7 +15,7 @@ impl Address {
         Self { host: host.into(), port }
     }
 
-    /// Parses `host`, `host:port`, `fd00::1` or `[fd00::1]:port`. `port` is used if the text has none.
+    /// Parses `host`, `host:port`, `fd00::1` or `[fd00::1]:port`. If the text has no port, `port` is used.
     pub fn parse(text: &str, port: u16) -> Self {
         let (host, given) = split(text);
         Self::new(host, given.unwrap_or(port))
@@ -28,7 +28,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host as a URL has it: an IPv6 address in brackets.
+/// Host in the form of a URL, with brackets around an IPv6 address.
 pub(crate) struct Host<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Host<'_> {

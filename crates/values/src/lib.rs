@@ -1,7 +1,7 @@
 //! Plain values that several crates share: URLs, addresses, MAC addresses and secret texts.
 //!
-//! Each of them has one type, with one way to read and one way to show it. This crate does no I/O, so that planning
-//! can use it; connections are opened by `talmox-net`.
+//! Each kind of value has one type, one parser and one text form. This crate does no I/O, so that planning can use it.
+//! `talmox-net` opens connections.
 
 pub mod address;
 pub mod mac;

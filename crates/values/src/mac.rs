@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The MAC address of one network card. Displays in upper case, as Proxmox writes it.
+/// MAC address of one network card. Displays in upper case, as Proxmox writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress([u8; 6]);
 
-/// Why a text or six bytes are not the MAC address of a network card.
+/// Reason why a text or six bytes are not the MAC address of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMac {
     #[error("not six bytes such as BC:24:11:00:00:01")]
@@ -36,7 +36,7 @@ impl MacAddress {
 impl FromStr for MacAddress {
     type Err = BadMac;
 
-    /// Takes colons and dashes between the bytes, and both cases.
+    /// Accepts colons or dashes between the bytes, and upper and lower case.
     fn from_str(text: &str) -> Result<Self, BadMac> {
         let byte = |part: &str| {
             let is_hex = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -55,7 +55,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// JSON has the text.
+/// Serialized as text.
 impl Serialize for MacAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -4,10 +4,10 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Shown in place of a secret. Talos writes the same.
+/// Text that is shown in place of a secret. Talos uses the same text.
 pub const REDACTED: &str = "******";
 
-/// A secret text. `Debug` and `Display` print [`REDACTED`], and its memory is overwritten when it is dropped.
+/// Secret text. `Debug` and `Display` print [`REDACTED`]. Dropping a secret text overwrites its memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretText(Zeroizing<String>);
 
@@ -16,7 +16,7 @@ impl SecretText {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself. Reviews must look at every use.
+    /// The secret text itself. Reviews must check every use of this function.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,25 +1,24 @@
-//! HTTP URLs: the only parser of them in talmox.
+//! HTTP URLs. All code of talmox uses this parser, except for machine configs.
 //!
-//! Machine configs are the exception: Talos merges URLs part by part as Go reads them, and `talmox-talos-config` does the
-//! same.
+//! Talos merges the URLs in a machine config part by part, as Go parses them, and `talmox-talos-config` does the same.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::address::{Address, Host};
 
-/// A URL with the scheme `http` or `https`. Displays as a whole; [`HttpUrl::shown`] is for messages.
+/// URL with the scheme `http` or `https`. `Display` shows the whole URL; [`HttpUrl::shown`] is for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpUrl {
     pub https: bool,
-    /// A name or an IP address, the latter without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
     pub port: Option<u16>,
     /// Path, query and fragment. Starts with `/`, `?` or `#`, or is empty.
     pub path: String,
 }
 
-/// Why a text is not a URL that talmox can use.
+/// Reason why a text is not a URL that talmox can use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the address does not start with `https://`")]
@@ -49,7 +48,7 @@ impl HttpUrl {
             None => return Err(UrlError::NoScheme),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        // Would end the first line of a request.
+        // White space or a control character in the path would end the first line of a request.
         if path.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(UrlError::Malformed);
         }
@@ -57,7 +56,7 @@ impl HttpUrl {
         Ok(Self { https, host, port, path: path.to_owned() })
     }
 
-    /// The URL that a `Location` header of an answer from this URL means.
+    /// URL that a `Location` header in an answer from this URL refers to.
     pub fn join(&self, location: &str) -> Result<Self, UrlError> {
         let is_absolute =
             location.split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['/', '?', '#']));
@@ -78,17 +77,17 @@ impl HttpUrl {
         Self::parse(&format!("{origin}{folder}{location}"))
     }
 
-    /// The host as an IP address, if it is one.
+    /// Host as an IP address; `None` if the host is a name.
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// Where to connect to.
+    /// Address to connect to.
     pub fn address(&self) -> Address {
         Address::new(&self.host, self.port.unwrap_or(self.default_port()))
     }
 
-    /// The value of the `Host` header: without the port if it is the default of the scheme.
+    /// Value of the `Host` header. The port is omitted if it is the default port of the scheme.
     pub fn authority(&self) -> String {
         match self.port {
             Some(port) if port != self.default_port() => self.address().to_string(),
@@ -96,20 +95,20 @@ impl HttpUrl {
         }
     }
 
-    /// Path and query as a request has them: with a slash at the start, without the fragment.
+    /// Path and query of a request. They start with a slash and contain no fragment.
     pub fn target(&self) -> String {
         let target = self.path.split('#').next().unwrap_or_default();
         let slash = if target.starts_with('/') { "" } else { "/" };
         format!("{slash}{target}")
     }
 
-    /// The query, which may be a secret: a signature, a token. Empty if there is none.
+    /// Query of the URL; empty if the URL has none. The query may be a secret, for example a signature or a token.
     pub fn query(&self) -> &str {
         let target = self.path.split('#').next().unwrap_or_default();
         target.split_once('?').map_or("", |(_, query)| query)
     }
 
-    /// The URL for messages: without the query, which may be a secret.
+    /// URL for messages, without the query, because the query may be a secret.
     pub fn shown(&self) -> String {
         let target = self.target();
         let path = target.split('?').next().unwrap_or_default();
@@ -135,7 +134,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
-/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port`.
 pub fn parse_authority(text: &str) -> Result<(String, Option<u16>), UrlError> {
     if text.contains('@') {
         return Err(UrlError::Credentials);
@@ -171,13 +170,14 @@ pub fn parse_authority(text: &str) -> Result<(String, Option<u16>), UrlError> {
     Ok((host.to_owned(), port))
 }
 
-/// A text that may be a URL, for messages: without user, password, query and fragment, which may be secrets.
+/// Text for messages. If `text` is a URL, the result has no user, password, query and fragment, because they may be
+/// secrets.
 pub fn shown_url(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     without_user(text)
 }
 
-/// A text that may be a URL, without user and password.
+/// Text without user and password, if it is a URL.
 pub fn without_user(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

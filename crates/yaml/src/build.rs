@@ -3,7 +3,7 @@
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Value};
 
-/// String scalar, also if the text looks like another type.
+/// String scalar. It stays a string even if the text looks like another type.
 pub fn text(text: impl Into<String>) -> Node {
     Node::from(Value::Scalar(Scalar { text: text.into(), style: Style::DoubleQuoted }))
 }
@@ -17,7 +17,7 @@ pub fn number(value: impl Into<u64>) -> Node {
     Node::plain(value.into().to_string())
 }
 
-/// Mapping of the keys that have a value.
+/// Mapping with the entries that have a value.
 pub fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Option<Node>)>) -> Node {
     let entries = entries.into_iter().filter_map(|(key, value)| {
         let value = value?;
@@ -34,7 +34,7 @@ pub fn texts<T: Into<String>>(items: impl IntoIterator<Item = T>) -> Node {
     list(items.into_iter().map(text))
 }
 
-/// Returns the list unless it is empty.
+/// Returns the list or mapping unless it is empty.
 pub fn unless_empty(node: Node) -> Option<Node> {
     let is_empty = match &node.value {
         Value::Seq(seq) => seq.items.is_empty(),

@@ -1,9 +1,8 @@
 //! Comments in trees.
 //!
-//! A tree contains comments only if it was read with
-//! [`read_with_comments`](crate::read_with_comments). They are nodes among the items of a list and
-//! the entries of a mapping, with a tag that no source text can contain. A comment beside a value
-//! (`a: 1 # why`) moves in front of it.
+//! A tree contains comments only if it was read with [`read_with_comments`](crate::read_with_comments). Comments are
+//! nodes among the items of a list and the entries of a mapping. Their tag cannot occur in a source text. A comment
+//! after a value (`a: 1 # why`) is placed in front of the value.
 
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
@@ -12,7 +11,7 @@ use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 const COMMENT_TAG: &str = "\0comment";
 
 impl Node {
-    /// Comment node; `text` follows the `#`.
+    /// Comment node. `text` is the text after the `#`.
     pub fn comment(text: impl Into<String>) -> Self {
         let scalar = Scalar { text: text.into(), style: Style::Plain };
         Self {
@@ -77,9 +76,9 @@ impl Entry {
 pub(crate) struct ParsedComment {
     text: String,
     start: usize,
-    /// Number of characters before the `#` on its line.
+    /// Number of characters before the `#` on the line of the comment.
     column: usize,
-    /// Whether only blanks precede it on its line.
+    /// Whether the line contains only blanks before the comment.
     own_line: bool,
 }
 
@@ -100,10 +99,10 @@ fn line_before(source: &str, at: usize) -> &str {
     before.rsplit('\n').next().unwrap_or_default()
 }
 
-/// Inserts the comments of a text into its trees. A comment on its own line belongs to the
-/// innermost collection that is not indented deeper.
+/// Inserts the comments of a text into its trees. A comment on its own line belongs to the innermost collection that is
+/// not indented deeper than the comment.
 pub(crate) fn place(source: &str, documents: &mut [Node], mut found: Vec<ParsedComment>) {
-    // The parser looks ahead, and may report a comment before the node in front of it.
+    // The parser looks ahead, so it may report a comment before the node that precedes the comment.
     found.sort_by_key(|comment| comment.start);
     let mut placer = Placer { source, found: found.into_iter().peekable() };
     let starts: Vec<usize> = documents.iter().map(|node| node.span.start).collect();
@@ -128,10 +127,10 @@ struct Placer<'a> {
 }
 
 impl Placer<'_> {
-    /// Inserts comments into a node. `from` is the start of the node's entry, `limit` the start of
-    /// the next entry.
+    /// Inserts comments into a node. `from` is the start of the node's entry, and `limit` is the start of the next
+    /// entry.
     fn node(&mut self, node: &mut Node, from: usize, limit: usize) {
-        // An alias expands to a node elsewhere, which has its own comments.
+        // An alias expands to a node at another place of the text. That node already has its comments.
         if node.span.start < from {
             return;
         }
@@ -170,7 +169,7 @@ impl Placer<'_> {
         }
     }
 
-    /// Processes the value of an entry; returns the comments beside the entry.
+    /// Inserts comments into the value of an entry. Returns the comments on the same line as the entry.
     fn item(&mut self, value: &mut Node, from: usize, limit: usize) -> Vec<String> {
         let mut beside = vec![];
         let is_scalar = value.as_scalar().is_some();
@@ -197,7 +196,7 @@ impl Placer<'_> {
         texts.into_iter()
     }
 
-    /// Remaining comments at the end of a collection.
+    /// Texts of the remaining comments at the end of a collection.
     fn rest(&mut self, column: usize, limit: usize, flow_end: Option<usize>) -> Vec<String> {
         let mut texts = vec![];
         while let Some(comment) = self.found.next_if(|comment| match flow_end {
@@ -210,7 +209,7 @@ impl Placer<'_> {
     }
 }
 
-/// Start of the next entry; skips entries that an alias or a merge key brought from elsewhere.
+/// Start of the next entry. An entry that an alias or a merge key copied from another place is skipped.
 fn next_start(starts: &[usize], index: usize, from: usize, limit: usize) -> usize {
     starts.get(index + 1).copied().filter(|next| *next >= from).unwrap_or(limit)
 }

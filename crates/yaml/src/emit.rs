@@ -1,25 +1,25 @@
-//! Serialization of trees, byte for byte like go-yaml writes the same values.
+//! Serialization of trees. The output is equal to the output of go-yaml for the same values, byte for byte.
 //!
-//! The style of a string in its source is not kept: go-yaml sees values and chooses the style
-//! itself. The style of a scalar only determines its type:
+//! The style of a string in the source is not kept, because go-yaml chooses the style from the value. The style of a
+//! scalar only determines its type:
 //! - not plain: a string;
 //! - plain: a null, boolean or number if it reads as one (written unchanged), else a string;
 //! - tagged `!!timestamp`: written unchanged;
 //! - tagged `!!binary`: base64, written with its tag;
-//! - tagged `!!str` and plain: a string in a hand-made go-yaml node, which is quoted only where
-//!   necessary (`off` stays bare).
+//! - tagged `!!str` and plain: a string that go-yaml code built as a node. It is quoted only where necessary, so `off`
+//!   is not quoted.
 //!
-//! Comments are written where the tree has them (see [`Node::comment`]), at the indentation of
-//! their neighbours. Anchors, flow collections and folded lines are not written, because none of
-//! the programs whose output is reproduced writes them.
+//! Comments are written at their place in the tree (see [`Node::comment`]), with the indentation of their neighbours.
+//! Anchors, flow collections and folded lines are never written, because talmox reproduces the output of programs that
+//! do not write them.
 
 use crate::quote::{Traits, escape, is_break, is_printable, preferred_style};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Value};
 
-/// Tag of a plain scalar that is not quoted although it reads as a timestamp.
+/// Tag of a plain scalar that is not quoted, although it can be parsed as a timestamp.
 pub const TIMESTAMP_TAG: &str = "tag:yaml.org,2002:timestamp";
-/// Tag of a string from a hand-made go-yaml node.
+/// Tag of a string that go-yaml code built as a node.
 pub const STRING_TAG: &str = "tag:yaml.org,2002:str";
 
 /// Tag of base64-encoded bytes.
@@ -31,17 +31,16 @@ pub enum GoYaml {
     /// go-yaml 3.0 up to 4.0.0-rc.3.
     #[default]
     Rc3,
-    /// go-yaml 4.0.0-rc.4 and later, where a block that starts with an empty line has no
-    /// indentation hint.
+    /// go-yaml 4.0.0-rc.4 and later. A block that starts with an empty line has no indentation hint.
     Rc4,
 }
 
-/// Writes one document. `indent` is the width of a level: 4 in Talos, 2 in most others.
+/// Writes one document. `indent` is the number of spaces per level: 4 in Talos, 2 in most other programs.
 pub fn emit(node: &Node, indent: usize) -> String {
     emit_as(node, indent, GoYaml::default())
 }
 
-/// Writes one document like that release of go-yaml.
+/// Writes one document as the given release of go-yaml does.
 pub fn emit_as(node: &Node, indent: usize, go_yaml: GoYaml) -> String {
     let mut emitter = Emitter { go_yaml, ..Emitter::new(indent) };
     emitter.document(node);
@@ -77,7 +76,7 @@ struct Emitter {
     go_yaml: GoYaml,
     best_indent: usize,
     column: usize,
-    /// Whether the last output was white space or may be followed directly by a word.
+    /// Whether the next word can follow without a space before it.
     after_space: bool,
     /// Whether the line contains only indentation and indicators so far.
     in_indentation: bool,
@@ -100,7 +99,7 @@ impl Emitter {
         self.start_line(0);
     }
 
-    /// Writes a node. `indent` is the indentation of the collection around it.
+    /// Writes a node. `indent` is the indentation of the collection that contains the node.
     fn node(&mut self, node: &Node, indent: Option<usize>, place: NodeContext) {
         match &node.value {
             Value::Map(map) if map.entries.iter().all(is_comment_entry) => {
@@ -118,15 +117,14 @@ impl Emitter {
     fn block_indent(&self, indent: Option<usize>, place: NodeContext) -> usize {
         match (indent, place) {
             (None, _) => 0,
-            // Inside a list the first level has the width of the dash.
+            // A collection inside a list is indented by the width of the dash and a space.
             (Some(indent), NodeContext::Item) => indent + 2,
             (Some(indent), _) => self.best_indent * (indent / self.best_indent + 1),
         }
     }
 
     fn seq(&mut self, seq: &Seq, indent: usize) {
-        // In a nested list, the comments at its start are already written in front of the dash of
-        // the outer list.
+        // The comments at the start of a nested list were already written before the dash of the outer list.
         let mut written = self.is_after_dash(indent);
         for item in &seq.items {
             if let Some(comment) = item.as_comment() {
@@ -185,7 +183,7 @@ impl Emitter {
         }
     }
 
-    /// Whether a collection that starts now is on the same line as the dash of the outer list.
+    /// Whether a collection that starts here is on the same line as the dash of the outer list.
     fn is_after_dash(&self, indent: usize) -> bool {
         self.in_indentation && !self.after_space && indent > 0 && self.column + 1 == indent
     }
@@ -242,7 +240,7 @@ impl Emitter {
     }
 
     fn double_quoted(&mut self, text: &str) {
-        // go-yaml checks for the byte order mark at the start of the text, for every character.
+        // For every character, go-yaml checks whether the text starts with a byte order mark.
         let after_bom = text.starts_with('\u{feff}');
         self.indicator("\"", true, false);
         for c in text.chars() {
@@ -287,7 +285,7 @@ impl Emitter {
         }
     }
 
-    /// Moves to the column of the indentation.
+    /// Moves to the column of the indentation, on another line if necessary.
     fn start_line(&mut self, indent: usize) {
         let past = self.column > indent || (self.column == indent && !self.after_space);
         if !self.in_indentation || past {
@@ -347,12 +345,13 @@ fn has_only_comments(node: &Node) -> bool {
     }
 }
 
-/// Comments at the start of a collection, including those of its first items.
+/// Comments at the start of a collection, including the comments at the start of its first item.
 fn leading_comments(node: &Node) -> Vec<&str> {
     let (own, first) = match &node.value {
         Value::Map(map) => {
             let own: Vec<&str> = map.entries.iter().map_while(Entry::as_comment).collect();
-            // The first value of a mapping starts after its key.
+            // The first value of a mapping is written after its key, so its comments are not at the start of the
+            // mapping.
             (own, None)
         }
         Value::Seq(seq) => {
@@ -461,8 +460,8 @@ mod tests {
         #[test]
         fn written_text_reads_the_same(text in "[ -~\n\t\u{e4}]{0,40}") {
             let written = format!("a:\n    - {}", string(&text).trim_end_matches('\n'));
-            // With leading blanks go-yaml writes an indentation hint that is wrong inside lists; a
-            // mapping at the root round-trips the same text.
+            // For a text with leading blanks, go-yaml writes an indentation hint that is wrong inside lists. In a
+            // mapping at the root the hint is correct.
             if !text.contains('\n') {
                 let documents = read(&written).expect("readable");
                 let list = documents[0].as_map().unwrap().get("a").unwrap();

@@ -1,9 +1,9 @@
-//! Order of the keys of unordered maps.
+//! Order in which go-yaml writes the keys of unordered maps.
 
 use std::cmp::Ordering;
 
-/// Order in which go-yaml writes the keys of a map: letters after all other characters, and digits
-/// by their numeric value.
+/// Compares two keys like go-yaml. Letters come after other characters, except after a digit. Numbers are compared by
+/// value.
 pub fn key_order(a: &str, b: &str) -> Ordering {
     if a == b {
         Ordering::Equal
@@ -37,7 +37,7 @@ fn key_is_less(a: &str, b: &str) -> bool {
     a.len() < b.len()
 }
 
-/// Whether the preceding digits contain one that is not zero, so that a zero counts.
+/// Whether the preceding digits contain a digit other than zero. If so, a zero after them is not a leading zero.
 fn number_is_open(before: &[char]) -> bool {
     before.iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0')
 }

@@ -1,14 +1,13 @@
 //! Lossless YAML tree.
 //!
-//! The inventory and the documents of Talos are read into this tree. A scalar keeps its text and
-//! its style. The code that knows the expected type decides about the meaning of `off`, `0644` or
-//! `1_000`. Every node has its position in the source.
+//! The inventory and the documents of Talos are read into this tree. A scalar keeps its text and its style. The code
+//! that reads a field has the expected type, so it decides the meaning of `off`, `0644` or `1_000`. Every node has its
+//! position in the source.
 //!
-//! Only this crate depends on the parser: `talmox-model` and `talmox-talos-config` depend on the
-//! tree, not on a YAML library.
+//! Only this crate depends on a YAML library: `talmox-model` and `talmox-talos-config` depend on this tree.
 //!
-//! It deliberately has no generic "value" type and no serde support, because reading a value
-//! without knowing its type turns `off` into `false`.
+//! This crate deliberately has no generic "value" type and no serde support. Reading a value without its expected type
+//! would turn `off` into `false`.
 
 pub mod build;
 mod comment;

@@ -1,10 +1,10 @@
-//! Quoting of scalars like go-yaml: by their type, and by their characters.
+//! Quoting of scalars as in go-yaml. The type and the characters of a scalar determine how it is quoted.
 
 use crate::emit::{STRING_TAG, TIMESTAMP_TAG};
 use crate::scalar::{Resolved, Scalar, Style};
 use crate::timestamp::timestamp;
 
-/// Style that go-yaml prefers, before it checks single characters.
+/// Style that go-yaml prefers for a scalar, before it checks the characters.
 pub(crate) fn preferred_style(scalar: &Scalar, tag: Option<&str>) -> Style {
     let text = scalar.text.as_str();
     let is_plain = scalar.style == Style::Plain;
@@ -29,7 +29,7 @@ pub(crate) fn preferred_style(scalar: &Scalar, tag: Option<&str>) -> Style {
     }
 }
 
-/// Whether the text is a boolean of YAML 1.1, which is quoted for older parsers.
+/// Whether the text is a boolean in YAML 1.1. go-yaml quotes such a text for older parsers.
 fn is_old_bool(text: &str) -> bool {
     matches!(
         text,
@@ -51,8 +51,7 @@ fn is_old_bool(text: &str) -> bool {
     )
 }
 
-/// Whether the text is a base-60 number of YAML 1.1 such as `1:30`, which is quoted for older
-/// parsers.
+/// Whether the text is a base-60 number in YAML 1.1, such as `1:30`. go-yaml quotes such a text for older parsers.
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = unsigned.split(':');
@@ -73,7 +72,7 @@ fn is_base_60(text: &str) -> bool {
         && rest.iter().chain([&last]).all(|part| below_60(part))
 }
 
-/// Properties of a text that exclude styles.
+/// Styles that the characters of a text allow.
 pub(crate) struct Traits {
     pub(crate) plain: bool,
     pub(crate) single_quoted: bool,
@@ -119,7 +118,7 @@ impl Traits {
     }
 }
 
-/// Whether a character at this position would be syntax in a plain scalar.
+/// Whether the character would be YAML syntax at this position of a plain scalar.
 fn is_indicator(c: char, previous: Option<char>, before_blank: bool) -> bool {
     match (c, previous) {
         (
@@ -137,8 +136,8 @@ pub(crate) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether go-yaml writes the character without escaping. It escapes everything beyond the basic
-/// plane.
+/// Whether go-yaml writes the character without escaping it. go-yaml escapes all characters beyond the basic
+/// multilingual plane.
 pub(crate) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }

@@ -1,4 +1,4 @@
-//! Parsing of text into trees, within limits.
+//! Parsing of a text into trees, with limits on depth and size.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::go_yaml::{self, ScalarContext};
 use crate::scalar::{Scalar, Style};
 use crate::tree::{Entry, Map, Node, Seq, Span, Value};
 
-/// Limits of a text. The defaults fit any text written by a person.
+/// Limits for reading a text. The defaults are enough for any text that a person writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum nesting depth of collections, with aliases expanded.
@@ -60,19 +60,19 @@ pub fn read(text: &str) -> Result<Vec<Node>, ReadError> {
     read_with(text, Limits::default())
 }
 
-/// Reads every document of a text. Aliases are expanded and merge keys (`<<`) applied, as in
-/// go-yaml; duplicate keys are kept for the caller to check.
+/// Reads every document of a text. Aliases are expanded and merge keys (`<<`) are applied, as in go-yaml. Duplicate
+/// keys are kept, so that the caller can report them.
 pub fn read_with(text: &str, limits: Limits) -> Result<Vec<Node>, ReadError> {
     build(text, Builder::new(limits))
 }
 
-/// Reads a text like go-yaml reads it into nodes: merge keys stay entries (see [`Map::merged`]),
-/// and text that is not YAML 1.1, or declares another version, is rejected.
+/// Reads a text as go-yaml reads it into nodes. Merge keys stay entries (see [`Map::merged`]). A text that is not YAML
+/// 1.1, or declares another version, is rejected.
 pub fn read_nodes(text: &str) -> Result<Vec<Node>, ReadError> {
     build(text, Builder { go_yaml_source: Some(text), ..Builder::new(Limits::default()) })
 }
 
-/// Reads the first document without parsing the rest.
+/// Reads the first document, without parsing the following documents.
 pub fn read_first(text: &str) -> Result<Option<Node>, ReadError> {
     let builder = Builder { only_first: true, ..Builder::new(Limits::default()) };
     Ok(build(text, builder)?.pop())
@@ -100,7 +100,7 @@ pub fn read_with_comments(text: &str) -> Result<Vec<Node>, ReadError> {
     let limits = Limits::default();
     let options: Options = options! {
         emit_comments: true,
-        // Long comments in front of a value are legitimate; the parser's default limit is 96 lines.
+        // Long comments before a value are valid, but the default limit of the parser is 96 lines.
         max_buffered_comment_events: MAX_COMMENT_LINES,
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
@@ -139,8 +139,8 @@ fn syntax(text: &str, error: &ScanError, limits: Limits) -> ReadError {
     ReadError { kind, span: Span::new(at, at) }
 }
 
-/// First tab that indents a line, from this position on. The parser takes such a line for the
-/// continuation of the text before it, and reports the start of that text.
+/// Position of the first tab that indents a line after `from`. The parser treats such a line as a continuation of the
+/// text before it, and reports the start of that text as the position of the error.
 fn indenting_tab(text: &str, from: usize) -> Option<usize> {
     let mut start = from + text.get(from..)?.find('\n')? + 1;
     for line in text[start..].split_inclusive('\n') {
@@ -155,9 +155,9 @@ fn indenting_tab(text: &str, from: usize) -> Option<usize> {
 
 struct Builder<'s> {
     limits: Limits,
-    /// Source text, if it is read as in [`read_nodes`].
+    /// Source text, if it is read by [`read_nodes`].
     go_yaml_source: Option<&'s str>,
-    /// Whether to stop after the first document (see [`read_first`]).
+    /// Whether the builder stops after the first document (see [`read_first`]).
     only_first: bool,
     documents: Vec<Node>,
     open: Vec<Open>,
@@ -165,13 +165,13 @@ struct Builder<'s> {
     copied_nodes: usize,
 }
 
-/// Collection whose end is not read yet.
+/// Collection whose end was not read yet.
 struct Open {
     node: Node,
     anchor: usize,
-    /// Key of a mapping whose value is not read yet.
+    /// Key of a mapping entry whose value was not read yet.
     key: Option<Node>,
-    /// Height of the tallest finished child, and number of nodes below.
+    /// `height` is the height of the tallest finished child. `size` is the number of nodes below this collection.
     height: usize,
     size: usize,
 }
@@ -285,7 +285,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds a finished node to its collection.
+    /// Adds a finished node to the collection that contains it.
     fn finish(
         &mut self,
         node: Node,
@@ -338,14 +338,14 @@ fn is_1_1(version: YamlVersion) -> bool {
 }
 
 impl Entry {
-    /// Whether this is a `<<` that is not yet replaced by its entries.
+    /// Whether this entry is a merge key (`<<`) that was not replaced by its entries yet.
     fn is_merge(&self) -> bool {
         self.key.as_scalar().is_some_and(|key| key.style == Style::Plain && key.text == "<<")
     }
 }
 
 impl Map {
-    /// Mapping with the entries of its merge keys.
+    /// The mapping with its merge keys replaced by their entries.
     pub fn merged(&self) -> Result<Cow<'_, Self>, ReadError> {
         if !self.entries.iter().any(Entry::is_merge) {
             return Ok(Cow::Borrowed(self));
@@ -356,8 +356,8 @@ impl Map {
     }
 }
 
-/// Replaces each `<<` by its entries. Entries of the mapping itself take precedence; of several
-/// merged mappings the first does.
+/// Replaces each merge key (`<<`) by its entries. Entries of the mapping itself take precedence over merged entries. If
+/// several merged mappings have the same key, the first one takes precedence.
 fn apply_merge_keys(map: &mut Map) -> Result<(), ReadError> {
     if !map.entries.iter().any(Entry::is_merge) {
         return Ok(());
@@ -502,7 +502,7 @@ mod tests {
         assert!(matches!(kind(&"[".repeat(100_000)), ReadErrorKind::TooDeep(_)));
         let staircase: String = (0..1000).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
         assert!(matches!(kind(&staircase), ReadErrorKind::TooDeep(_)));
-        // Each alias is shallow, but the chain of them is not.
+        // Each alias is shallow, but the expanded chain of aliases is too deep.
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for level in 1..300 {
             chain.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));

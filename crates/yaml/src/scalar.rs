@@ -1,4 +1,4 @@
-//! Scalars, and the type of a plain scalar in go-yaml when no type is declared.
+//! Scalars, and the type that go-yaml gives to a plain scalar when no type is declared.
 
 /// YAML scalar with its style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +19,10 @@ pub enum Style {
     Folded,
 }
 
-/// Type of a scalar by the rules that go-yaml (and so Talos, Kubernetes and Helm) applies when no
-/// type is declared: the core schema of YAML 1.2, plus `0644` and `0o644` as octal and `_` between
-/// digits, while `on`, `off`, `yes` and `no` stay text.
+/// Type of a scalar when no type is declared, by the rules of go-yaml. Talos, Kubernetes and Helm use go-yaml.
+///
+/// The rules are the core schema of YAML 1.2, with two additions: `0644` and `0o644` are octal, and `_` is allowed
+/// between digits. `on`, `off`, `yes` and `no` are text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resolved {
     Null,
@@ -49,7 +50,7 @@ impl Scalar {
             && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    /// See [`Resolved`]. Quoted and block scalars are always text.
+    /// Type of this scalar when no type is declared. Quoted and block scalars are always text.
     pub fn resolve(&self) -> Resolved {
         if self.style != Style::Plain {
             return Resolved::Text;
@@ -106,7 +107,7 @@ fn resolve_int(unsigned: &str) -> Option<i128> {
         _ => (10, digits.as_str()),
     };
     let is_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-    // go-yaml reads 64-bit integers; longer numbers are floats.
+    // go-yaml reads 64-bit integers. Larger numbers are floats.
     let int = if is_digits {
         i128::from_str_radix(digits, radix).ok()?
     } else {

@@ -1,8 +1,10 @@
-//! Timestamps: the one implicit type of go-yaml that [`Resolved`](crate::Resolved) leaves out,
-//! because no supported document has one. They matter in two cases: a text that looks like a
-//! timestamp is quoted, and an untyped value that looks like one is rewritten in full.
+//! Timestamps of go-yaml.
+//!
+//! [`Resolved`](crate::Resolved) has no timestamp type, because no supported document contains a timestamp. Timestamps
+//! matter in two cases: a text that looks like a timestamp is quoted, and an untyped value that looks like a timestamp
+//! is written in the full form.
 
-/// Full form (`2020-01-01T00:00:00Z`) of a text that go-yaml reads as a timestamp.
+/// Full form (`2020-01-01T00:00:00Z`) of a text that go-yaml reads as a timestamp; `None` for another text.
 pub fn timestamp(text: &str) -> Option<String> {
     let (year, rest) = text.split_once('-')?;
     if year.len() != 4 || !is_digits(year) {
@@ -40,14 +42,14 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Parses a number of one or two digits.
+/// Parses a number of one or two digits. Returns the number and the text after it.
 fn number(text: &str, max: u32) -> Option<(u32, &str)> {
     let length = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     let value = text[..length].parse().ok().filter(|value| *value <= max)?;
     Some((value, &text[length..]))
 }
 
-/// Fraction of a second without trailing zeros. Digits after the ninth are dropped.
+/// Parses a fraction of a second. The result has no trailing zeros and at most nine digits.
 fn fraction(text: &str) -> Option<(String, &str)> {
     let Some(rest) = text.strip_prefix(['.', ',']) else {
         return Some((String::new(), text));

@@ -1,4 +1,4 @@
-//! Types of the tree.
+//! Types of the YAML tree.
 
 use crate::scalar::{Scalar, Style};
 
@@ -45,7 +45,7 @@ pub struct Seq {
     pub flow: bool,
 }
 
-/// Mapping in the order of the source. Duplicate keys are kept for the caller to check.
+/// YAML mapping, in the order of the source. Duplicate keys are kept, so that the caller can report them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     pub entries: Vec<Entry>,
@@ -69,7 +69,7 @@ impl Map {
 }
 
 impl Node {
-    /// Plain scalar without a position in a source.
+    /// Plain scalar without a position in a source text.
     pub fn plain(text: impl Into<String>) -> Self {
         Self::from(Value::Scalar(Scalar { text: text.into(), style: Style::Plain }))
     }

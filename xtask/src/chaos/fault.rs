@@ -1,10 +1,10 @@
-//! Random faults of the lab until its next restart.
+//! Random faults of a lab, which are active until the lab is restarted.
 
 use talmox_clock::Chance;
 
 use super::inventory::{HOSTS, pick};
 
-/// Draws a file for `lab serve --faults`.
+/// Random content of a file for `lab serve --faults`.
 pub(super) fn draw(chance: &mut Chance) -> String {
     let rules: String =
         (0..chance.below(4)).map(|_| format!("  - {{{}}}\n", rule(chance))).collect();
@@ -19,7 +19,7 @@ fn rule(chance: &mut Chance) -> String {
         pick(chance, &["refuse: {status: 500, message: got timeout}", "cut: before", "hang: true"]);
     let lost = pick(chance, &["cut: after", "timeout: true"]);
     match chance.below(12) {
-        // VMs become unreadable.
+        // These faults make VMs unreadable.
         0 => format!(
             "method: GET, path: \"/nodes/*/qemu/*/pending\", nth: {nth}, times: {times}, {broken}"
         ),
@@ -27,13 +27,13 @@ fn rule(chance: &mut Chance) -> String {
             "method: GET, path: \"/nodes/*/qemu/*/config\", nth: {nth}, times: {times}, {broken}"
         ),
         2 => format!("method: GET, host: {host}, nth: {nth}, times: always, {broken}"),
-        // Hosts go down, for a while or until the lab restarts.
+        // These faults switch hosts off, for a while or until the lab is restarted.
         3 => format!(
             "path: \"^/cluster/\", nth: {}, down: {{host: {host}, for: 300s}}",
             1 + chance.below(4)
         ),
         4 => format!("path: \"^/cluster/\", nth: {}, down: {host}", 1 + chance.below(4)),
-        // Answers are lost after the call took effect.
+        // With these faults, the answer of a call is lost after the call took effect.
         5 => format!("method: POST, path: \"/nodes/*/qemu\", nth: {}, {lost}", 1 + chance.below(5)),
         6 => format!("method: POST, nth: {nth}, times: {times}, {lost}"),
         7 => format!("method: PUT, nth: {}, {lost}", 1 + chance.below(8)),

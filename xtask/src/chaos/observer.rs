@@ -1,5 +1,5 @@
-//! Check of invariants by the files of the lab's state (VMs, tasks and etcd clusters) and the files
-//! with secrets. It uses no code of talmox.
+//! Check of the invariants. It reads the saved state of the lab (VMs, tasks and etcd clusters) and the secrets files, and
+//! uses no code of talmox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,21 +16,20 @@ const HARMFUL_TASKS: [&str; 5] = ["qmreset", "qmstop", "qmshutdown", "qmreboot",
 /// Commands that ran since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandsRun {
-    /// Only commands that must not stop a machine or delete a cluster.
+    /// Only commands that must not stop a VM or delete a cluster.
     Up,
-    /// `destroy`, with or without `up`: machines may be deleted, and after all data is deleted,
-    /// there may be a new cluster.
+    /// `destroy`, with or without `up`. VMs may be deleted. After all data is deleted, a new cluster may exist.
     Destroy,
 }
 
 pub(super) struct Observer {
     state: PathBuf,
-    /// Secrets files with their first content.
+    /// Secrets files, with their content at the start.
     secrets: BTreeMap<PathBuf, Vec<u8>>,
     bystander: Bystander,
-    /// etcd clusters with data on a disk at the last check, except that of the bystander.
+    /// etcd clusters with data on a disk at the last check, without the etcd cluster of the bystander.
     with_data: BTreeSet<String>,
-    /// VMs with such data at the last check.
+    /// VMs with data of these etcd clusters at the last check.
     members: BTreeSet<String>,
     /// Tasks in [`HARMFUL_TASKS`] that were already checked.
     harmful: BTreeSet<String>,
@@ -40,10 +39,10 @@ pub(super) struct Observer {
     observations: u64,
 }
 
-/// Cluster that no run may change.
+/// Cluster on the same hosts that no run may change.
 #[derive(Default)]
 struct Bystander {
-    /// vmids and configs of the VMs of the bystander cluster.
+    /// Configs of the VMs of the bystander cluster, by vmid.
     vms: BTreeMap<String, Value>,
     tasks: BTreeSet<String>,
     etcds: BTreeSet<String>,
@@ -81,7 +80,7 @@ impl Observer {
         if self.bystander.vms.len() != vmids.len() || self.bystander.etcds.len() != 1 {
             return Err(io::Error::other("the bystander cluster is incomplete"));
         }
-        // An observer that does not find this data would not find other data either.
+        // The observer must find this data. Otherwise it would not find the data of other clusters either.
         let on_disks: BTreeSet<String> = etcd_data(world).map(|(etcd, _)| etcd).collect();
         if on_disks != self.bystander.etcds {
             return Err(io::Error::other("the etcd data of the bystander cluster is on no disk"));
@@ -104,8 +103,8 @@ impl Observer {
         Ok(tasks.any(|(_, task)| is_harmful(task) && !task["state"]["Running"].is_null()))
     }
 
-    /// Returns violated invariants. The lab saves every two seconds and when it stops; a violation
-    /// that is not saved yet is found by the next check, because none of them disappears by itself.
+    /// Returns the violated invariants. The lab saves its state every two seconds and when it stops. A violation that is
+    /// not saved yet is found by the next check, because violations do not disappear.
     pub(super) fn check(&mut self, since: CommandsRun) -> Vec<String> {
         let (world, etcds) = match (self.read("world.json"), self.read("etcd.json")) {
             (Ok(world), Ok(etcds)) => (world, etcds),
@@ -126,8 +125,7 @@ impl Observer {
         violations
     }
 
-    /// Checks the etcd clusters by the data on disks: a cluster ends only when all its data is
-    /// deleted.
+    /// Checks the etcd clusters by their data on disks. An etcd cluster exists until all its data is deleted.
     fn check_etcds(&mut self, world: &Value, since: CommandsRun) -> Vec<String> {
         let is_own = |(etcd, _): &(String, String)| !self.bystander.etcds.contains(etcd);
         let (with_data, members): (BTreeSet<String>, BTreeSet<String>) =
@@ -153,8 +151,7 @@ impl Observer {
         violations
     }
 
-    /// Violations by tasks that stopped, reset or deleted members of etcd, which `up` must never
-    /// do.
+    /// Violations by tasks that stopped, reset or deleted a member of etcd. `up` must never do that.
     fn harmed_members(
         &mut self,
         world: &Value,
@@ -212,7 +209,7 @@ fn is_harmful(task: &Value) -> bool {
     HARMFUL_TASKS.contains(&text(&task["kind"]).as_str())
 }
 
-/// etcd clusters with data on disks, each with the vmid of the disk's VM.
+/// etcd clusters with data on disks, each with the vmid of the VM that has the disk.
 fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
     let storages = entries(&world["storages"]);
     let places = storages.flat_map(|(_, storage)| entries(&storage["volumes"]));
@@ -225,7 +222,7 @@ fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// VMs with the same UUID, MAC address, IP address, or node name in their notes.
+/// Violations by VMs that have the same UUID, MAC address, IP address, or node name in their notes.
 fn duplicate_identities(vms: &Value) -> Vec<String> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let mut violations = Vec::new();
@@ -255,7 +252,7 @@ fn duplicate_identities(vms: &Value) -> Vec<String> {
     violations
 }
 
-/// All tasks that were ever started for these VMs.
+/// All tasks that were started for these VMs.
 fn tasks_of(world: &Value, vmids: &BTreeSet<String>) -> BTreeSet<String> {
     let tasks = entries(&world["tasks"]["by_upid"]);
     tasks
@@ -283,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Lab state with this data of etcd on the disks of VMs, and these tasks.
+    /// State of a lab with this etcd data on the disks of VMs, and with these tasks.
     fn world(data: &[(u32, u64)], tasks: &[(&str, u32)]) -> Value {
         let volume = |(vmid, etcd): &(u32, u64)| {
             let written = json!({"ephemeral": {"etcd": {"cluster": etcd, "member": 1}}});
@@ -327,7 +324,7 @@ mod tests {
         let mut tally = Tally::default();
         observer.count(&mut tally);
         assert_eq!((tally.bootstrapped, tally.ended, tally.recreated), (1, 1, 1));
-        // The tasks of that `destroy` are not reported later, but others are.
+        // The tasks of that `destroy` are not reported again, but new tasks are.
         let more = [gone[0], gone[1], ("qmreset", 311)];
         let found = observer.check_etcds(&world(&[(311, 8)], &more), CommandsRun::Up);
         assert_eq!(found, ["a member of etcd was interrupted: UPID:qmreset:311"]);

@@ -1,15 +1,15 @@
-//! Simulates another machine: `talmox` runs in a PID namespace of its own.
+//! Simulation of another machine: `talmox` runs in a PID namespace of its own.
 //!
-//! On the same machine, `talmox` recognises by the process id that a run was killed, and takes over
-//! its lock at once. Only a run that cannot see the process waits for the end of the lease.
+//! On the same machine, `talmox` can check by the process ID that a run was killed, and takes over its lock at once. In
+//! another PID namespace, `talmox` cannot see the process, and waits for the end of the lease.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Options of `unshare` for root. `--kill-child` ends the run together with `unshare`, so that a
-/// kill of the process that this program started is a kill of the run.
+/// Options of `unshare` for root. `--kill-child` ends the run together with `unshare`. So a kill of `unshare` also kills
+/// the run.
 const AS_ROOT: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
-/// Further options for other users, who may create a PID namespace only in a user namespace.
+/// Additional options for other users. They may create a PID namespace only inside a user namespace.
 const AS_USER: [&str; 2] = ["--user", "--map-root-user"];
 
 /// Options of `unshare` that run a program in a PID namespace of its own.
@@ -19,7 +19,7 @@ pub(super) struct OtherMachine {
 }
 
 impl OtherMachine {
-    /// Finds options of `unshare` that work on this system. None if none work.
+    /// Finds options of `unshare` that work on this system. `None` if no options work.
     pub(super) fn find() -> Option<Self> {
         let as_root = AS_ROOT.to_vec();
         let as_user = AS_USER.into_iter().chain(AS_ROOT).collect();
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_run_on_another_machine_has_its_own_process_ids() {
-        // Systems that allow no namespaces run both checkouts on one machine.
+        // On systems that allow no namespaces, both checkouts run on one machine.
         let Some(other) = OtherMachine::find() else { return };
         let mut shell = other.command(Path::new("sh"));
         let printed = shell.args(["-c", "echo $$; readlink /proc/self/ns/pid"]).output().unwrap();

@@ -1,5 +1,5 @@
-//! Measured durations of earlier runs. They determine when a run is killed, so that the kill happens before the run
-//! ends.
+//! Measured durations of earlier runs. The time of a kill is chosen by these durations, so that the kill happens before
+//! the run ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use talmox_clock::Chance;
 
 /// Number of durations kept for each kind of run.
 const KEPT_DURATIONS: usize = 32;
-/// Assumed duration before a run of a kind has ended.
+/// Assumed duration of a run, until a run of the same kind has ended.
 const FIRST_GUESS: Duration = Duration::from_secs(1);
 
 /// Durations of the last runs by kind.
@@ -24,9 +24,9 @@ impl Pace {
         known.push(took);
     }
 
-    /// Random fraction of the duration of a random earlier run. Some runs are rejected within a
-    /// second and others create a cluster: a fraction of the average would be too late for the
-    /// first and too early for the second.
+    /// Random fraction of the duration of a random earlier run. An average duration is not useful: some runs are rejected
+    /// within a second, and others create a cluster. A fraction of the average would be too late for short runs and too
+    /// early for long runs.
     pub(super) fn draw(&self, kind: &str, chance: &mut Chance) -> Duration {
         let known = self.0.get(kind).map(Vec::as_slice).unwrap_or_default();
         let count = u64::try_from(known.len()).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Test durations, of which one in ten is long.
+    /// Durations for the test. One in ten is long.
     fn took(nth: u64) -> Duration {
         if nth.is_multiple_of(10) { Duration::from_secs(20) } else { Duration::from_millis(800) }
     }

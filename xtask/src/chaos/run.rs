@@ -11,8 +11,8 @@ use talmox_clock::{Clock, Moment};
 use super::pace::Pace;
 use super::tally::Tally;
 
-/// Maximum duration of a run. With the timeouts of the inventory no run takes so long, although it
-/// may wait for the end of the lease of another run first.
+/// Maximum duration of a run. With the timeouts of the inventory no run takes this long, even if it waits for the end of
+/// another run's lease first.
 const MAX_DURATION: Duration = Duration::from_mins(3);
 const SIGKILL: i32 = 9;
 
@@ -39,7 +39,7 @@ pub(super) struct Run {
     process: Child,
     started: Moment,
     clock: Clock,
-    /// Age at which the run is killed, if it is.
+    /// Time from the start of the run until it is killed. `None` if the run is not killed.
     kill_after: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Run {
         Ok(Self { folder, kind, process, started: clock.moment(), clock, kill_after })
     }
 
-    /// Kills the run if it is due, and records how it ended.
+    /// Checks whether the run has ended. Kills the run if it is due, and records how it ended.
     pub(super) fn check(mut self, pace: &mut Pace, tally: &mut Tally) -> io::Result<RunState> {
         let age = self.clock.moment().since(self.started);
         if self.process.try_wait()?.is_some() {
@@ -80,12 +80,12 @@ impl Run {
         Ok(RunState::Ended)
     }
 
-    /// Pauses the run. Returns false if it had ended.
+    /// Pauses the run. Returns false if the run had already ended.
     pub(super) fn pause(&mut self) -> io::Result<bool> {
         self.signal("-STOP")
     }
 
-    /// Lets a paused run continue.
+    /// Continues a paused run.
     pub(super) fn resume(&mut self) -> io::Result<bool> {
         self.signal("-CONT")
     }
@@ -94,8 +94,8 @@ impl Run {
         Ok(self.process.try_wait()?.is_none())
     }
 
-    /// Sends a signal unless the run has ended: until it is waited for, its process id is not
-    /// reused.
+    /// Sends a signal, unless the run has ended. The process ID is not reused before this program has waited for the
+    /// process.
     fn signal(&mut self, signal: &str) -> io::Result<bool> {
         if !self.is_alive()? {
             return Ok(false);
@@ -104,7 +104,7 @@ impl Run {
         Ok(Command::new("kill").args([signal, &id]).status()?.success())
     }
 
-    /// Waits for the end of the run, or kills it if it takes too long. Returns whether it succeeded.
+    /// Waits for the end of the run, and kills the run if it takes too long. Returns whether the run succeeded.
     pub(super) fn wait(mut self, pause: Duration) -> io::Result<bool> {
         loop {
             if let Some(status) = self.process.try_wait()? {
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Kills the run. Returns false if it had ended before.
+    /// Kills the run. Returns false if the run had already ended.
     pub(super) fn kill(&mut self) -> io::Result<bool> {
         self.process.kill()?;
         Ok(self.process.wait()?.signal() == Some(SIGKILL))

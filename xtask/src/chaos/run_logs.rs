@@ -1,8 +1,7 @@
-//! Check of the run logs of both checkouts: no run makes a change between two changes of another
-//! run.
+//! Check of the run logs of both checkouts: no run may make a change between two changes of another run.
 //!
-//! The logs of one round are compared with each other only: lab time can go back when the lab is
-//! killed, and no run lives longer than a round.
+//! Only the run logs of the same round are compared. Lab time can go back when the lab is killed, and no run lasts longer
+//! than a round.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,27 +31,27 @@ const TALOS_CHANGES: [&str; 13] = [
 #[derive(Debug)]
 struct RunChanges {
     run: String,
-    /// In the order of their times.
+    /// Changes in the order of their times.
     changes: Vec<(f64, String)>,
 }
 
-/// Run logs that are kept although the local state of a checkout is deleted.
+/// Hard links to the run logs. They are kept even if the local state of a checkout is deleted.
 pub(super) struct RunLogs {
     /// Directory with hard links to the logs of the current round.
     folder: PathBuf,
-    /// Logs that are linked or were checked.
+    /// Run logs that are already linked or checked.
     known: BTreeSet<PathBuf>,
 }
 
 impl RunLogs {
-    /// Creates the directory of the links.
+    /// Creates the directory for the links.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned(), known: BTreeSet::new() })
     }
 
-    /// Links the new logs of a checkout. A link stays complete: it is the file that the run writes
-    /// to.
+    /// Creates hard links to the new run logs of a checkout. A link is the same file that the run writes to, so it stays
+    /// complete.
     pub(super) fn keep(&mut self, checkout: &Path) -> io::Result<()> {
         let Ok(logs) = fs::read_dir(checkout.join(".talmox/runs")) else { return Ok(()) };
         for log in logs {
@@ -67,7 +66,7 @@ impl RunLogs {
         Ok(())
     }
 
-    /// Checks the logs of a round, in which all runs have ended, and removes their links.
+    /// Checks the run logs of a round, and removes their links. All runs of the round must have ended.
     pub(super) fn check(&self) -> io::Result<Vec<String>> {
         let mut links: Vec<PathBuf> = vec![];
         for link in fs::read_dir(&self.folder)? {
@@ -76,11 +75,11 @@ impl RunLogs {
         links.sort();
         let mut runs = vec![];
         for link in &links {
-            // A run that was killed may have left half a character.
+            // A killed run may have left an incomplete character.
             runs.push(changes(&String::from_utf8_lossy(&fs::read(link)?)));
         }
         let violations = interleaved(&runs);
-        // The logs of a violation stay in the directory of the experiment.
+        // If there is a violation, the run logs are kept in the directory of the experiment.
         if violations.is_empty() {
             for link in &links {
                 fs::remove_file(link)?;
@@ -90,7 +89,7 @@ impl RunLogs {
     }
 }
 
-/// Changes in a run log. A run that was killed may have left half a line.
+/// Changes in a run log. A killed run may have left an incomplete line, which is ignored.
 fn changes(log: &str) -> RunChanges {
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let header = lines.next().unwrap_or_default();
@@ -107,8 +106,8 @@ fn changes(log: &str) -> RunChanges {
     RunChanges { run, changes }
 }
 
-/// Whether a call changes a cluster. The pools of locks are not part of it: runs write them to
-/// find out which of them may make changes.
+/// Whether a call changes a cluster. The pools of the locks do not count, because runs write them to decide which run may
+/// make changes.
 fn is_change(api: &str, object: &str) -> bool {
     let (operation, rest) = object.split_once(' ').unwrap_or((object, ""));
     let is_read = matches!(operation, "GET" | "HEAD");
@@ -120,7 +119,7 @@ fn is_change(api: &str, object: &str) -> bool {
     }
 }
 
-/// Changes of a run between the first and the last change of another one.
+/// Violations: changes of a run between the first and the last change of another run.
 fn interleaved(runs: &[RunChanges]) -> Vec<String> {
     let mut violations = vec![];
     for (nth, outer) in runs.iter().enumerate() {

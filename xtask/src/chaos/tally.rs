@@ -11,31 +11,30 @@ pub(super) struct Tally {
     pub(super) destroys: u64,
     pub(super) kills: Kills,
     pub(super) edits: u64,
-    /// Number of times that runs of two checkouts of the inventory were started at the same time.
+    /// Number of times that two checkouts of the inventory had runs at the same time.
     pub(super) pairs: u64,
-    /// Number of pairs with one `destroy` and one `up`.
+    /// Number of such pairs with one `destroy` and one `up`.
     pub(super) contested_destroys: u64,
     pub(super) lab_restarts: u64,
     pub(super) power_cuts: PowerCuts,
     pub(super) drills: Drills,
-    /// Number of runs that simulate another machine.
+    /// Number of runs on a simulated other machine.
     pub(super) elsewhere: u64,
     pub(super) observations: u64,
     pub(super) bootstrapped: u64,
     /// Number of etcd clusters that `destroy` deleted.
     pub(super) ended: u64,
-    /// Number of etcd clusters that were created after an earlier one of the same experiment was
-    /// deleted.
+    /// Number of etcd clusters that were created after an earlier etcd cluster of the same experiment was deleted.
     pub(super) recreated: u64,
     pub(super) settled: u64,
 }
 
-/// Number of times that `kill -9` was sent to one run, while the lab and other runs continued.
+/// Number of times that `kill -9` was sent to one run only, while the lab and other runs continued.
 #[derive(Default)]
 pub(super) struct Kills {
-    /// Number of kills before the run had ended.
+    /// Number of kills of a run that had not ended.
     pub(super) landed: u64,
-    /// Number of kills after the run had ended.
+    /// Number of kills that were too late, because the run had ended.
     pub(super) too_late: u64,
 }
 
@@ -47,14 +46,14 @@ pub(super) struct PowerCuts {
     pub(super) idle: u64,
 }
 
-/// Number of simulated user actions of each kind.
+/// Number of drills of each kind.
 #[derive(Default)]
 pub(super) struct Drills {
     /// Number of times that `unlock` ran from the second checkout during a run.
     pub(super) unlocks: u64,
     /// Number of runs that were paused for longer than their lease while the second checkout ran.
     pub(super) pauses: u64,
-    /// Number of times that the run had ended before `unlock` was started or the run could be paused.
+    /// Number of drills that were too late, because the run had ended before `unlock` or the pause.
     pub(super) too_late: u64,
     /// Number of times that `up` ran with other node names after the VMs were renamed in Proxmox.
     pub(super) renamed: u64,
@@ -110,7 +109,7 @@ impl Violations {
         self.times.push(at);
     }
 
-    /// Number of violations, time since the last one, and longest time without one.
+    /// Number of violations, time since the last violation, and longest time without a violation.
     pub(super) fn summary(&self, now: Duration) -> String {
         let mut before = Duration::ZERO;
         let mut longest = Duration::ZERO;

@@ -58,7 +58,7 @@ pub(super) struct LabTarget {
 }
 
 impl ClientArgs {
-    /// Target of `--lab-at`.
+    /// Lab that `--lab-at` names.
     pub(super) fn lab(&self) -> Result<Option<LabTarget>, CommandError> {
         let Some(file) = &self.lab_at else { return Ok(None) };
         let lab = rehearsal::join(file)?;
@@ -72,13 +72,13 @@ pub(super) struct ClientFile<'a> {
     pub(super) kind: &'static str,
     pub(super) text: SecretText,
     pub(super) context: String,
-    /// Default file of `--merge`.
+    /// File that `--merge` changes by default.
     pub(super) own_file: Option<PathBuf>,
     pub(super) merge: fn(&str, &SecretText) -> Result<Merged, ClientError>,
     pub(super) authority: &'a CertificateAndKey,
 }
 
-/// Bundle of a cluster with Talos nodes. Ubuntu nodes trust other authorities.
+/// Secrets bundle of a cluster with Talos nodes. A cluster of only Ubuntu nodes has other certificate authorities.
 pub(super) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     if chosen.talos_nodes().next().is_none() {
         let message = format!("the cluster `{}` has no Talos nodes", chosen.cluster().name);
@@ -120,7 +120,7 @@ pub(super) fn deliver(
         printer.result(&format!("{result:#}\n"))?;
     } else {
         let path = path.display();
-        // The user must know that the current context has changed.
+        // `--merge` changes the current context of the user, so the message says so.
         let current = if args.merge { " (now the current context)" } else { "" };
         printer.say(&format!("wrote {path}: context `{context}`{current}, valid until {expires}"));
     }
@@ -150,7 +150,7 @@ fn merge(args: &ClientArgs, file: &ClientFile<'_>) -> Result<(PathBuf, String), 
     Ok((path, context))
 }
 
-/// Returns an error if the kubeconfig is for a real cluster: it must not be replaced by one for a lab.
+/// Returns an error if the kubeconfig is for a real cluster, because a kubeconfig for a lab must not replace it.
 pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     let path = &paths.kubeconfig;
     match disk::read_secret(path)? {
@@ -163,7 +163,7 @@ pub(super) fn refuse_real(paths: &ClientPaths) -> Result<(), CommandError> {
     }
 }
 
-/// Writes the client files of a cluster and replaces those of an earlier `up`. Returns a message for each file.
+/// Writes the client files of a cluster, and replaces the files of an earlier `up`. Returns a message for each file.
 pub(super) fn put(
     paths: &ClientPaths,
     files: &ClientFiles,
@@ -194,9 +194,9 @@ pub(super) fn put(
     Ok(messages)
 }
 
-/// Returns an error if the files of `--merge` cannot be read or merged into, before any change.
+/// Returns an error if a file of `--merge` is unreadable or cannot be merged into. This check runs before any change.
 pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), CommandError> {
-    // Temporary client files, only used to test the merge.
+    // These temporary client files are only used to test the merge.
     let (ttl, now) = (Duration::from_hours(1), environment::now());
     let kube = kubeconfig::KubeconfigRequest {
         cluster,
@@ -225,7 +225,7 @@ pub(super) fn refuse_unmergeable(cluster: &str, bundle: &Bundle) -> Result<(), C
     Ok(())
 }
 
-/// Result of a merge, and the content before it.
+/// Result of a merge, and the content of the file before the merge.
 struct MergedFile {
     path: PathBuf,
     known: Option<SecretText>,

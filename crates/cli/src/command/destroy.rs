@@ -162,8 +162,8 @@ async fn plan_of(args: &DestroyArgs, session: &Session) -> Result<Plan, CommandE
     Ok(planning::destroy(&session.desired, &observed, options))
 }
 
-/// Writes a run log for a `destroy` without VMs: otherwise the log of an earlier `up` would show that the cluster exists, and prevent new
-/// secrets.
+/// Writes a run log for a `destroy` without VMs. Otherwise the run log of an earlier `up` would be evidence that the
+/// cluster exists, and `up` could not generate new secrets.
 fn log_end(session: &Session, printer: &Printer) {
     let folder = session.chosen.run_folder();
     let Some(mut log) = run_report::log(

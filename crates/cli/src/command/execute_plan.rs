@@ -17,8 +17,8 @@ use crate::report::{self, ResumeInfo, Tally};
 use crate::session::Session;
 use crate::trace;
 
-/// Executes a plan. Returns the number of steps done, or the error of a failed run. A run in a lab inside this process is not
-/// logged.
+/// Executes a plan. Returns the number of finished steps, or the error of a failed run. A run in a lab inside this
+/// process has no run log.
 pub(super) async fn execute_plan(
     session: &Session,
     plan: &Plan,

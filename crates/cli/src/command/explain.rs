@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
     code: Option<String>,
 }
 
-/// Accepts any text, so that an unknown code gets the usual hint, and lists the codes for completions.
+/// Parser that accepts any text, so that an unknown code gets the usual hint. It lists the codes for shell completions.
 #[derive(Clone, Debug)]
 struct CodeParser;
 
@@ -174,7 +174,7 @@ Every error and finding has a stable code, shown as `error[CODE]` or `warning[CO
 prints the same text as this page. The file is generated: `TALMOX_BLESS=1 cargo test -p talmox explain` writes it.
 ";
 
-    /// docs/CODES.md.
+    /// Text of docs/CODES.md.
     fn markdown() -> String {
         let mut out = INTRO.to_owned();
         for group in groups() {

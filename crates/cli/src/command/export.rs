@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
         ExportCommand::NodesJson(_) => (nodes_json::FILE_NAME, nodes_json::export(cluster)),
     };
     let text = format!("{exported:#}\n");
-    // Redirected output goes to stdout: `export tfvars > FILE`. With `--force` a file is written.
+    // Redirected output is written to stdout, as in `export tfvars > FILE`. With `--force` a file is written.
     let is_file = form.force || io::stdout().is_terminal();
     let usual = if is_file { file_name } else { "-" };
     let path = form.output.as_deref().unwrap_or(Path::new(usual));
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &ExportArgs, global: &Global, printer: &Printer) -> Outc
     Ok(Exit::Fine)
 }
 
-/// Id of the cluster; `None` if its secrets are missing or cannot be decrypted.
+/// ID of the cluster. `None` if the secrets of the cluster are missing or cannot be decrypted.
 fn cluster_id(chosen: &Chosen) -> Option<String> {
     let bundle = SecretsFile::open(chosen).ok()??.bundle().ok()??;
     Some(bundle.cluster.id.clone())

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     }
     let cluster = files::cluster(&found, &args.name, &args.talos_version);
     let nodes = files::nodes(&found);
-    // The imported file has the error, not the command line.
+    // The error is in the imported file and not in the command line.
     init::refuse_bad(&root, &folder, &cluster, &nodes).map_err(|mut error| {
         error.exit = Exit::Failed;
         error
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Outc
     init::report(&root, &folder, &written, printer)
 }
 
-/// Whether a text is a valid cluster or node name, which is used in YAML and in paths.
+/// Whether a text is a valid name of a cluster or node. Such names are used in YAML and in paths.
 fn is_name(text: &str) -> bool {
     let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=63).contains(&text.len())

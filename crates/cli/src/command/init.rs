@@ -130,7 +130,7 @@ pub(super) fn report(
     printer: &Printer,
 ) -> Outcome {
     let mut written = written.to_vec();
-    // The inventory is already written, so an error here is only a warning.
+    // An error is reported only as a warning, because the inventory is already written.
     match gitignore::extend(folder) {
         Ok(path) => written.extend(path),
         Err(error) => printer.warn(&error.chain()),
@@ -154,7 +154,7 @@ pub(super) fn report(
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-/// Next steps from an inventory to a cluster.
+/// Text with the next commands, from a new inventory to a cluster.
 fn next(root: &Path, folder: &Path) -> String {
     let mut place = String::new();
     if neighbours(root).len() > 1 {
@@ -179,13 +179,13 @@ fn next(root: &Path, folder: &Path) -> String {
     format!("Next:\n\n{}", words::aligned(&rows))
 }
 
-/// Returns an error if the cluster exists. Checked right after the name is entered, before the other questions.
+/// Returns an error if the cluster exists. This check runs before the other questions are asked.
 fn refuse_existing(folder: &Path) -> Result<(), CommandError> {
     let names = ["cluster.yaml", "nodes.yaml"].map(|name| folder.join(name));
     new_file::refuse_existing(&names, "choose another cluster name; init never overwrites files")
 }
 
-/// Existing clusters of the inventory, used to check the answers.
+/// Check of the answers against the existing clusters of the inventory.
 struct Surroundings<'a> {
     root: &'a Path,
     asking: &'a Asking<'a>,
@@ -212,7 +212,8 @@ impl AnswerCheck for Surroundings<'_> {
     }
 }
 
-/// Returns an error if the new inventory has errors or conflicts with existing clusters, before files are written.
+/// Returns an error if the new inventory has errors or conflicts with existing clusters. This check runs before files are
+/// written.
 pub(super) fn refuse_bad(
     root: &Path,
     folder: &Path,
@@ -236,7 +237,7 @@ fn checked(root: &Path, folder: &Path, cluster: &str, nodes: &str) -> Inventory 
     Parsed::new(files).check(&BTreeMap::new())
 }
 
-/// Returns the first error finding of the inventory.
+/// Returns an error for the first error finding that `is_meant` accepts.
 fn refuse(
     inventory: &Inventory,
     is_meant: impl Fn(&Diagnostic) -> bool,
@@ -254,7 +255,8 @@ fn refuse(
     }
 }
 
-/// Shows the fingerprint of the Proxmox certificate and asks for confirmation. Without a terminal it is not written to the inventory.
+/// Shows the fingerprint of the Proxmox certificate and asks for confirmation. Without a terminal, the fingerprint is not
+/// written to the inventory.
 fn confirm_fingerprint(url: &ProxmoxUrl, asking: &Asking<'_>) -> Result<Certificate, CommandError> {
     let printer = asking.printer;
     let found = match fingerprint::probe(&url.host, url.port, Duration::from_secs(5)) {

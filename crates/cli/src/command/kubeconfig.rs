@@ -79,7 +79,8 @@ pub(crate) fn run(args: &KubeconfigArgs, global: &Global, printer: &Printer) -> 
     client::deliver(&args.client, &file, now, printer)
 }
 
-/// File that kubectl writes to: of several paths in `KUBECONFIG` the first existing one, or else the last.
+/// File that kubectl writes to. If `KUBECONFIG` has several paths, this is the first path that exists, or else the last
+/// path.
 pub(crate) fn own_file() -> Option<PathBuf> {
     let Some(list) = environment::raw("KUBECONFIG").filter(|list| !list.is_empty()) else {
         return client::at_home(".kube/config");

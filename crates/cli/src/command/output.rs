@@ -100,10 +100,10 @@ async fn print(args: &OutputArgs, session: &Session, printer: &Printer) -> Outco
     Ok(Exit::Fine)
 }
 
-/// Fields that are read from the nodes. Without them no node is queried.
+/// Fields that are read from the nodes. For other fields, no node is queried.
 const NODE_FIELDS: [&str; 4] = [ADDRESS, TALOS, KUBERNETES, ASSUMED];
 
-/// Splits a name into node or cluster, and field.
+/// Splits a name into the name of a node or cluster, and the name of a field.
 fn part<'a>(name: &'a str, session: &'a Session) -> (&'a str, Option<&'a str>) {
     let is_node = |name: &str| session.desired.nodes.iter().any(|node| node.name == name);
     match name.rsplit_once('.') {
@@ -130,7 +130,8 @@ fn everything(facts: &Facts) -> Value {
     Value::Object(all)
 }
 
-/// Value of `NODE`, `NODE.FIELD` or a name of the cluster. Node names may contain dots, field names do not.
+/// Value of `NODE`, of `NODE.FIELD`, or of a name of the cluster. Names of nodes may contain dots, but names of fields do
+/// not.
 fn find(name: &str, all: &Value) -> Result<Value, CommandError> {
     let nodes = &all["nodes"];
     if let Some(found) = nodes.get(name).or_else(|| all.get(name)) {
@@ -163,7 +164,7 @@ fn lines(found: &Value) -> String {
     }
 }
 
-/// Table cell. Values from the inventory are in parentheses.
+/// Text of a table cell. A value from the inventory is in parentheses.
 fn cell(fact: &Value, key: &str) -> String {
     let Some(text) = plain(&fact[key]) else { return "-".to_owned() };
     let assumed = fact[ASSUMED].as_array();
@@ -181,7 +182,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// Table of all nodes, limited to this number of columns.
+/// Table of all nodes, at most `columns` characters wide.
 pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> String {
     const COLUMNS: [(&str, &str); 7] = [
         ("role", "ROLE"),
@@ -192,7 +193,7 @@ pub(crate) fn table(facts: &Map<String, Value>, columns: Option<usize>) -> Strin
         (TALOS, "TALOS"),
         (KUBERNETES, "KUBERNETES"),
     ];
-    /// Columns that may be removed on a narrow terminal, most important first.
+    /// Columns that may be removed on a narrow terminal, the most important column first.
     const DISPENSABLE: [&str; 5] = ["ROLE", "HOST", "KUBERNETES", "TALOS", "MAC"];
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once("NODE")

@@ -66,9 +66,10 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
     let mut output = RenderedFolder::open(&args.output)?;
     let files = read_files(&chosen)?;
     let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
-    // New secrets are written after everything is rendered, so that a failed command leaves none behind.
+    // New secrets are written after all configs are rendered, so that a failed command does not leave secrets without
+    // configs.
     let (bundle, draft) = if output.is_rendered() {
-        // Existing configs prove that secrets existed, so no new secrets are generated.
+        // Rendered configs prove that the cluster had secrets, so no new secrets are generated.
         (secrets::bundle_of(&chosen)?, None)
     } else {
         secrets::bundle_or_draft(&chosen, args.new_cluster, printer)?
@@ -139,7 +140,7 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
     Ok(Exit::Fine)
 }
 
-/// Warns that `talmox check` reports findings.
+/// Prints a warning with the number of findings that `talmox check` reports.
 fn say_warnings(chosen: &Chosen, printer: &Printer) {
     match chosen.inventory().diagnostics.len() {
         0 => {}
@@ -147,7 +148,7 @@ fn say_warnings(chosen: &Chosen, printer: &Printer) {
     }
 }
 
-/// Renders all nodes; an error if one cannot be rendered.
+/// Renders the configs of all nodes. Returns an error if the config of a node cannot be rendered.
 fn render_all<'a>(
     chosen: &'a Chosen,
     inputs: &'a Inputs<'a>,
@@ -175,7 +176,7 @@ fn config_path(node: &Node, phase: &str) -> String {
     format!("{phase}/{role}/{name}.yaml")
 }
 
-/// Adds the talosconfig. A valid one is kept, because a new certificate would differ.
+/// Adds the talosconfig. A valid talosconfig is kept, because a new talosconfig would have another certificate.
 fn add_talosconfig(
     output: &mut RenderedFolder,
     chosen: &Chosen,

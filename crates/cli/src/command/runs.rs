@@ -162,7 +162,7 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
             let bytes = regular_file::read(path, LARGEST_LOG).map_err(io::Error::other);
             String::from_utf8_lossy(&bytes.map_err(missing)?).into_owned()
         }
-        // The result may be piped, so it has no colours.
+        // The text may be piped into a file, so it has no colours.
         Format::Text => {
             let plain = printer.clone().without_color();
             let (header, events) = run_log::read(path).map_err(missing)?;
@@ -173,7 +173,7 @@ fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
     Ok(Exit::Fine)
 }
 
-/// Table of runs. `is_running`: a run holds the local lock; the newest run without an end is that run.
+/// Table of runs. If `is_running` is true, a run holds the local lock, and the newest run without an end is that run.
 fn table(runs: &[RunSummary], is_running: bool) -> String {
     let current = runs.iter().position(|run| run.end.is_none()).filter(|_| is_running);
     let titles = ["RUN", "STARTED", "COMMAND", "END", "TOOK", "DONE", "ALREADY", "FAILED", "LEFT"];

@@ -20,7 +20,7 @@ pub(crate) fn run(printer: &Printer) -> Outcome {
     Ok(Exit::Fine)
 }
 
-/// Text of the schema, as in the repository and as `init` writes it.
+/// Text of the schema. The same text is in the repository, and `init` writes the same text.
 pub(crate) fn text() -> String {
     let schema = talmox_model::schema();
     format!("{schema:#}\n")

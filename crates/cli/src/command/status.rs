@@ -48,7 +48,7 @@ pub(crate) struct StatusArgs {
     rehearsal: RehearsalArgs,
 }
 
-/// Parses a timeout from one second to ten minutes; a number without unit is in seconds.
+/// Parses a timeout from one second to ten minutes. A number without a unit is in seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix('m') {
         Some(minutes) => (minutes, 60),
@@ -112,13 +112,13 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     Ok(if is_fine { Exit::Fine } else { Exit::Failed })
 }
 
-/// Whether a node has no VM, so that the cluster differs from the inventory.
+/// Whether a node of the inventory has no VM.
 fn lacks_vm(status: &Status) -> bool {
     status.nodes.iter().any(|node| matches!(node.vm, VmState::Absent(_)))
 }
 
-/// Whether Proxmox does not answer, or no node answers through the Talos API. Nodes that are known to have no VM are
-/// not counted.
+/// Whether Proxmox does not answer, or no node answers through the Talos API. Nodes that have no VM according to Proxmox
+/// are not counted.
 fn is_silent(status: &Status, is_proxmox_observed: bool) -> bool {
     let is_there = |node: &&NodeStatus| node.vmid.is_some() || !is_proxmox_observed;
     let asked = status.nodes.iter().filter(is_there).filter_map(|node| node.talos.as_ref());

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &TalosconfigArgs, global: &Global, printer: &Printer) ->
     client::deliver(&args.client, &file, now, printer)
 }
 
-/// Addresses for a talosconfig.
+/// Addresses that a talosconfig contains.
 pub(crate) struct TalosEndpoints<'a> {
     context: &'a str,
     /// Addresses of the control planes.
@@ -87,7 +87,7 @@ impl<'a> TalosEndpoints<'a> {
         Self { context: &chosen.cluster().name, endpoints, nodes }
     }
 
-    /// Replaces the addresses by those of the reach map.
+    /// Replaces the addresses by the target addresses of the reach map.
     fn apply_reach(&mut self, reach: &Reach) {
         for endpoint in &mut self.endpoints {
             let target = reach.target(&node_address(endpoint.as_str()));

@@ -195,7 +195,7 @@ fn templates_of(desired: &Desired, pve: &Pve) -> Vec<Value> {
         let vmid = guest.vmid.to_string();
         let wants = |wanted: &str| guest.name.as_deref() == Some(wanted) || vmid == wanted;
         let nodes = desired.nodes.iter().filter(|node| node.template.as_deref().is_some_and(wants));
-        // Only the configs of templates that nodes use were read.
+        // Proxmox was queried only for the configs of templates that nodes use.
         let config = pve.vms.get(&guest.vmid).and_then(|seen| seen.config.as_ref().ok());
         let mark = config.and_then(|config| TemplateMark::find(config.description()));
         json!({

@@ -1,5 +1,5 @@
-//! Advice for commands and options of other tools that talmox does not have. Without it, the parser suggests similar spellings, such as
-//! `up` for `upgrade`.
+//! Advice for commands and options of other tools that talmox does not have. Without this advice, the parser suggests a
+//! similar spelling, such as `up` for `upgrade`.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
@@ -23,7 +23,7 @@ const DRY_RUNS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Replaces the suggestion of the parser by advice, where there is some.
+/// Replaces the suggestion of the parser by advice, if there is advice for the unknown command or option.
 pub(super) fn with_advice(mut error: clap::Error) -> clap::Error {
     let Some(advice) = advice(&error) else { return error };
     for kind in
@@ -50,7 +50,7 @@ fn advice(error: &clap::Error) -> Option<&'static str> {
     }
     let given = text(ContextKind::InvalidArg)?;
     let usage = text(ContextKind::Usage).unwrap_or_default();
-    // `Usage: talmox up [OPTIONS]`
+    // The third word of the usage text is the command, as in `Usage: talmox up [OPTIONS]`.
     let is_of = |name: &str| usage.split_whitespace().nth(2) == Some(name);
     (given == "--dry-run").then(|| known(&DRY_RUNS, &is_of)).flatten()
 }

@@ -27,8 +27,8 @@ Examples:
 
 /// Remove the cluster lock of a run that was killed
 ///
-/// `up`, `destroy`, `template create` and `node apply` lock a cluster in Proxmox, by a pool in the pool `talmox-lock`, so that no other machine or folder works
-/// on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
+/// `up`, `destroy`, `template create`, and the commands of `node` and `etcd` that make changes lock a cluster in Proxmox, by a pool in the pool
+/// `talmox-lock`, so that no other machine or folder works on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
 /// and one on another machine after a minute without a renewal. This command removes a lock sooner, or one that talmox cannot read.
 ///
 /// The command takes the lock over before it removes it. If the run of the lock is still alive, it finds that out before it bootstraps etcd, and
@@ -52,7 +52,7 @@ pub(crate) struct UnlockArgs {
 pub(crate) fn run(args: &UnlockArgs, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
         let cluster = args.cluster.as_deref();
-        // A cluster without secrets may be locked by a first run from another folder.
+        // A first run in another folder may hold the lock, so the cluster may have no secrets here.
         let session =
             Session::open_bare(global, cluster, &args.rehearsal, printer, NoSecrets::Pretend)
                 .await?;
@@ -109,7 +109,7 @@ async fn unlock(args: &UnlockArgs, session: &Session, printer: &Printer) -> Outc
     report(session, locks.len(), printer)
 }
 
-/// Takes over these locks, so that no other run can start while a run that lost its lock may still change something.
+/// Takes over these locks, so that no other run can start while the run that lost a lock may still make a change.
 async fn take_over(
     locks: &[(LockKey, HeldLock)],
     session: &Session,
@@ -127,14 +127,14 @@ async fn take_over(
             key,
             holder: holder.clone(),
             lease: Lease::default(),
-            // Only the locks that were shown are removed.
+            // Only the locks that were shown to the user are removed, so every other lock counts as held by a live run.
             judge: Arc::new(|_| Life::Alive),
             report_wait: Arc::new(|_| {}),
         };
         match cluster_lock::take_over(request, &shown).await {
             Ok(lock) => taken.push(lock),
             Err(error) => {
-                // The first error is the one to report.
+                // Only the first error is reported, so an error of the release is ignored.
                 release(taken).await.ok();
                 return Err(match error {
                     TakeError::Pve(error) | TakeError::Forbidden(error) => unanswered(error),

@@ -1,4 +1,5 @@
-//! Check for patches with documents that the Talos version of the cluster does not know. Its nodes would reject the whole config.
+//! Check for patches with documents that the Talos version of the cluster does not support. The nodes would reject the
+//! whole config.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(super) fn refuse_newer_documents(inventory: &mut Inventory, boundary: &Bound
     let found: Vec<_> =
         readable.flat_map(|cluster| in_cluster(cluster, &inventory.sources, boundary)).collect();
     for diagnostic in found {
-        // A patch of defaults.yaml gives the same finding for every cluster.
+        // A patch in defaults.yaml has the same finding for every cluster.
         if !inventory.diagnostics.contains(&diagnostic) {
             inventory.diagnostics.push(diagnostic);
         }
@@ -51,7 +52,7 @@ fn in_cluster(cluster: &Cluster, sources: &Sources, boundary: &Boundary) -> Vec<
         .collect()
 }
 
-/// Text of a patch; `None` if its file cannot be read, which another check reports.
+/// Text of a patch. `None` if its file cannot be read, because another check reports that.
 fn text(patch: &Spanned<Patch>, sources: &Sources, boundary: &Boundary) -> Option<String> {
     match &patch.value {
         Patch::File(name) => {

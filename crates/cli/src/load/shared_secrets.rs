@@ -1,5 +1,6 @@
-//! Check for clusters that share a secrets bundle, as after a copy of an inventory folder: their nodes would belong to one cluster.
-//! Nothing is decrypted: equal encrypted ids are equal ids.
+//! Check for clusters that share a secrets bundle, as after a copy of an inventory folder. The nodes of these clusters
+//! would belong to one cluster. No secret is decrypted: if the encrypted IDs of two clusters are equal, the IDs are
+//! equal.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ pub(super) fn shared_secrets(clusters: &[ClusterFiles]) -> Vec<Diagnostic> {
     found
 }
 
-/// Encrypted id of a cluster in its secrets file.
+/// Encrypted ID of a cluster in its secrets file.
 fn encrypted_id(files: &ClusterFiles) -> Option<String> {
     let path = secrets_beside(&files.cluster.as_ref()?.path);
     let text = disk::read_secret(&path).ok()??;

@@ -1,4 +1,4 @@
-//! Names of the objects in the lab of an inventory, used to reject faults for unknown objects.
+//! Names of the objects in the lab of an inventory. They are used to reject faults for unknown objects.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use talmox_lab::{Known, Scenario};
 use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 
-/// Objects that faults may name. Unknown parts, such as vmids that Proxmox assigns, are `None`.
+/// Objects that faults may name. A field is `None` if its values are unknown, such as the vmids that Proxmox assigns.
 pub(crate) fn fault_targets(cluster: &Cluster, scenario: &Scenario) -> Known {
     let nodes = || cluster.nodes.iter();
     let is_fixed = |node: &Node| *node.settings().system.boot.required() != Boot::Template;
@@ -20,7 +20,7 @@ pub(crate) fn fault_targets(cluster: &Cluster, scenario: &Scenario) -> Known {
     });
     Known {
         hosts: Some(scenario.hosts()),
-        // The vmid of a template is not known before its creation.
+        // The vmid of a template is unknown until the template is created.
         vmids: vmids.filter(|_| nodes().all(is_fixed)),
         nodes: Some(nodes().map(|node| node.name.value.as_str().to_owned()).collect()),
         addresses,

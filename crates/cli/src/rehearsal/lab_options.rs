@@ -1,4 +1,4 @@
-//! Options of a lab that `--lab` and `talmox lab serve` share, and errors of a lab that cannot start.
+//! Options that `--lab` and `talmox lab serve` share, and errors of a lab that cannot start.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub(crate) fn release(text: &str) -> Result<Release, String> {
     }
 }
 
-/// Reads a file of the command line as text.
+/// Reads a file that the command line names, as text.
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     regular_file::read_text_argument(path).map_err(|error| {
         CommandError::failed(CommandCode::FileUnreadable, format!("cannot read {}", path.display()))
@@ -62,13 +62,13 @@ pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     })
 }
 
-/// Reads the faults of a file and checks that the objects in them exist in the lab.
+/// Reads the faults in a file, and checks that the named objects exist in the lab.
 pub(crate) fn faults(path: &Path, known: &Known) -> Result<Vec<Fault>, CommandError> {
     let text = read(path)?;
     Fault::parse_for(&path.display().to_string(), &text, known).map_err(not_understood)
 }
 
-/// Warns about faults that were never injected, which usually means that they are misspelled.
+/// Prints a warning about faults that were never injected. Such faults are usually misspelled.
 pub(crate) fn warn_unused_faults(lab: &Lab, printer: &Printer) {
     let idle = lab.faults().idle();
     if !idle.is_empty() {
@@ -77,7 +77,7 @@ pub(crate) fn warn_unused_faults(lab: &Lab, printer: &Printer) {
     }
 }
 
-/// Error of an invalid scenario or fault file.
+/// Error for an invalid scenario or fault file.
 pub(crate) fn not_understood(error: ScenarioError) -> CommandError {
     let failed = CommandError::failed(CommandCode::ScenarioInvalid, error.to_string());
     match error.hint {
@@ -93,7 +93,7 @@ pub(crate) fn any_seed() -> u64 {
     u64::from(u32::from_le_bytes(bytes))
 }
 
-/// Error of a lab that cannot start.
+/// Error for a lab that cannot start.
 pub(crate) fn not_started(error: std::io::Error) -> CommandError {
     use std::io::ErrorKind;
     let hint = match error.kind() {

@@ -8,7 +8,7 @@ use talmox_model::value::Boot;
 use talmox_model::{Cluster, Node};
 use talmox_plan::desired::NodeIdentity;
 
-/// Benchmark network of RFC 2544, which no inventory uses.
+/// Benchmark network of RFC 2544. Inventories do not use this network.
 const BENCHMARK_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 
 /// Whether the cluster has nodes with `boot: dhcp`.
@@ -21,7 +21,8 @@ pub(crate) fn has_additional_dhcp_cards(cluster: &Cluster) -> bool {
     cluster.nodes.iter().any(|node| node.settings().hardware.nics.values().any(uses_dhcp))
 }
 
-/// Addresses of the nodes: those of the inventory, or for nodes with `boot: dhcp` the first free addresses of the pool.
+/// Addresses of the nodes. A node with `boot: dhcp` that has no address in the inventory gets the first free address of
+/// the pool.
 pub(super) fn contacts(cluster: &Cluster) -> Vec<(&Node, IpAddr)> {
     let network = &cluster.file.network;
     let known = cluster.nodes.iter().flat_map(|node| {
@@ -40,7 +41,8 @@ pub(super) fn contacts(cluster: &Cluster) -> Vec<(&Node, IpAddr)> {
         .collect()
 }
 
-/// Address pool of the DHCP server in the network of the cluster: from the 100th address on.
+/// Address pool of the DHCP server in the network of the cluster. It starts at the 100th address; the lower addresses
+/// follow at the end.
 fn pool(cluster: &Cluster) -> impl Iterator<Item = IpAddr> {
     let network = &cluster.file.network;
     let subnet = network.subnet.get().copied().and_then(|subnet| match subnet.network() {
@@ -55,14 +57,14 @@ fn pool(cluster: &Cluster) -> impl Iterator<Item = IpAddr> {
     numbers.map(move |number| IpAddr::V4(Ipv4Addr::from(u32::from(first) + number)))
 }
 
-/// The /24 network of an address.
+/// Network of an IPv4 address with the prefix length 24.
 pub(super) fn network_of(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V4(address) = address else { return None };
     let [a, b, c, _] = address.octets();
     Some(Ipv4Addr::new(a, b, c, 0))
 }
 
-/// DHCP leases by MAC: address with prefix length.
+/// DHCP leases by MAC. A lease is an address with a prefix length.
 pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<String, String> {
     let bridges: BTreeSet<String> = cluster
         .nodes
@@ -76,7 +78,7 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
         .collect();
     let mut leases = BTreeMap::new();
     for (node, number) in cluster.nodes.iter().zip(1_u8..=254) {
-        // MACs that the inventory does not set are derived from the cluster id.
+        // MACs that the inventory does not set are derived from the cluster ID.
         let derived = cluster_id.map(|id| NodeIdentity::of(node, id).macs).unwrap_or_default();
         let mut give = |mac: Option<String>, lease: Option<String>| {
             leases.extend(mac.map(|mac| mac.to_lowercase()).zip(lease));
@@ -92,7 +94,7 @@ pub(super) fn leases(cluster: &Cluster, cluster_id: Option<&str>) -> BTreeMap<St
                 let mac = nic.mac.get().or(derived.get(index + 1)).map(ToString::to_string);
                 let place = bridges.iter().position(|bridge| *bridge == network(nic));
                 let place = place.and_then(|place| u8::try_from(place).ok());
-                // Benchmark network of RFC 2544, which no inventory uses.
+                // Benchmark network of RFC 2544. Inventories do not use this network.
                 give(mac, place.map(|place| format!("198.18.{place}.{number}/24")));
             }
         }
@@ -105,12 +107,12 @@ fn boots_with_dhcp(node: &Node) -> bool {
     *node.settings().system.boot.required() == Boot::Dhcp
 }
 
-/// Whether a network card uses DHCP: with `dhcp: true`, or without a static address.
+/// Whether a network card uses DHCP: it has `dhcp: true`, or neither `dhcp:` nor a static address.
 fn uses_dhcp(nic: &Nic) -> bool {
     nic.dhcp.get().copied().unwrap_or(nic.ip.get().is_none())
 }
 
-/// Name of the network of a card: bridge and VLAN.
+/// Name of the network that a card is connected to: bridge and VLAN.
 fn network(nic: &Nic) -> String {
     let bridge = nic.bridge.get().map(ToString::to_string).unwrap_or_default();
     let vlan = nic.vlan.get().map(ToString::to_string).unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::regular_file;
 pub(crate) use fault_targets::fault_targets;
 pub(crate) use quickstart::Quickstart;
 
-/// Validity of certificates for a lab, whose time may be far ahead of real time.
+/// Validity of certificates for a lab. It is long because lab time may be far ahead of real time.
 pub(crate) const TTL: Duration = Duration::from_hours(10 * 365 * 24);
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ impl RehearsalArgs {
         self.lab || self.lab_at.is_some()
     }
 
-    /// Starts the lab of `--lab`, or connects to that of `--lab-at`. `None` without these options.
+    /// Starts the lab for `--lab`, or connects to the lab of `--lab-at`. `None` without these options.
     pub(crate) fn connect(
         &self,
         cluster: &Cluster,
@@ -107,11 +107,11 @@ impl RehearsalArgs {
 #[derive(Debug)]
 pub(crate) struct LabConnection {
     pub(crate) ready: Ready,
-    /// Clock of the lab, which runs faster than real time.
+    /// Clock of the lab. It can run faster than real time.
     pub(crate) clock: Clock,
-    /// Certificate authority of Proxmox and of the Image Factory, in PEM form.
+    /// Certificate authority of the simulated Proxmox and Image Factory, in PEM form.
     pub(crate) authority: Vec<u8>,
-    /// The lab inside this process, and the printer for its warnings at the end.
+    /// Lab inside this process, and the printer for the warnings when the lab stops.
     lab: Option<(Lab, Printer)>,
 }
 
@@ -121,7 +121,8 @@ impl LabConnection {
         self.lab.is_some()
     }
 
-    /// Reach map of the lab. Addresses that are not in it are unreachable, so that no real machine is contacted.
+    /// Reach map of the lab. Addresses that are not in the reach map are unreachable, so that no real machine is
+    /// contacted.
     pub(crate) fn reach(&self) -> Reach {
         Reach::closed(self.ready.reach.clone())
     }

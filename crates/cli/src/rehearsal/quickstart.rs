@@ -8,9 +8,9 @@ use crate::error::CommandError;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 
-/// Temporary folder with the built-in inventory. It is removed on drop.
+/// Temporary folder with the built-in inventory. The folder is removed on drop.
 ///
-/// It is inside a private folder, so that no other user can put a `defaults.yaml` beside it.
+/// The folder is inside a private folder, so that no other user can create a `defaults.yaml` beside it.
 #[derive(Debug)]
 pub(crate) struct Quickstart {
     /// Private folder, removed on drop.

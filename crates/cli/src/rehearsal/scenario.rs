@@ -1,4 +1,4 @@
-//! Lab scenario for an inventory: its hosts, storages, bridges, devices and networks.
+//! Lab scenario for an inventory: the hosts, storages, bridges, devices and networks of the lab.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,10 +9,10 @@ use talmox_model::{Cluster, Node};
 
 use super::lease;
 
-/// Host name for inventories that do not set one.
+/// Host name for inventories that do not name a host.
 const USUAL_HOST: &str = "pve";
 
-/// Scenario with everything that the inventory names.
+/// Scenario with all hosts, storages, bridges, pools and devices that the inventory names.
 pub(crate) fn scenario(cluster: &Cluster) -> Result<Scenario, ScenarioError> {
     let proxmox = &cluster.file.proxmox;
     let mut hosts: BTreeSet<String> = proxmox.hosts.values().map(ToString::to_string).collect();
@@ -47,7 +47,7 @@ pub(crate) fn nodes(cluster: &Cluster, cluster_id: Option<&str>) -> NodeSettings
     }
 }
 
-/// Host names of the Image Factories of the nodes, without the public one.
+/// Host names of the Image Factories that the nodes use, except the public Image Factory.
 pub(crate) fn factories(cluster: &Cluster) -> Vec<String> {
     let named = cluster.nodes.iter().filter_map(|node| {
         let image = &node.settings().system.image;
@@ -81,7 +81,8 @@ fn host_json(cluster: &Cluster, name: &str) -> Value {
     })
 }
 
-/// PCI addresses of the devices of nodes on this host, and of nodes without a fixed host.
+/// PCI addresses of the devices on a host. These are the devices of nodes on this host, and of nodes without a fixed
+/// host.
 fn addresses(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     let here = cluster.nodes.iter().filter(|node| host(node).is_none_or(|host| host == name));
     here.filter_map(|node| {
@@ -118,7 +119,7 @@ fn device_address(pci: talmox_model::value::PciAddress) -> String {
     format!("{:04x}:{:02x}:{:02x}.{function}", pci.domain, pci.bus, pci.device)
 }
 
-/// PCI address of the device of a mapping; each mapping gets its own device.
+/// PCI address of the device that a mapping names. Each mapping has its own device.
 fn mapped_address(cluster: &Cluster, mapping: &str) -> String {
     let names: BTreeSet<&str> = cluster
         .nodes

@@ -1,4 +1,4 @@
-//! Error of a failed or cancelled run: the failed steps with their causes and hints, and how to resume.
+//! Error for a failed or cancelled run: the failed steps with their causes and hints, and how to resume the run.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::words;
 
-/// Facts for the hint how to resume a run.
+/// Facts for the hint about resuming a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResumeInfo<'a> {
     /// Path of the run log.
     pub(crate) log: Option<&'a Path>,
-    /// Whether the run was in a lab inside this process, which ends with it.
+    /// Whether the run was in a lab inside this process. Such a lab ends with the process.
     pub(crate) is_rehearsal: bool,
 }
 
-/// Error of a failed or cancelled run.
+/// Error for a failed or cancelled run.
 pub(crate) fn not_done(outcome: &Outcome, rest: ResumeInfo<'_>, printer: &Printer) -> CommandError {
     let all = outcome.steps.len();
     if outcome.end != RunEnd::Failed {
@@ -50,7 +50,7 @@ pub(crate) fn not_done(outcome: &Outcome, rest: ResumeInfo<'_>, printer: &Printe
     CommandError::failed(CommandCode::StepsFailed, message.trim_end()).hint(resume_hint(rest))
 }
 
-/// Hint how to resume a failed run.
+/// Hint about resuming a failed run.
 fn resume_hint(rest: ResumeInfo<'_>) -> String {
     match rest {
         ResumeInfo { is_rehearsal: true, .. } => {
@@ -66,7 +66,7 @@ fn resume_hint(rest: ResumeInfo<'_>) -> String {
     }
 }
 
-/// Failed steps with their causes, grouped by hint, so that a common hint is printed once.
+/// Text with the failed steps and their causes. Steps with the same hint are grouped, so that the hint is printed once.
 fn causes(failures: &[(&StepId, &StepError)], printer: &Printer) -> String {
     let mut hints: Vec<Option<&str>> = vec![];
     for (_, error) in failures {
@@ -92,7 +92,7 @@ fn causes(failures: &[(&StepId, &StepError)], printer: &Printer) -> String {
     out
 }
 
-/// Indents a text and wraps it to the width of the terminal.
+/// Text with an indent before each line, wrapped to the width of the terminal.
 fn indented(indent: &str, text: &str, printer: &Printer) -> String {
     let room = printer.size().map_or(usize::MAX, |size| size.columns);
     let lines =

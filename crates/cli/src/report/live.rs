@@ -1,6 +1,8 @@
-//! Live view of a run on a terminal: a block at the bottom with the running steps, and the lines of finished steps above it.
+//! Live view of a run on a terminal. A block at the bottom shows the running steps; the lines of finished steps are
+//! printed above the block.
 //!
-//! The block is drawn several times a second in one write, with lines that fit the terminal, so that it does not flicker or wrap.
+//! The block is drawn several times a second. It is written in one write, so that it does not flicker. Its lines fit the
+//! terminal, so that they do not wrap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,13 +16,13 @@ use crate::words;
 /// Maximum number of running steps in the block; further steps are only counted.
 const MOST: usize = 16;
 
-/// Running step.
+/// Row of the block for a running step.
 #[derive(Debug)]
 struct Row {
     step: String,
     node: String,
     started: f64,
-    /// Current activity: what the step waits for, or the progress of its transfer.
+    /// Current activity of the step: the reason why it waits, or the progress of a transfer.
     activity: String,
 }
 
@@ -33,12 +35,12 @@ pub(super) struct Live {
     /// Trace lines (`-v`) to show above the block.
     trace_lines: Vec<String>,
     is_stopping: bool,
-    /// Lengths of the lines of the block on the screen.
+    /// Lengths of the lines of the block that is on the screen.
     drawn: Vec<usize>,
 }
 
 impl Live {
-    /// View of a run. `is_lab`: the times of its events are lab time.
+    /// View of a run. If `is_lab` is true, the times of the events are lab time.
     pub(super) fn new(is_lab: bool) -> Self {
         Self { plain: Plain::new(is_lab), ..Self::default() }
     }
@@ -59,7 +61,7 @@ impl Live {
                 let node = self.nodes.get(step).cloned().unwrap_or_default();
                 let (started, activity) = (event.time, String::new());
                 let row = Row { step: step.clone(), node, started, activity };
-                // Steps of the same node are adjacent.
+                // Rows are sorted by node, so that steps of the same node are adjacent.
                 let at = self.rows.partition_point(|known| known.node <= row.node);
                 self.rows.insert(at, row);
             }
@@ -80,12 +82,12 @@ impl Live {
         }
     }
 
-    /// Adds trace lines to show above the block at the next drawing.
+    /// Adds trace lines. The next drawing prints them above the block.
     pub(super) fn add_trace_lines(&mut self, lines: Vec<String>) {
         self.trace_lines.extend(lines);
     }
 
-    /// Output that updates the screen: erases the old block, prints the new lines, draws the new block.
+    /// Output that updates the screen. It erases the old block, prints the new lines, and draws the new block.
     pub(super) fn draw(&mut self, now: f64, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
         self.push_trace_lines(&mut out);
@@ -103,7 +105,7 @@ impl Live {
         out
     }
 
-    /// Output at the end of the run: erases the block and prints the remaining lines.
+    /// Output at the end of the run. It erases the block and prints the remaining lines.
     pub(super) fn finish(&mut self, size: Size, printer: &Printer) -> String {
         let mut out = self.erased(size);
         self.push_trace_lines(&mut out);
@@ -120,7 +122,7 @@ impl Live {
         }
     }
 
-    /// Output that erases the block. On a terminal that became narrower, its lines occupy several rows.
+    /// Output that erases the block. If the terminal became narrower, a line of the block occupies several rows.
     fn erased(&mut self, size: Size) -> String {
         let columns = size.columns.max(1);
         let rows = self.drawn.drain(..).map(|length| length.div_ceil(columns).max(1));

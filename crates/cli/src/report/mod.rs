@@ -1,4 +1,4 @@
-//! Views of a run while it executes. Their only input is the events of the run.
+//! Views of a run while it executes. The only input of a view is the events of the run.
 
 mod failure;
 mod json;
@@ -55,8 +55,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Shows the events of a run and writes them to the run log, until the run ends. `clock` is the clock of the events; with `is_lab` its
-/// times are shown as lab time.
+/// Shows the events of a run and writes them to the run log, until the run ends. `clock` is the clock of the events. If
+/// `is_lab` is true, times are shown as lab time.
 pub(crate) async fn follow(
     mut events: UnboundedReceiver<Stamped>,
     mut log: Option<RunLog>,
@@ -66,7 +66,7 @@ pub(crate) async fn follow(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut view = View::of(printer, is_lab);
-    // The live view would overwrite trace lines, so it prints them itself.
+    // The live view would overwrite trace lines on the terminal, so the view prints the trace lines itself.
     let traced = if matches!(view, View::Live(_)) { trace::hold() } else { None };
     let real = Clock::real();
     let mut due = real.deadline(FRAME);
@@ -85,7 +85,7 @@ pub(crate) async fn follow(
             events.recv().await
         };
         let Some(event) = event else { break };
-        // A full disk must not stop the run.
+        // An error of the run log, such as a full disk, must not stop the run.
         if let Some(open) = &mut log
             && let Err(error) = open.write(&event)
         {
@@ -105,12 +105,12 @@ pub(crate) async fn follow(
     tally
 }
 
-/// Current size of the terminal; 80 columns if it does not report one.
+/// Current size of the terminal. 80 columns and 24 rows if the terminal does not report a size.
 fn size_now(printer: &Printer) -> Size {
     printer.terminal().unwrap_or(Size { columns: 80, rows: 24 })
 }
 
-/// Plain text view of a past run. `is_lab`: its times are lab time.
+/// Plain text view of a past run. If `is_lab` is true, times are shown as lab time.
 pub(crate) fn replay(events: &[Stamped], is_lab: bool, printer: &Printer) -> String {
     let mut plain = Plain::new(is_lab);
     let mut text = String::new();
@@ -122,9 +122,11 @@ pub(crate) fn replay(events: &[Stamped], is_lab: bool, printer: &Printer) -> Str
     text
 }
 
-/// Escapes control characters in the texts of an event, so that text widths are correct and the live view can move the cursor.
+/// Escapes control characters in the texts of an event. Otherwise the computed text widths would be wrong, and a text
+/// could move the cursor in the live view.
 fn escaped_event(event: &Stamped) -> Stamped {
-    // The live view may cut a text anywhere: of a line end of Windows, only the carriage return could be left, which moves the cursor.
+    // Line ends of Windows are replaced, because the live view may cut a text anywhere. A carriage return that is left
+    // alone would move the cursor.
     let clean = |text: &String| escape::plain(text).replace("\r\n", "\n");
     let what = match &event.what {
         Event::RunStarted { cluster, steps } => {
@@ -206,7 +208,7 @@ impl View {
     }
 }
 
-/// Creates the log of a run. If that fails, a warning is printed and the run continues without a log.
+/// Creates the run log. If that fails, a warning is printed and the run continues without a run log.
 pub(crate) fn log(
     folder: &Path,
     command: &str,
@@ -216,7 +218,7 @@ pub(crate) fn log(
 ) -> Option<RunLog> {
     let now = Clock::real().since_epoch().as_secs_f64();
     let runs = folder.join("runs");
-    // A link in the repository could otherwise redirect the logs to any folder.
+    // A link is rejected, because a link in the repository could redirect the run logs to any folder.
     let opened = disk::refuse_link(&runs).map_err(|error| error.chain()).and_then(|()| {
         RunLog::begin(&runs, command, cluster, now, is_lab).map_err(|error| error.to_string())
     });
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use crate::args::Color;
 
-    /// Whether an output contains control characters other than the cursor movements and colours of the view.
+    /// Whether an output contains control characters other than the cursor movements and colours of the live view.
     fn has_control_characters(drawn: &str) -> bool {
         let rows = (0..40).map(|rows| format!("\r\x1b[{rows}A\x1b[J"));
         let colors = ["0", "1", "2", "32", "33", "1;31", "1;33", "1;36"];

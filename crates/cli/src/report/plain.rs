@@ -9,7 +9,7 @@ use crate::words;
 
 /// Maximum width of the column of step names.
 const WIDEST: usize = 48;
-/// Minimum columns for the text beside a step name; with less room it is printed on the next line.
+/// Minimum number of columns for the text beside a step name. With fewer columns, the text is printed on the next line.
 const ROOM: usize = 30;
 
 /// Output line about a step or about the run.
@@ -21,7 +21,8 @@ pub(super) struct Line {
     step: String,
     text: String,
     hint: Option<String>,
-    /// Whether the line is outdated by the next event of its step, such as a wait or a progress. The live view does not print it.
+    /// Whether the next event of the step makes the line outdated, as with a wait or a progress. The live view does not
+    /// print such a line.
     pub(super) is_passing: bool,
 }
 
@@ -31,27 +32,28 @@ pub(super) struct Plain {
     /// Whether the times of the events are lab time.
     is_lab: bool,
     steps: usize,
-    /// Number of steps that are done. Cancelled and skipped steps do not count, so that it agrees with the last line of the run.
+    /// Number of finished steps. Cancelled and skipped steps are not counted, so that the number agrees with the last
+    /// line of the run.
     done: usize,
-    /// Steps that are running.
+    /// Running steps.
     running: BTreeSet<String>,
     width: usize,
-    /// Last reported tenth of each transfer.
+    /// Last reported progress of each transfer, in tenths.
     tenths: BTreeMap<String, u64>,
 }
 
 impl Plain {
-    /// View of a run. `is_lab`: the times of its events are lab time.
+    /// View of a run. If `is_lab` is true, the times of the events are lab time.
     pub(super) fn new(is_lab: bool) -> Self {
         Self { is_lab, ..Self::default() }
     }
 
-    /// Unit of the times, with a leading blank; empty for real time.
+    /// Unit of the times, with a leading blank. Empty for real time.
     pub(super) fn time_unit(&self) -> &'static str {
         if self.is_lab { " of lab time" } else { "" }
     }
 
-    /// Number of steps that are done, and of all steps.
+    /// Number of finished steps, and number of all steps.
     pub(super) fn count(&self) -> (usize, usize) {
         (self.done, self.steps)
     }
@@ -61,7 +63,7 @@ impl Plain {
         now - self.started.unwrap_or(now)
     }
 
-    /// Processes an event and returns the line to print for it.
+    /// Processes an event, and returns the line to print for this event.
     pub(super) fn take(&mut self, event: &Stamped) -> Option<Line> {
         let started = *self.started.get_or_insert(event.time);
         let time = event.time - started;
@@ -122,7 +124,8 @@ impl Plain {
                         }
                         Line { hint: hint.clone(), ..line("✗", "1;31", step, text) }
                     }
-                    // Steps that did not start are counted at the end: a line for each would hide the cause.
+                    // Steps that did not start are counted at the end of the run. One line for each of them would hide
+                    // the cause.
                     StepEnd::Blocked { .. } | StepEnd::Cancelled if !was_running => return None,
                     StepEnd::Blocked { by } => {
                         line("-", "2", step, format!("skipped: {by} failed"))
@@ -134,12 +137,12 @@ impl Plain {
         }
     }
 
-    /// Text of a line, wrapped to this number of columns if there is a limit.
+    /// Text of a line. The text is wrapped to `columns`, if given.
     pub(super) fn text(&self, line: &Line, columns: Option<usize>, printer: &Printer) -> String {
         let Line { time, sign, color, step, text, hint, .. } = line;
         let sign = printer.paint(sign, color);
         let indent = 12;
-        // On a narrow terminal, a few long step names must not move all texts to the next line.
+        // On a narrow terminal, a few long step names must not move the texts of all steps to the next line.
         let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent + ROOM + 2));
         // A line about the whole run has no step name.
         let width = match step.chars().count() {
@@ -182,7 +185,7 @@ impl Plain {
     }
 }
 
-/// Message at an interrupt.
+/// Message after an interrupt.
 fn stopping(running: &[&str]) -> String {
     let what = match running {
         [] => "no further step is started".to_owned(),

@@ -1,7 +1,8 @@
 //! Evidence that a cluster exists although its secrets bundle is missing.
 //!
-//! A second bundle has no access to the existing cluster, and `up` would create a second cluster with it. So a bundle is generated only if
-//! every source of evidence was read and none shows the cluster. A source that does not answer prevents it.
+//! A second bundle cannot access the existing cluster, and `up` would create a second cluster with it. So a bundle is
+//! generated only if every source of evidence was read, and no source shows that the cluster exists. If a source does not
+//! answer, no bundle is generated.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -47,14 +48,16 @@ impl Evidence {
     }
 }
 
-/// Returns an error if the cluster exists, or if that is unknown. For commands that need Proxmox in any case.
+/// Returns an error if the cluster exists, or if it is unknown whether the cluster exists. For commands that need Proxmox
+/// in any case.
 pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
     refuse_files(chosen)?;
     look_at_vms(chosen, client).await.map_err(Evidence::into_error)
 }
 
-/// Returns an error if the cluster exists, for a command that does not need Proxmox. Proxmox is queried if credentials are available. If it
-/// does not answer, `--new-cluster` (`is_new`) is required, except for an unused inventory.
+/// Returns an error if the cluster exists, for a command that does not need Proxmox. Proxmox is queried if credentials
+/// are available. If Proxmox does not answer, `--new-cluster` (`is_new`) is required. Without credentials,
+/// `--new-cluster` is required only if the inventory was used before.
 pub(crate) fn refuse_offline(
     chosen: &Chosen,
     is_new: bool,
@@ -84,8 +87,9 @@ pub(crate) fn refuse_offline(
     Ok(())
 }
 
-/// Returns an error if Proxmox has VMs of a cluster with the same name and another bundle, and no run has used this bundle yet. `render` may
-/// have generated it, without access to Proxmox, in a clone of the inventory that lacks the secrets file.
+/// Returns an error if Proxmox has VMs of a cluster with the same name and another bundle, and no run has used this
+/// bundle yet. This happens if a clone of the inventory lacks the secrets file, and `render` generated a bundle there
+/// without access to Proxmox.
 pub(crate) async fn refuse_second(
     chosen: &Chosen,
     client: &Client,
@@ -95,7 +99,7 @@ pub(crate) async fn refuse_second(
         return Ok(());
     }
     let wanted = Wanted { chosen, cluster: chosen.cluster() };
-    // A Proxmox that does not answer is reported by the observation that follows.
+    // If Proxmox does not answer, the observation that follows reports the error.
     let Ok(all) = client.send(&cluster::resources()).await else { return Ok(()) };
     let own = ClusterMark::of(&bundle.cluster.id);
     let mut guests = all.guests;
@@ -133,7 +137,7 @@ pub(crate) async fn refuse_second(
             ));
         }
     }
-    // A VM with this bundle shows that it is in use. The plan reports what cannot be read.
+    // A VM with the marker of this bundle shows that the bundle is in use. Then the plan reports VMs that cannot be read.
     let Some((guest, error)) = unread.filter(|_| !is_used) else { return Ok(()) };
     let message = format!(
         "VM {} on {} cannot be read, and may be of a cluster {name} with other secrets than {}, which no run has used yet",
@@ -145,8 +149,8 @@ pub(crate) async fn refuse_second(
     Err(failed.hint(unread_hint(&guest)))
 }
 
-/// Whether an `up` of this cluster on Proxmox ended well, and no later `destroy` did: then its VMs have this bundle. A run in a lab
-/// proves nothing.
+/// Whether the last completed `up` or `destroy` of this cluster on Proxmox was an `up`. Then the VMs of the cluster have
+/// this bundle. Runs in a lab are ignored.
 fn was_used_by_up(chosen: &Chosen) -> bool {
     let Ok(runs) = run_log::list(&chosen.run_folder().join("runs")) else { return false };
     let name = chosen.cluster().name.as_str();
@@ -180,9 +184,9 @@ fn not_asked(chosen: &Chosen, error: &CommandError) -> CommandError {
     ))
 }
 
-/// Whether talmox was used with this inventory before: the run folder has files of a run, or the secrets file has other values.
+/// Whether talmox was used with this inventory before: the run folder has files of a run, or the secrets file exists.
 fn was_used(chosen: &Chosen) -> bool {
-    // The lock file of the secrets does not count, because this process has just created it.
+    // The lock file of the secrets file is ignored, because this process has just created it.
     let is_of_run = |entry: io::Result<fs::DirEntry>| {
         entry.map_or(true, |entry| entry.file_name() != LOCK_FILE)
     };
@@ -206,7 +210,7 @@ fn exists(chosen: &Chosen, what: &str, else_do: &str) -> CommandError {
     ))
 }
 
-/// Returns an error if client files or rendered configs show that the cluster exists.
+/// Returns an error if client files, run logs or rendered configs show that the cluster exists.
 fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
     let paths = chosen.client_paths();
     for path in [&paths.kubeconfig, &paths.talosconfig] {
@@ -229,7 +233,7 @@ fn refuse_files(chosen: &Chosen) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns an error if the newest run that made changes is not a completed `destroy`.
+/// Returns an error if the newest run that made changes is not a completed `destroy`, or if a run log cannot be read.
 fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
     let folder = chosen.run_folder().join("runs");
     let failed = |error| {
@@ -241,7 +245,7 @@ fn refuse_runs(chosen: &Chosen) -> Result<(), CommandError> {
         .hint("make the folder readable; its logs show whether the cluster was created")
     };
     let runs = run_log::list(&folder).map_err(failed)?;
-    // `list` omits logs that it cannot read.
+    // `list` omits run logs that cannot be read.
     if count_logs(&folder).map_err(failed)? > runs.len() {
         let what = format!("{} has a run log that cannot be read", folder.display());
         return Err(exists(chosen, &what, "if the cluster no longer exists, move the logs away"));
@@ -279,8 +283,8 @@ fn count_logs(folder: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Whether `render` wrote configs of this cluster to a folder. Several clusters may share the folder, so node names and the context name
-/// are compared.
+/// Whether `render` wrote configs of this cluster to a folder. Several clusters may use the same folder, so the node
+/// names and the context name are compared.
 fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError> {
     let output = RenderedFolder::open(folder)?;
     if !output.is_rendered() {
@@ -299,7 +303,7 @@ fn is_rendered_for(chosen: &Chosen, folder: &Path) -> Result<bool, CommandError>
     Ok(contexts.is_empty() || contexts.contains(&cluster.name))
 }
 
-/// Searches all VMs of Proxmox for the cluster.
+/// Searches all VMs in Proxmox for a VM of the cluster.
 async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
     let unreachable = |error| Evidence::Unknown(proxmox::unreachable(error));
     let permissions = client.send(&access::permissions()).await.map_err(unreachable)?;
@@ -311,7 +315,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
         let what = format!("VM {} on {} has its tags", guest.vmid, guest.node);
         return Err(wanted.exists(&what, guest));
     }
-    // A token without VM.Audit gets an empty list, which is not evidence.
+    // A token without VM.Audit gets an empty list of VMs. Such a list does not prove that the cluster has no VMs.
     if let Some(path) = wanted
         .audit_paths()
         .find(|paths| !paths.iter().any(|path| permissions.allows(path, "VM.Audit")))
@@ -342,7 +346,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
     look_at_configs(&wanted, client, guests).await
 }
 
-/// Checks the notes and the UUID of every VM. A VM of the cluster is reported before a VM that cannot be read.
+/// Checks the notes and the UUID of every VM. A VM of the cluster is reported first, even if another VM cannot be read.
 async fn look_at_configs(
     wanted: &Wanted<'_>,
     client: &Client,
@@ -368,7 +372,7 @@ async fn look_at_configs(
     Err(Evidence::Unknown(failed.hint(unread_hint(&guest))))
 }
 
-/// Configs of the VMs by vmid, or the errors. VMs that were deleted since they were listed are omitted.
+/// Configs of the VMs, or the errors, sorted by vmid. VMs that were deleted after they were listed are omitted.
 async fn read_configs(
     client: &Client,
     guests: Vec<Guest>,
@@ -389,7 +393,7 @@ async fn read_configs(
     looked
 }
 
-/// Features that identify a VM of the cluster without its secrets.
+/// Search for VMs of the cluster by features that do not depend on its secrets.
 struct Wanted<'a> {
     chosen: &'a Chosen,
     cluster: &'a Cluster,
@@ -414,7 +418,7 @@ impl Wanted<'_> {
         numbers.filter_map(|vmid| VmId::new(vmid.get()).ok())
     }
 
-    /// For each node, the ACL paths of which one must grant VM.Audit; the usual path first.
+    /// ACL paths for each node, the usual path first. At least one path of each node must grant VM.Audit.
     fn audit_paths(&self) -> impl Iterator<Item = Vec<String>> {
         self.cluster.nodes.iter().map(|node| {
             let pool = node.settings().placement.pool.get().map(|pool| format!("/pool/{pool}"));
@@ -423,11 +427,11 @@ impl Wanted<'_> {
         })
     }
 
-    /// Feature that shows that a VM may belong to this cluster.
+    /// Reason why a VM may belong to this cluster. `None` if the VM has no feature of the cluster.
     fn sign(&self, guest: &Guest, config: &VmConfig) -> Option<String> {
         let nodes = &self.cluster.nodes;
         let is_node = |name: &str| nodes.iter().any(|node| node.name.value.as_str() == name);
-        // The VM list may be some seconds old and lack the name and tags of a new VM.
+        // The VM list may be some seconds old, and may lack the name and tags of a new VM. So the config is read too.
         let is_placed = guest.name.as_deref().is_some_and(is_node)
             || config.name().is_some_and(is_node)
             || self.vmids().any(|vmid| vmid == guest.vmid);
@@ -438,7 +442,7 @@ impl Wanted<'_> {
         let description = config.description();
         let marker = description.lines().find_map(|line| line.parse::<Marker>().ok());
         let Some(marker) = marker else {
-            // Proxmox generates random UUIDs (version 4), talmox derives them (version 5).
+            // Proxmox generates random UUIDs (version 4), but talmox derives UUIDs (version 5).
             let uuid = config.smbios().uuid.unwrap_or_default();
             let is_derived = uuid.as_bytes().get(14) == Some(&b'5');
             let is_near = is_placed || self.is_in_pool(guest);
@@ -454,7 +458,7 @@ impl Wanted<'_> {
         if is_placed || is_node(&marker.node) {
             return Some(format!("belongs to a talmox cluster, for the node {}", marker.node));
         }
-        // Neither tags nor notes name a cluster, so it may be this cluster.
+        // Neither the tags nor the notes name a cluster, so the VM may belong to this cluster.
         (noted.is_none() && !is_tagged_otherwise).then(|| {
             format!("has the marker of talmox without a cluster name, for the node {}", marker.node)
         })

@@ -16,18 +16,18 @@ const KEY: &str = "SOPS_AGE_KEY";
 const KEY_FILE: &str = "SOPS_AGE_KEY_FILE";
 const KEY_COMMAND: &str = "SOPS_AGE_KEY_CMD";
 
-/// Available age keys.
+/// Age keys that are available to the user.
 #[derive(Debug, Default)]
 pub(crate) struct Keyring {
     pub(crate) identities: Vec<Identity>,
     /// Places that were searched, for messages.
     looked: Vec<String>,
-    /// Keys of an unsupported kind.
+    /// Keys of an unsupported kind, for messages.
     unusable: Vec<String>,
 }
 
 impl Keyring {
-    /// Reads the keys of all places, like sops.
+    /// Reads the keys from all places that sops reads.
     pub(crate) fn find() -> Result<Self, CommandError> {
         let mut keyring = Self::default();
         if let Some(text) = environment::variable(KEY) {
@@ -65,12 +65,12 @@ impl Keyring {
         recipients
     }
 
-    /// Whether one of the keys can decrypt a file for these recipients.
+    /// Whether one of the keys can decrypt a file that is encrypted for these recipients.
     pub(crate) fn opens_any(&self, recipients: &[Recipient]) -> bool {
         self.recipients().iter().any(|own| recipients.contains(own))
     }
 
-    /// Hint for an error because no key fits.
+    /// Hint for an error that no key can decrypt a file.
     pub(crate) fn hint(&self) -> String {
         let mut text = format!("looked for age keys in {}", self.looked.join(", "));
         if !self.unusable.is_empty() {
@@ -80,7 +80,7 @@ impl Keyring {
         text
     }
 
-    /// Adds the keys of a text, one per line. Keys of an unsupported kind are skipped.
+    /// Adds the keys in a text, one key per line. Keys of an unsupported kind are skipped.
     fn add(&mut self, text: &SecretText, origin: &str) -> Result<(), CommandError> {
         self.looked.push(origin.to_owned());
         for (index, line) in text.expose().lines().enumerate() {

@@ -1,7 +1,7 @@
-//! Lock that serialises writers of a secrets file.
+//! Lock that keeps two processes from changing a secrets file at the same time.
 //!
-//! Each writer reads the file, changes it and writes it. Without the lock, two concurrent `secrets set` could overwrite each other's
-//! change.
+//! Each process reads the file, changes the content and writes the file. Without the lock, one of two concurrent `secrets
+//! set` could overwrite the change of the other.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct SecretsLock {
     _file: File,
 }
 
-/// Takes the lock on the secrets file of a cluster, and waits while another process holds it.
+/// Takes the lock on the secrets file of a cluster. Waits while another process holds the lock.
 pub(crate) fn lock(chosen: &Chosen, printer: &Printer) -> Result<SecretsLock, CommandError> {
     let path = chosen.make_run_folder()?.join(FILE);
     disk::refuse_link(&path)?;

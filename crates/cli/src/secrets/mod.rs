@@ -1,6 +1,6 @@
 //! The secrets file `secrets.sops.yaml`: the secrets bundle of a cluster, and other secrets such as tokens.
 //!
-//! A bundle is never generated again: a bundle that cannot be read is an error.
+//! A bundle that cannot be read is an error. It is never replaced by a new bundle.
 
 pub(crate) mod cluster_evidence;
 mod keys;
@@ -31,7 +31,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::regular_file::{self, LARGEST_OWN, ReadError};
 
-/// Key of the bundle in the file.
+/// Key of the secrets bundle in the file.
 pub(crate) const TALOS: &str = "talos";
 
 /// Decrypted secrets file.
@@ -39,14 +39,14 @@ pub(crate) const TALOS: &str = "talos";
 pub(crate) struct SecretsFile {
     pub(crate) path: PathBuf,
     pub(crate) document: SopsDocument,
-    /// Encrypted content on disk; `None` for a new file.
+    /// Encrypted content of the file on disk. `None` for a new file.
     on_disk: Option<String>,
-    /// Keys that must be able to decrypt the file after a change.
+    /// Age keys that must be able to decrypt the file after a change.
     keyring: Rc<Keyring>,
 }
 
 impl SecretsFile {
-    /// Reads the secrets file of a cluster; `None` if it does not exist.
+    /// Reads the secrets file of a cluster. `None` if the file does not exist.
     pub(crate) fn open(chosen: &Chosen) -> Result<Option<Self>, CommandError> {
         let path = chosen.secrets_path();
         let Some(text) = read_inside(&path, chosen.boundary())? else {
@@ -61,7 +61,7 @@ impl SecretsFile {
         Ok(Some(Self { path, document, on_disk: Some(text), keyring }))
     }
 
-    /// Reads the secrets file of a cluster; an error if it does not exist.
+    /// Reads the secrets file of a cluster. Returns an error if the file does not exist.
     pub(crate) fn open_existing(chosen: &Chosen) -> Result<Self, CommandError> {
         Self::open(chosen)?.ok_or_else(|| {
             let path = chosen.secrets_path();
@@ -76,7 +76,7 @@ impl SecretsFile {
         })
     }
 
-    /// New empty secrets file, not written yet.
+    /// New empty secrets file, which is not written yet.
     pub(crate) fn new(
         chosen: &Chosen,
         recipients: &[Recipient],
@@ -101,7 +101,7 @@ impl SecretsFile {
         Ok(Self { path, document, on_disk: None, keyring: Rc::new(keyring) })
     }
 
-    /// Parses and checks the bundle; `None` if the file has none.
+    /// Parses and checks the bundle. `None` if the file has no bundle.
     pub(crate) fn bundle(&self) -> Result<Option<Bundle>, CommandError> {
         match self.document.get(TALOS).filter(|node| !node.is_null()) {
             None => Ok(None),
@@ -109,7 +109,7 @@ impl SecretsFile {
         }
     }
 
-    /// The same file with other content, to check the content before it is saved.
+    /// Copy of this file with other content. Used to check the content before it is saved.
     pub(crate) fn with(&self, document: SopsDocument) -> Self {
         let keyring = Rc::clone(&self.keyring);
         Self { path: self.path.clone(), document, on_disk: self.on_disk.clone(), keyring }
@@ -125,8 +125,8 @@ impl SecretsFile {
         self.document.set(TALOS, bundle.to_node());
     }
 
-    /// Encrypts and writes the file. An error if another process changed it since it was read, or if the available keys could not
-    /// decrypt it again. The caller holds the lock from reading to saving.
+    /// Encrypts and writes the file. Returns an error if another process changed the file since it was read, or if the
+    /// available age keys could not decrypt the new file. The caller must hold the lock from reading to saving.
     pub(crate) fn save(&mut self) -> Result<(), CommandError> {
         let mut randomness = environment::Kernel;
         let text = self.document.encrypt(environment::now(), &mut randomness).map_err(|error| {
@@ -137,7 +137,7 @@ impl SecretsFile {
             .because(error)
         })?;
         self.refuse_clear_text(&text)?;
-        // Checked before the write: afterwards the secrets of a running cluster would be unreadable.
+        // This check runs before the write. Otherwise the secrets of a running cluster could become unreadable.
         sops::decrypt(&text, &self.keyring.identities).map_err(|error| {
             let message = format!(
                 "nothing was written: your age keys could not decrypt {}",
@@ -176,7 +176,7 @@ impl SecretsFile {
         }
     }
 
-    /// Paths of all values outside the bundle.
+    /// Paths of all values that are not part of the bundle.
     pub(crate) fn other_paths(&self) -> Vec<String> {
         let mut paths = vec![];
         visit(self.document.root(), &mut String::new(), &mut |path, _| {
@@ -188,7 +188,7 @@ impl SecretsFile {
     }
 }
 
-/// Bundle of a cluster; an error if it has none.
+/// Bundle of a cluster. Returns an error if the cluster has no bundle.
 pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     let file = SecretsFile::open_existing(chosen)?;
     file.bundle()?.ok_or_else(|| {
@@ -200,16 +200,16 @@ pub(crate) fn bundle_of(chosen: &Chosen) -> Result<Bundle, CommandError> {
     })
 }
 
-/// Generated bundle that is not written yet. It holds the lock on the secrets file.
+/// State for writing a generated bundle later. It holds the lock on the secrets file.
 #[derive(Debug)]
 pub(crate) struct DraftBundle {
     _lock: SecretsLock,
-    /// Secrets file that exists without a bundle.
+    /// Existing secrets file that has no bundle. `None` if the file does not exist.
     file: Option<SecretsFile>,
 }
 
 impl DraftBundle {
-    /// Writes the bundle.
+    /// Writes the generated bundle.
     pub(crate) fn keep(
         self,
         chosen: &Chosen,
@@ -220,8 +220,8 @@ impl DraftBundle {
     }
 }
 
-/// Bundle of a cluster. It is generated if it is missing and no evidence shows that the cluster exists; [`DraftBundle::keep`] writes a
-/// generated bundle.
+/// Bundle of a cluster. If the bundle is missing, and no evidence shows that the cluster exists, a bundle is generated.
+/// The caller must write a generated bundle with [`DraftBundle::keep`].
 pub(crate) fn bundle_or_draft(
     chosen: &Chosen,
     is_new: bool,
@@ -230,7 +230,7 @@ pub(crate) fn bundle_or_draft(
     let known = |file: Option<&SecretsFile>| -> Result<Option<Bundle>, CommandError> {
         Ok(file.map(SecretsFile::bundle).transpose()?.flatten())
     };
-    // Reading needs no lock, and works in a read-only folder.
+    // Reading without a lock also works in a read-only folder.
     if let Some(bundle) = known(SecretsFile::open(chosen)?.as_ref())? {
         return Ok((bundle, None));
     }
@@ -243,7 +243,7 @@ pub(crate) fn bundle_or_draft(
     Ok((generate()?, Some(DraftBundle { _lock: lock, file })))
 }
 
-/// Generates and writes the bundle of a cluster that has none. The caller holds the lock.
+/// Generates and writes the bundle of a cluster without a bundle. The caller must hold the lock.
 pub(crate) fn make(
     chosen: &Chosen,
     file: Option<SecretsFile>,
@@ -262,7 +262,7 @@ pub(crate) fn generate() -> Result<Bundle, CommandError> {
     })
 }
 
-/// Writes a generated bundle of a cluster that has none.
+/// Writes a generated bundle. Returns an error if the cluster has a bundle already.
 pub(crate) fn keep(
     chosen: &Chosen,
     bundle: &Bundle,
@@ -325,8 +325,8 @@ fn decrypt_with(keyring: &Keyring, path: &Path, text: &str) -> Result<SopsDocume
     })
 }
 
-/// Encrypted text of a secrets file. The file must be inside the boundary of the inventory: a link to the secrets of another cluster
-/// would send them to the Proxmox that this inventory names.
+/// Encrypted text of a secrets file. The file must be inside the boundary of the inventory. Otherwise a link to the
+/// secrets of another cluster would send those secrets to the Proxmox that this inventory names.
 fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, CommandError> {
     match boundary.read(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| {
@@ -344,7 +344,7 @@ fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, Comma
     }
 }
 
-/// Error for recipients that do not include a key of the user, who could not decrypt the file again.
+/// Error for recipients that do not include a key of the user. The user could not decrypt the file again.
 fn unopenable(path: &Path, recipient_set: &RecipientSet) -> CommandError {
     let names: Vec<String> = recipient_set.recipients.iter().map(ToString::to_string).collect();
     let message = format!(
@@ -388,7 +388,8 @@ fn not_imported(plain: &Path) -> CommandError {
     ))
 }
 
-/// Whether a value must be encrypted, regardless of the rules in `.sops.yaml`. The cluster id and certificates are not secret.
+/// Whether a value must be encrypted, whatever the rules in `.sops.yaml` say. The cluster ID and certificates are not
+/// secret.
 fn is_secret(path: &str) -> bool {
     let is_key = path.starts_with("talos.")
         && path != "talos.cluster.id"
@@ -423,7 +424,7 @@ fn visit(node: &Node, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// Reads a file of the command line, or stdin for `-`.
+/// Reads a file that the command line names. Reads stdin for `-`.
 pub(crate) fn read_input(path: &Path) -> Result<SecretText, CommandError> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());

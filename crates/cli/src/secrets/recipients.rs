@@ -1,4 +1,4 @@
-//! Choice of the age recipients of a secrets file.
+//! Selection of the age recipients of a secrets file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,8 @@ pub(crate) struct RecipientSet {
     pub(crate) origin: String,
 }
 
-/// Recipients of a new file: the given ones, or else those of `.sops.yaml`, of `SOPS_AGE_RECIPIENTS`, or of the age keys of the user.
-/// Without any of these, an age key is created.
+/// Recipients of a new file. The first source with recipients is used: `--recipient`, `.sops.yaml`,
+/// `SOPS_AGE_RECIPIENTS`, the age keys of the user. Without any of these, an age key is created.
 pub(crate) fn for_new_file(
     path: &Path,
     given: &[Recipient],
@@ -64,7 +64,7 @@ pub(crate) fn for_new_file(
     })
 }
 
-/// Recipients from `--recipient`, or else from the matching rule of `.sops.yaml`. None if neither exists.
+/// Recipients from `--recipient`, or else from the matching rule of `.sops.yaml`. `None` if neither exists.
 pub(crate) fn named(
     path: &Path,
     given: &[Recipient],
@@ -115,18 +115,19 @@ fn from_rule(
     Ok(RecipientSet { recipients: rule.recipients, settings: rule.settings, origin: file })
 }
 
-/// Path of `.sops.yaml` in the folder of the file or in a parent folder.
+/// Path of the `.sops.yaml` that the environment names, or that is in the folder of the file or in a parent folder.
 fn find_config(path: &Path) -> Option<PathBuf> {
     if let Some(config) = environment::path(CONFIG) {
         return Some(config);
     }
     let start = absolute(path);
     let found = start.ancestors().skip(1).map(|folder| folder.join(".sops.yaml"));
-    // A `.sops.yaml` of another user, for example in `/tmp`, could add that user to the recipients.
+    // A `.sops.yaml` of another user, for example in `/tmp`, is ignored, because it could add that user to the
+    // recipients.
     found.into_iter().find(|config| config.is_file() && !boundary::is_planted(config))
 }
 
-/// Path relative to the folder of `.sops.yaml`, which the creation rules match.
+/// Path relative to the folder of `.sops.yaml`. The creation rules match this path.
 fn relative(path: &Path, config: &Path) -> String {
     let path = absolute(path);
     let config = fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());

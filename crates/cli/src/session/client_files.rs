@@ -1,4 +1,5 @@
-//! Inspection of existing client files: whether they are for this cluster, for another cluster, or for a lab with the same secrets.
+//! State of existing client files: whether they are for this cluster, for another cluster, or for a lab with the same
+//! secrets.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,11 +17,11 @@ use crate::command_code::CommandCode;
 use crate::disk;
 use crate::error::CommandError;
 
-/// Remaining validity below which `up` renews the client certificates, so that a monthly `up` keeps them valid.
+/// Remaining validity below which `up` renews the client certificates. A monthly `up` keeps the certificates valid.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
-/// Last line of a kubeconfig for a lab. The server address does not always show that a kubeconfig is for a lab: an endpoint that
-/// the lab does not serve, such as a DNS name, is the same as that of the real cluster.
+/// Last line of a kubeconfig for a lab. The server address alone does not always show that a kubeconfig is for a lab. If
+/// the lab does not serve the endpoint, such as a DNS name, the kubeconfig has the endpoint of the real cluster.
 const LAB_MARK: &str = "# Written by talmox for a lab: it does not lead to a real cluster.\n";
 
 /// Adds [`LAB_MARK`] to a kubeconfig.
@@ -34,7 +35,7 @@ pub(crate) fn is_for_lab(kubeconfig: &SecretText) -> bool {
         || entries_in(kubeconfig).iter().any(ClusterEntry::is_for_lab)
 }
 
-/// Whether a kubeconfig or talosconfig is for a real cluster. A file that cannot be parsed counts as one.
+/// Whether a kubeconfig or talosconfig is for a real cluster. A file that cannot be parsed also counts.
 pub(crate) fn is_for_real_cluster(text: &SecretText) -> bool {
     if text.expose().ends_with(LAB_MARK) {
         return false;
@@ -43,7 +44,7 @@ pub(crate) fn is_for_real_cluster(text: &SecretText) -> bool {
     !is_parsed || entries_in(text).iter().any(|entry| !entry.is_for_lab())
 }
 
-/// Context names of a talosconfig; empty if the file is not a talosconfig.
+/// Context names of a talosconfig. Empty if the file is not a talosconfig.
 pub(crate) fn contexts(talosconfig: &SecretText) -> Vec<String> {
     let documents = talmox_yaml::read(talosconfig.expose()).unwrap_or_default();
     let root = documents.first().and_then(Node::as_map);
@@ -52,7 +53,7 @@ pub(crate) fn contexts(talosconfig: &SecretText) -> Vec<String> {
     entries.filter_map(|entry| Some(entry.key.as_str()?.to_owned())).collect()
 }
 
-/// URLs of the Kubernetes API of a cluster, after `reach:` is applied.
+/// URLs of the Kubernetes API of a cluster, after the reach map is applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Servers<'a> {
     /// URL of the endpoint.
@@ -67,7 +68,8 @@ pub(super) struct Servers<'a> {
 pub(super) struct ClientFileState {
     /// Whether the files are up to date.
     pub(super) is_current: bool,
-    /// Whether the files are up to date for a cluster whose shared address (VIP) does not answer: they use a control plane.
+    /// Whether the files are up to date for a cluster whose shared address (VIP) does not answer. Then the files use a
+    /// control plane instead.
     pub(super) is_provisional_current: bool,
     /// Whether the files were written after the cluster was up.
     pub(super) was_up: bool,
@@ -88,7 +90,8 @@ pub(super) fn client_file_state(
     let (authority, entries) = (bundle.certs.k8s.crt_base64(), entries_in(&kube));
     let own: Vec<&ClusterEntry> =
         entries.iter().filter(|entry| entry.authority == authority).collect();
-    // Files of a lab must not make the real cluster look as if it had been up and had lost its etcd data.
+    // Client files of a lab are ignored for a real cluster. Otherwise the real cluster would look as if it had been up
+    // and had lost its etcd data.
     let is_known = own
         .iter()
         .any(|entry| matches!(&*entry.places, [place] if place == server || control_planes.contains(place)));
@@ -96,7 +99,8 @@ pub(super) fn client_file_state(
     if !is_lab && (is_marked || is_for_lab(&kube) && !is_known) {
         return none;
     }
-    // A provisional kubeconfig uses a control plane instead of the shared address. It counts only while the shared address does not answer.
+    // A provisional kubeconfig uses a control plane instead of the shared address. It is up to date only while the shared
+    // address does not answer.
     let is_provisional = kube.expose().starts_with(PROVISIONAL);
     let was_up = !own.is_empty() && !is_provisional;
     let uses_endpoint = own.iter().any(|entry| entry.places == [server]);
@@ -115,7 +119,8 @@ pub(super) fn client_file_state(
     }
 }
 
-/// Addresses of the cluster in its client files. They find a cluster whose addresses or node names changed in the inventory.
+/// Addresses of the cluster in its client files. They are used to find a cluster whose addresses or node names changed in
+/// the inventory.
 pub(super) fn addresses(paths: &ClientPaths, bundle: &Bundle) -> Vec<IpAddr> {
     let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
     let mut all = vec![];
@@ -126,19 +131,20 @@ pub(super) fn addresses(paths: &ClientPaths, bundle: &Bundle) -> Vec<IpAddr> {
     }
     all.sort_unstable();
     all.dedup();
-    // Addresses of a lab are not valid after the lab ended.
+    // Loopback addresses belong to a lab, and are not valid after the lab has stopped.
     all.retain(|address| !address.is_loopback());
     all
 }
 
-/// Parses the address of `https://ADDRESS:PORT` or `ADDRESS`; `None` for a DNS name.
+/// Parses the address in `https://ADDRESS:PORT` or `ADDRESS`. `None` for a DNS name.
 fn address(place: &str) -> Option<IpAddr> {
     let authority = place.strip_prefix("https://").unwrap_or(place).split('/').next()?;
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
     authority.parse().ok().or_else(|| host.trim_matches(['[', ']']).parse().ok())
 }
 
-/// Returns an error if a client file is for another real cluster, which must not be overwritten. Files for labs may be replaced.
+/// Returns an error if a client file is for another real cluster, because it must not be overwritten. Files for labs may
+/// be replaced.
 pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), CommandError> {
     let own = [bundle.certs.k8s.crt_base64(), bundle.certs.os.crt_base64()];
     for path in [&paths.kubeconfig, &paths.talosconfig] {
@@ -156,7 +162,7 @@ pub(crate) fn refuse_others(paths: &ClientPaths, bundle: &Bundle) -> Result<(), 
     Ok(())
 }
 
-/// Whether one of the certificates is valid for at least [`RENEW_BEFORE`], or as long as its authority.
+/// Whether one of the certificates is valid for at least [`RENEW_BEFORE`], or as long as its certificate authority.
 fn lasts<E>(
     ends: Result<Vec<ContextExpiry>, E>,
     authority: &CertificateAndKey,
@@ -171,7 +177,7 @@ fn lasts<E>(
 /// Cluster entry of a kubeconfig or talosconfig.
 struct ClusterEntry {
     authority: String,
-    /// The server of a kubeconfig, or the endpoints of a talosconfig.
+    /// Server of a kubeconfig, or endpoints of a talosconfig.
     places: Vec<String>,
 }
 
@@ -184,7 +190,7 @@ impl ClusterEntry {
     }
 }
 
-/// Cluster entries of a kubeconfig or talosconfig; empty if the file is neither.
+/// Cluster entries of a kubeconfig or talosconfig. Empty for other files.
 fn entries_in(text: &SecretText) -> Vec<ClusterEntry> {
     let documents = talmox_yaml::read(text.expose()).unwrap_or_default();
     let Some(root) = documents.first().and_then(Node::as_map) else { return vec![] };
@@ -219,7 +225,7 @@ mod tests {
     const DAY: Duration = Duration::from_hours(24);
     const SERVER: &str = "https://10.0.0.20:6443";
 
-    /// Writes both client files with certificates of this validity.
+    /// Writes both client files, with certificates that are valid for `ttl`.
     fn write(paths: &ClientPaths, bundle: &Bundle, server: &str, ttl: Duration) {
         let now = environment::now();
         let request = kubeconfig::KubeconfigRequest {
@@ -284,7 +290,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths = ClientPaths::within(folder.path());
         let bundle = secrets::generate().unwrap();
-        // The endpoint is a DNS name that the lab does not serve, so the lab and the real cluster have the same server.
+        // The endpoint is a DNS name that the lab does not serve, so the kubeconfigs of the lab and of the real cluster
+        // have the same server.
         let server = "https://k8s.example:6443";
         write(&paths, &bundle, server, 365 * DAY);
         let state_of = |is_lab| {
@@ -300,7 +307,7 @@ mod tests {
         assert!(is_for_lab(&kubeconfig()));
         assert_eq!(state_of(true), (true, true));
         assert_eq!(state_of(false), (false, false));
-        // Without the mark, a loopback address shows a lab, unless `reach:` maps the endpoint to it.
+        // In a file without the mark, a loopback address shows a lab, unless `reach:` maps the endpoint to this address.
         let tunnel = "https://127.0.0.1:16443";
         write(&paths, &bundle, tunnel, 365 * DAY);
         assert!(is_for_lab(&kubeconfig()));
@@ -330,7 +337,7 @@ mod tests {
         std::fs::remove_file(&paths.kubeconfig).unwrap();
         let error = refuse_others(&paths, &own).unwrap_err().chain();
         assert!(error.contains("talosconfig is for another cluster"), "{error}");
-        // Files of a lab that ended may be replaced.
+        // Files of a lab that has stopped may be replaced.
         std::fs::remove_file(&paths.talosconfig).unwrap();
         let text = "clusters: [{cluster: {server: 'https://127.0.0.1:4', \
                     certificate-authority-data: eA==}}]\n";

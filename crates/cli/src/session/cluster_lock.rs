@@ -45,15 +45,16 @@ impl RunLocks {
 }
 
 impl Session {
-    /// Keys of the locks of this cluster. A cluster without secrets is also locked by its name, because two first runs from two
-    /// folders have no common identity.
+    /// Keys of the locks of this cluster. A cluster without secrets is also locked by its name, because its first runs in
+    /// two folders have no common cluster ID.
     pub(crate) fn lock_keys(&self) -> Vec<LockKey> {
         let name = self.is_draft.then(|| LockKey::of_name(&self.desired.cluster));
         let own = LockKey::of_cluster(&ClusterMark::of(&self.bundle.cluster.id));
         name.into_iter().chain([own]).collect()
     }
 
-    /// Locks the cluster in Proxmox. If the token lacks the privilege, nothing is locked; the plan has a warning about it.
+    /// Locks the cluster in Proxmox. If the token lacks the privilege, the cluster is not locked; the plan contains a
+    /// warning about the privilege.
     pub(crate) async fn lock_cluster(
         &self,
         command: &str,
@@ -67,7 +68,8 @@ impl Session {
     }
 }
 
-/// Takes all locks or none. If the token lacks the privilege, it prints a warning and takes none.
+/// Takes all locks. After an error, the locks that were taken are released. If the token lacks the privilege, prints a
+/// warning and returns the locks that were taken before.
 pub(crate) async fn take(
     pve: &Client,
     keys: Vec<LockKey>,
@@ -106,7 +108,7 @@ pub(crate) async fn take(
     Ok(locks)
 }
 
-/// Description of this run in the lock, for the error messages of other runs.
+/// Description of this run in the lock. Other runs show it in error messages.
 pub(crate) fn holder(cluster: &str, command: &str) -> Holder {
     let mut run = [0; 8];
     environment::Kernel.fill(&mut run);

@@ -12,8 +12,7 @@ use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Reads all manifests of the add-ons. The key is the position in the inventory of the `files` item that contains the
-/// path.
+/// Reads all manifests of the add-ons. The key is the position of the item in `files` that contains the path.
 pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>, CommandError> {
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
@@ -30,7 +29,8 @@ pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>,
     Ok(all)
 }
 
-/// Paths of the manifests: the file itself, or the manifests of a folder sorted by name.
+/// Paths of the manifests. For a file, this is the path of the file. For a folder, these are its manifests, sorted by
+/// name.
 fn paths(path: &Path, boundary: &Boundary) -> Result<Vec<PathBuf>, CommandError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);

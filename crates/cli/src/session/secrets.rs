@@ -9,7 +9,7 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::secrets::SecretsFile;
 
-/// Reads the existing bundle of a cluster.
+/// Reads the bundle of a cluster. `None` if the cluster has no bundle.
 pub(crate) fn known(chosen: &Chosen) -> Result<Option<Bundle>, CommandError> {
     let file = SecretsFile::open(chosen)?;
     Ok(file.as_ref().map(SecretsFile::bundle).transpose()?.flatten())

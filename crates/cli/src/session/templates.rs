@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::report::{ResumeInfo, not_done};
 
-/// Lowest default vmid of a template, far above the usual vmids of VMs.
+/// Lowest vmid of a template by default. It is far above the usual vmids of VMs.
 pub(crate) const FIRST: u32 = 9000;
 
 /// Plan that creates the missing templates.

@@ -1,4 +1,4 @@
-//! Filter of trace lines: a level for each area of the program.
+//! Filter for trace lines, with a level for each area of the program.
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
@@ -42,7 +42,7 @@ impl Filter {
         Self([level; AREAS.len()])
     }
 
-    /// Applies directives: `LEVEL`, `AREA` or `AREA=LEVEL`, separated by commas.
+    /// Applies directives that are separated by commas. A directive is `LEVEL`, `AREA` or `AREA=LEVEL`.
     pub(super) fn with(mut self, directives: &str) -> Result<Self, FilterError> {
         for directive in directives.split(',').map(str::trim).filter(|one| !one.is_empty()) {
             let (area, level) = match directive.split_once('=') {

@@ -1,11 +1,12 @@
-//! Trace lines on stderr. While the live view is active they are held back, and the view prints them above its block.
+//! Trace lines on stderr. While the live view is active, the lines are held back, and the live view prints them above its
+//! block.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::escape;
 use crate::printer::Printer;
 
-/// Maximum number of held lines between two drawings; further lines are only counted.
+/// Maximum number of lines that are held between two drawings. Further lines are only counted.
 const MOST: usize = 2000;
 
 pub(super) struct Lines {
@@ -34,11 +35,11 @@ impl Lines {
         Self { printer, held: Mutex::new(None) }
     }
 
-    /// Prints or holds a line. It may contain text from other systems.
+    /// Prints or holds a line. The line may contain text from other systems.
     pub(super) fn say(&self, line: &str) {
         let line = escape::plain(line).replace(['\n', '\t'], " ");
         let line = self.printer.paint(&line, "2");
-        // The mutex is held during the write, so that no live view starts in between.
+        // The mutex is locked during the write, so that no live view starts in the meantime.
         match &mut *self.lock() {
             Some(held) if held.lines.len() < MOST => held.lines.push(line),
             Some(held) => held.left_out += 1,
@@ -56,11 +57,11 @@ impl Lines {
     }
 }
 
-/// Holds trace lines back until it is dropped.
+/// Guard that holds trace lines back until it is dropped.
 pub(crate) struct HeldLines(&'static Lines);
 
 impl HeldLines {
-    /// Takes the lines held since the last call. Control characters in them are escaped.
+    /// Takes the lines that were held since the last call. Control characters in the lines are escaped.
     pub(crate) fn take(&self) -> Vec<String> {
         self.0.lock().as_mut().map(Held::take).unwrap_or_default()
     }

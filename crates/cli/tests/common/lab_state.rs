@@ -1,4 +1,4 @@
-//! State of a lab, read through its APIs with admin credentials, without the commands of talmox.
+//! State of a lab, read through the APIs of the lab with admin credentials. No talmox command is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use tokio::runtime::Runtime;
 
-/// VM options with random values, which differ between labs.
+/// VM options with random values. These values differ between labs.
 const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
 
-/// Running lab, with the secrets of its cluster.
+/// Running lab, with the secrets of the cluster in the lab.
 pub(crate) struct LabState {
     pub(crate) runtime: Runtime,
     pub(crate) pve: pve::Client,
@@ -36,23 +36,23 @@ pub(crate) struct VmState {
     pub(crate) host: String,
     pub(crate) pool: Option<String>,
     pub(crate) is_running: bool,
-    /// Config without options with random values.
+    /// Config of the VM without the options that have random values.
     pub(crate) config: BTreeMap<String, String>,
 }
 
-/// State of a Talos node, as its API reports it.
+/// State of a Talos node, as reported by the Talos API of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeState {
     pub(crate) hostname: String,
     pub(crate) version: String,
     pub(crate) stage: String,
-    /// Machine config with its secrets.
+    /// Machine config of the node, with secrets.
     pub(crate) config: String,
     /// Addresses such as `10.0.0.11/16`, without loopback and link-local addresses.
     pub(crate) addresses: BTreeSet<String>,
     /// Names and versions of the extensions, including the schematic.
     pub(crate) extensions: BTreeMap<String, String>,
-    /// Etcd members by id, as this node reports them; empty for workers.
+    /// Etcd members by ID, as this node reports them. Empty for workers.
     pub(crate) etcd: BTreeMap<u64, String>,
 }
 
@@ -136,7 +136,7 @@ impl LabState {
         })
     }
 
-    /// Nodes of the Kubernetes API at this address.
+    /// Nodes that the Kubernetes API at this address reports.
     pub(crate) fn kubernetes(&self, address: &str) -> Vec<NodeFacts> {
         let randomness = &mut SystemRandomness::new();
         let api = endpoints([address]);

@@ -62,7 +62,8 @@ fn warnings_do_not_fail_the_check() {
     assert!(run.stdout.ends_with("1 warning\n"), "{}", run.stdout);
 }
 
-/// Escape sequences, C1 controls, a bidirectional override and a zero-width character, raw in the file and as YAML escapes.
+/// The file contains escape sequences, C1 controls, a bidirectional override and a zero-width character, as raw
+/// characters and as YAML escapes.
 #[test]
 fn file_content_cannot_control_the_terminal() {
     let evil = "x\u{9b}2J\u{202e}\u{200b}";
@@ -241,7 +242,7 @@ fn wrong_usage_has_its_own_exit_code() {
 fn every_example_is_valid() {
     let run =
         Folder::new().talmox(&format!("check -i {}", repository().join("examples").display()));
-    // Clones of a template get their configs in maintenance mode, which is the only warning.
+    // The only warning is about clones of a template, because they get their configs in maintenance mode.
     let title = "warning[unproven-peer]: `boot: template` sends machine configs";
     assert!(run.code == 0 && run.stderr.starts_with(title), "{}", run.stderr);
     assert_eq!(run.stderr.matches("vm-module/cluster.yaml").count(), 1, "{}", run.stderr);
@@ -333,7 +334,7 @@ fn documents_of_a_later_talos_version_are_errors() {
         let reported = "error[bad-patch]: StaticHostConfig exists since Talos v1.12; Talos v1.11 rejects the config";
         assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
     }
-    // A patch that only deletes is valid for every release, and newer releases know the document.
+    // A patch that only deletes a document is valid for every release. Newer releases support the document.
     folder.write(
         "inventory/dev/p.yaml",
         "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n",
@@ -384,7 +385,7 @@ fn a_config_that_talos_rejects_is_reported_with_nodes_and_patch() {
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("bad-patch") && run.stderr.contains("tokenn"), "{}", run.stderr);
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
-    // The patch is valid for control planes.
+    // The patch is valid if only the control planes get it.
     folder.write("inventory/dev/p.yaml", etcd);
     let right = patched.replace("{all:", "{controlplane:");
     folder.write("inventory/dev/cluster.yaml", &format!("{right}{workers}"));

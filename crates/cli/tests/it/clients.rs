@@ -68,7 +68,7 @@ fn a_talosconfig_has_its_roles_and_nodes() {
     let leaf = certificate(&run.stdout, "crt:");
     assert_eq!(leaf.subject.to_string(), "O=os:reader, O=os:etcd:backup");
     assert_eq!(hours(&leaf), 48);
-    // The validity starts earlier, for nodes whose clocks are behind.
+    // The validity starts earlier than now, because the clock of a node may be behind.
     let start = leaf.not_after.seconds() - 48 * 3600;
     assert!(leaf.not_before < UnixTime::from_seconds(start));
     assert!(!cluster.folder.path().join("talosconfig").exists());
@@ -89,7 +89,7 @@ fn files_are_merged_into_the_users_own() {
     for path in ["home/.kube/config", "home/.talos/config"] {
         assert_eq!(cluster.mode(path), 0o600);
     }
-    // Of several files the first existing one is used.
+    // If `KUBECONFIG` has several paths, the first existing file is used.
     let existing = "apiVersion: v1\nkind: Config\nclusters:\n  - name: other\n    cluster: {server: https://x}\n";
     cluster.folder.write("b", existing);
     cluster.set("KUBECONFIG", "a:b:c");
@@ -164,7 +164,8 @@ fn client_files_for_a_lab_use_its_addresses() {
     for kind in ["kubeconfig", "talosconfig"] {
         let run = cluster.run(&format!("{kind} --output - {IN_FILE}"));
         assert_eq!(run.code, 0, "{}", run.stderr);
-        // The addresses are those of the reach map: the addresses of the inventory are unreachable.
+        // The client files contain the addresses of the reach map, because the addresses of the inventory are
+        // unreachable.
         let places = |text: &str| -> Vec<String> {
             let is_place = |line: &&str| line.contains("127.") || line.contains("tls-server-name");
             text.lines().filter(is_place).map(str::to_owned).collect()

@@ -8,7 +8,7 @@ use talmox_clock::Clock;
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
 
-/// Lab options with a speed at which the timeouts of the lab are still met.
+/// Lab options with a high speed at which no timeout of the lab is reached.
 const FAST: &str = "--lab --lab-speed 20";
 
 fn json(run: &Run) -> Json {
@@ -52,7 +52,7 @@ fn templates_are_created_once_and_only_where_they_are_needed() {
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
-    // If the inventory changes, an existing template is not changed and is reported as different.
+    // If the inventory changes, an existing template is not changed. It is reported as different.
     let file = "inventory/vm-module/cluster.yaml";
     let text = cluster.folder.read(file);
     let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
@@ -77,7 +77,7 @@ fn a_cluster_is_created_and_destroyed_in_a_lab() {
     let cluster = Cluster::with_secrets();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
-    // A missing VM differs from the inventory.
+    // A missing VM counts as a difference from the inventory.
     let before = cluster.run(&status);
     assert_eq!(before.code, 1, "{}", before.stdout);
     let before: Json = serde_json::from_str(&before.stdout).unwrap();
@@ -111,7 +111,7 @@ fn a_cluster_is_created_and_destroyed_in_a_lab() {
     let table = cluster.run(&format!("status {IN_FILE}")).stdout;
     assert!(table.contains("leader") && table.contains("Ready v1."), "{table}");
 
-    // An unknown resource type is reported at once, without a wait.
+    // An unknown resource type is reported at once, without waiting for the type.
     let file = "inventory/dev/cluster.yaml";
     let inventory = cluster.folder.read(file);
     cluster.folder.write(file, &format!("{inventory}addons: [{{name: shop, files: [shop]}}]\n"));
@@ -181,13 +181,13 @@ fn apis_that_do_not_answer_are_shown_within_the_timeout() {
     let run = cluster.run("output");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("cannot query Proxmox"), "{}", run.stderr);
-    // `status` creates nothing.
+    // `status` writes no secrets file.
     let bare = Cluster::new();
     assert_eq!(bare.run("status").code, 1);
     assert!(!bare.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
 }
 
-/// A Proxmox that accepts connections and never answers.
+/// Proxmox accepts connections here, but never answers.
 #[test]
 fn status_does_not_wait_for_a_proxmox_that_answers_nothing() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -207,7 +207,8 @@ fn status_does_not_wait_for_a_proxmox_that_answers_nothing() {
     assert!(run.stdout.contains(expected), "{}", run.stdout);
     let expected = "\ndrift is unknown: the state of Proxmox was not observed\n";
     assert!(run.stdout.contains(expected), "{}", run.stdout);
-    // The limit is 5 s; the rest is for the start of the program on a busy machine. The default of --timeout is 30 s.
+    // The limit for Proxmox is 4 s. The rest is time for the start of the program on a busy machine. Without the limit,
+    // the command would wait for 30 s, the default of `--timeout`.
     assert!(took < Duration::from_secs(9), "{took:?}");
 }
 
@@ -235,7 +236,7 @@ fn a_live_check_reports_preflight_errors_and_changes_nothing() {
     assert!(!cluster.folder.path().join("inventory/dev/secrets.sops.yaml").exists());
     assert_eq!(cluster.run("check --lab").code, 64);
 
-    // The errors of one cluster do not prevent the check of the next.
+    // Errors of one cluster do not prevent the check of the next cluster.
     let other = text.replace("10.0.", "10.1.").replace("name: ", "name: lab-");
     cluster.folder.write("inventory/lab/cluster.yaml", &other);
     let run = cluster.run(&format!("check --live {FAST}"));

@@ -14,7 +14,7 @@ use crate::support::{Folder, Run};
 
 const GEN: &str = "config gen home https://10.0.0.20:6443 --with-secrets secrets.yaml";
 
-/// Bundle, generated once because its RSA key takes a while.
+/// Secrets bundle. It is generated once, because its RSA key takes a while.
 fn bundle() -> &'static str {
     static BUNDLE: OnceLock<String> = OnceLock::new();
     BUNDLE.get_or_init(|| {
@@ -38,7 +38,7 @@ fn files(folder: &Folder) -> Vec<String> {
     names
 }
 
-/// Output of `config gen` for one type.
+/// Output of `config gen` for one type of file.
 fn printed(folder: &Folder, args: &str) -> String {
     let run = folder.talmox(&format!("{GEN} -o - {args}"));
     assert_eq!(run.code, 0, "{args}: {}", run.stderr);
@@ -283,7 +283,7 @@ fn patches_apply_to_all_nodes_or_to_a_role() {
     assert!(folder.read("worker.yaml").contains("kind: ZswapConfig\n"));
     assert!(!folder.read("controlplane.yaml").contains("ZswapConfig"));
 
-    // Up to Talos 1.11 a config is one document, which JSON patches can change.
+    // Up to Talos 1.11 a config is one document, so JSON patches can change it.
     let json = r#"[{"op": "add", "path": "/machine/install/wipe", "value": true}]"#;
     let patched = |version| {
         let flags = ["-t", "worker", "-o", "-", "--talos-version", version];
@@ -359,8 +359,8 @@ fn configs_are_patched_to_stdout_or_a_file() {
     assert_eq!(folder.talmox("config patch").code, 64);
 }
 
-/// Worker config that is valid for mode cloud, but not for metal, which needs an install disk. Its host name is invalid, which Talos
-/// accepts.
+/// Worker config without an install disk. It is valid for the mode cloud, but not for the mode metal. Its host name is
+/// invalid, but Talos accepts it.
 fn without_disk() -> (Folder, String) {
     let folder = folder();
     folder.write("name.yaml", "machine: {network: {hostname: -bad-}}\n");

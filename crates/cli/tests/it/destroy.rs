@@ -1,4 +1,4 @@
-//! `destroy`: its findings, and interrupts.
+//! Findings of `destroy`, and interrupts during `destroy`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -51,7 +51,7 @@ impl RunningCommand {
         Self { process, lines, reported: vec![] }
     }
 
-    /// Waits until the output contains the words this many times, and sends a signal.
+    /// Waits until the output contains the words `times` times, and then sends a signal.
     fn signal_at(&mut self, (words, times): (&str, usize), signal: &str) {
         let mut count = 0;
         while count < times {
@@ -64,7 +64,7 @@ impl RunningCommand {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
     }
 
-    /// Exit code and all JSON lines.
+    /// Exit code of the command, and all its JSON lines.
     fn end(mut self) -> (Option<i32>, Vec<Json>) {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
@@ -83,7 +83,7 @@ fn is_done(reported: &[Json], step: &str) -> bool {
     ends.any(|end| ["done", "already"].contains(&end))
 }
 
-/// VMs by name, and whether they run. No task may be running.
+/// Names of the VMs, and whether each VM runs. Asserts that no Proxmox task is running.
 fn vms(lab: &Served) -> Option<BTreeMap<String, bool>> {
     let tasks = lab.get("/nodes/pve/tasks?source=active")?;
     assert_eq!(tasks["data"], Json::Array(vec![]), "they go on");
@@ -115,7 +115,7 @@ fn an_interrupted_run_reports_the_done_steps_and_how_to_resume() {
             error["hint"].as_str().unwrap().starts_with("run the same command to resume"),
             "{error}"
         );
-        // The secrets are deleted last, and not after an interrupt.
+        // The secrets are deleted in the last step, and are kept after an interrupt.
         assert!(cluster.folder.path().join(SECRETS).exists());
         let Some(vms) = vms(&lab) else { continue };
         for node in ["cp-1", "wk-1"] {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Run};
 
-/// The creation of the first VM fails; a later creation is slow.
+/// Faults: the creation of the first VM fails, and a later creation is slow.
 const FAULTS: &str = "\
 faults:
   - {task: qmcreate, fail: {percent: 40, message: the disk is on fire}}
@@ -48,7 +48,7 @@ fn failed_killed_and_interrupted_runs_are_listed_and_resumed() {
     let _lab = Served::in_file(&cluster, serve);
     let up = format!("up --yes {IN_FILE}");
 
-    // The cause is reported once with a hint; skipped steps are counted.
+    // The cause is reported once, with a hint. Skipped steps are only counted.
     let run = cluster.run(&up);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let (_, end) = run.stderr.split_once("error[steps-failed]: ").unwrap();

@@ -1,10 +1,10 @@
-//! The `.gitignore` of `init`, and the check for tracked files with keys.
+//! Tests of the `.gitignore` that `init` writes, and of the check for tracked files with keys.
 
 use std::fs;
 
 use crate::support::Folder;
 
-/// Index of a repository that tracks these files, in version 2 of the format.
+/// Content of a Git index that tracks these files, in version 2 of the format.
 fn index(names: &[&str]) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
     bytes.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
@@ -56,7 +56,7 @@ fn init_ignores_files_with_keys_and_check_reports_tracked_ones() {
     assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert!(run.stderr.contains("git rm --cached"), "{}", run.stderr);
 
-    // A file with an age key is reported under any name.
+    // A file with an age key is reported, whatever its name is.
     let key = format!("AGE-SECRET-KEY-1{}\n", "Q".repeat(58));
     folder.write("docs/notes.txt", &key);
     folder.write("docs/untracked.txt", &key);
@@ -64,7 +64,7 @@ fn init_ignores_files_with_keys_and_check_reports_tracked_ones() {
     let reported = "warning[tracked-keys]: Git tracks files with keys: docs/notes.txt\n";
     assert!(run.stderr.contains(reported), "{}", run.stderr);
 
-    // If such files exist, an unreadable index gives a warning.
+    // If a file with keys exists, an unreadable index causes a warning.
     fs::write(folder.path().join(".git/index"), "nonsense").unwrap();
     assert!(!folder.talmox("check").stderr.contains("tracked-keys"));
     folder.write("inventory/home/kubeconfig", "x");

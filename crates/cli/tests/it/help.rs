@@ -11,7 +11,7 @@ fn help(path: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Names and summaries below `Commands:`.
+/// Names and summaries of the commands below `Commands:`.
 fn commands(help: &str) -> Vec<(String, String)> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     list.take_while(|line| !line.is_empty())
@@ -25,7 +25,7 @@ fn commands(help: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All commands, depth first, with their help.
+/// Collects all commands with their help, depth first.
 fn all(path: &[String], found: &mut Vec<(String, String)>) {
     let text = help(path);
     let below = commands(&text);
@@ -55,7 +55,7 @@ fn every_command_explains_itself() {
     let mut found = vec![];
     all(&[], &mut found);
     assert!(found.len() > 35, "{} commands", found.len());
-    // The shared options are shown in full for one command each.
+    // Each group of shared options is shown in full for one command.
     let in_full = ["talmox ", "talmox status", "talmox node services"];
     let mut out = String::new();
     for (name, text) in &found {

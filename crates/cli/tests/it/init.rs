@@ -131,7 +131,7 @@ fn a_prompt_is_repeated_until_the_answer_is_valid() {
     assert!(folder.read("inventory/lab/cluster.yaml").contains("  node: pve7\n"));
 }
 
-/// The other answers are kept after an invalid answer.
+/// After an invalid answer, the other answers are kept.
 #[test]
 fn only_an_invalid_answer_is_asked_again() {
     let folder = Folder::new();
@@ -173,7 +173,7 @@ fn answers_can_be_edited_before_they_are_entered() {
     let folder = Folder::new();
     let Some(mut typing) = folder.typing("init") else { return };
     typing.wait_for("Name of the cluster [home]: ");
-    // Left, a letter, End, a wrong letter, Backspace, a digit; Home, a wrong letter, Delete.
+    // The bytes are text and the keys Left, End, Backspace, Home and Delete. The edited name is `lab2`.
     typing.write("lb\x1b[Da\x1b[Fx\x7f2\x1b[Hzz\x1b[D\x1b[D\x1b[3~\x1b[3~\n");
     typing.wait_for("URL of the Proxmox API");
     typing.write("\n\n10.9.0.0/24\n\n1\n1\n\n\n");
@@ -216,7 +216,7 @@ fn a_declined_certificate_repeats_the_url_prompt() {
     let written = folder.read("inventory/lab/cluster.yaml");
     assert!(written.contains(&format!("endpoint: {}\n", lab.pve("url"))), "{written}");
     assert!(written.contains(lab.pve("fingerprint")), "{written}");
-    // A flag is not asked again.
+    // The URL is from a flag, so `init` does not ask for it again.
     let args = format!("init dev --proxmox {} --subnet 10.8.0.0/24", lab.pve("url"));
     let (code, shown) = folder.typed(&args, "n\n").unwrap();
     assert_eq!(code, Some(1), "{shown}");
@@ -224,7 +224,7 @@ fn a_declined_certificate_repeats_the_url_prompt() {
     assert!(!folder.path().join("inventory/dev").exists());
 }
 
-/// `init`, `init --role`, `check --live` and `check` name the same place for the token.
+/// The commands are `init`, `init --role`, `check --live` and `check`.
 #[test]
 fn all_commands_name_the_same_place_for_the_token() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Signals before a command has made a change.
+//! Signals that arrive before a command has made a change.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use crate::support::{Cluster, Folder};
 
 const TOKEN: &str = "echo 'talmox@pve!ci=00000000-0000-0000-0000-000000000000'";
 
-/// Two clusters. The token command of the first sends a signal to talmox; the token command of the second creates a file.
+/// Inventory with two clusters. The token command of the first cluster sends a signal to talmox. The token command of the
+/// second cluster creates a file.
 fn clusters(signal: &str) -> Cluster {
     let cluster = Cluster::new();
     let path = "inventory/dev/cluster.yaml";
@@ -46,7 +47,7 @@ fn count(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// The tasks of a lab own its folder, so the process must not exit before they end.
+/// The tasks of a lab own the folder of the lab, so the process must not exit before the tasks end.
 #[test]
 fn an_interrupted_lab_removes_its_folder() {
     for nth in 0..10 {
@@ -54,10 +55,10 @@ fn an_interrupted_lab_removes_its_folder() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
         command.current_dir(here.path()).env("HOME", here.path());
         command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        // So slow that the command still runs at the signal.
+        // The lab is so slow that the command is still running when the signal arrives.
         command.args(["plan", "--lab", "--lab-speed", "1", "--lab-profile", "slow"]);
         let mut process = command.spawn().unwrap();
-        // The folders of the inventory and of the lab.
+        // These are the folder of the inventory and the folder of the lab.
         while count(temporary.path()) < 2 {
             assert!(process.try_wait().unwrap().is_none(), "it ended too early");
             thread::park_timeout(Duration::from_millis(5));

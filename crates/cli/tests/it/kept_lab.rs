@@ -33,7 +33,7 @@ fn a_kept_lab_writes_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
     while !said.contains("The lab runs until Ctrl-C.") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
     }
-    // Another terminal may have another current folder, so paths are absolute.
+    // Another terminal may have another current folder, so the printed paths are absolute.
     let second = folder.canonicalize().unwrap().join("talmox-lab");
     while !said.contains("kubectl get nodes\n") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended: {said}");
@@ -50,7 +50,7 @@ fn a_kept_lab_writes_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
         let nodes = kubectl.must("get nodes --no-headers");
         let ready = nodes.lines().filter(|line| line.contains(" Ready ")).count();
         assert_eq!(ready, 2, "{nodes}");
-        // The cluster stores objects.
+        // The Kubernetes API of the lab stores objects.
         kubectl.must("create namespace shop");
         assert!(kubectl.must("get namespaces").contains("shop"));
     }

@@ -10,13 +10,13 @@ use talmox_clock::Clock;
 
 use crate::support::{Cluster, Folder, cannot_try};
 
-/// Lab in a separate process, killed on drop.
+/// Lab in a separate process. The process is killed on drop.
 pub(crate) struct Served {
     process: Child,
     ready: Json,
 }
 
-/// Option that connects a command to a lab of `Served::in_file`.
+/// Option that connects a command to the lab of `Served::in_file`.
 pub(crate) const IN_FILE: &str = "--lab-at lab.json";
 
 impl Served {
@@ -24,10 +24,11 @@ impl Served {
         Self::of(serve(folder).args(args.split_whitespace()))
     }
 
-    /// Lab for commands in the folder of the cluster with `IN_FILE`.
+    /// Starts a lab for commands in the folder of the cluster. The commands connect to the lab with `IN_FILE`.
     pub(crate) fn in_file(cluster: &Cluster, args: &str) -> Self {
         let folder = cluster.folder.path();
-        // With the age key of the cluster: leases depend on MACs, which are derived from its secrets.
+        // The lab needs the age key of the cluster, because DHCP leases depend on MACs, and MACs are derived from the
+        // secrets.
         let lab =
             Self::of(serve(folder).env("HOME", folder.join("home")).args(args.split_whitespace()));
         cluster.folder.write("lab.json", &lab.ready.to_string());
@@ -46,7 +47,7 @@ impl Served {
         self.ready["pve"][key].as_str().unwrap()
     }
 
-    /// Sends a request with curl. `None` with a note if curl is missing.
+    /// Sends a request to the lab with curl. Prints a note and returns `None` if curl is missing.
     pub(crate) fn get(&self, path: &str) -> Option<Json> {
         let token = format!("{}={}", self.pve("token_id"), self.pve("token_secret"));
         let output = Command::new("curl")
@@ -128,7 +129,7 @@ fn a_lab_with_state_continues_after_it_was_killed() {
     assert_eq!(second.pve("node"), "atlas");
     assert_eq!(second.pve("token_secret"), secret);
     assert_eq!(second.pve("fingerprint"), print);
-    // On a system with a single loopback address, the port is random.
+    // On a system with a single loopback address, the port of the node is random.
     if !place.as_str().unwrap().contains(':') {
         assert_eq!(second.ready["reach"]["10.0.0.11"], place);
     }

@@ -1,4 +1,4 @@
-//! Secrets are not generated if evidence shows, or may show, that the cluster exists.
+//! Tests that no secrets are generated if evidence shows, or may show, that the cluster exists.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{Cluster, SECRETS};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
 const UUID: &str = "11111111-2222-4333-8444-555555555555";
-/// All commands that generate secrets.
+/// Commands that can generate secrets.
 const COMMANDS: [&str; 6] = [
     "plan",
     "up --yes",
@@ -17,7 +17,7 @@ const COMMANDS: [&str; 6] = [
     "secrets init --new-cluster",
 ];
 
-/// Lab with one VM, and an inventory without secrets for its Proxmox.
+/// Lab with one VM, and an inventory without secrets that names the Proxmox of the lab.
 fn with_vm(config: &str, faults: &str) -> (Served, Cluster) {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let scenario = format!(
@@ -38,7 +38,7 @@ fn has_secrets(cluster: &Cluster) -> bool {
     cluster.folder.path().join(SECRETS).exists()
 }
 
-/// Checks that all commands fail with these words and write no secrets.
+/// Asserts that all commands fail with these words and write no secrets.
 #[track_caller]
 fn refuse(cluster: &Cluster, commands: &[&str], words: &str) {
     for command in commands {
@@ -88,7 +88,7 @@ fn a_vm_of_the_cluster_prevents_new_secrets() {
     }
 }
 
-/// The secrets file was lost, and `render` generated another one without access to Proxmox.
+/// The secrets file was lost, and `render` generated new secrets without access to Proxmox.
 #[test]
 fn second_secrets_of_an_existing_cluster_are_not_used() {
     let marker = "talmox/1 cluster=0123456789abcdef node=cp-1 stage=made";
@@ -107,7 +107,7 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
     };
     let words = "VM 777 on pve is the node cp-1 of a cluster dev with other secrets";
     refused(words);
-    // Neither a rehearsal, nor a run that did not end, nor a run of another cluster shows that the secrets are in use.
+    // These runs do not show that the secrets are in use: a run in a lab, a failed run, and a run of another cluster.
     for (nth, (name, is_lab, end)) in
         [("dev", true, "done"), ("dev", false, "failed"), ("ops", false, "done")].iter().enumerate()
     {
@@ -120,7 +120,7 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
     }
 }
 
-/// The VM may be of the cluster whose secrets were lost.
+/// The unreadable VM may belong to the cluster whose secrets were lost.
 #[test]
 fn secrets_that_no_run_used_are_not_used_beside_a_vm_that_cannot_be_read() {
     let faults = "faults:\n  - {method: GET, path: '/nodes/*/qemu/777/config', times: always, \
@@ -165,7 +165,7 @@ fn a_proxmox_that_does_not_answer_prevents_new_secrets() {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let text = cluster.folder.read(PATH).replace("https://pve:8006", "https://127.0.0.1:1");
     cluster.folder.write(PATH, &text);
-    // An unused inventory without credentials, as for `render` of an example.
+    // The inventory is unused and has no credentials, as with `render` of an example.
     let run = cluster.run("render --output new");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
@@ -174,7 +174,7 @@ fn a_proxmox_that_does_not_answer_prevents_new_secrets() {
         run.stderr
     );
     fs::remove_file(cluster.folder.path().join(SECRETS)).unwrap();
-    // A run created its lock file here.
+    // The lock file shows that a run used the inventory.
     let lock = "inventory/dev/.talmox/lock";
     cluster.folder.write(lock, "");
     refuse(&cluster, &["render", "secrets init"], "with --new-cluster");
@@ -220,7 +220,7 @@ fn files_beside_the_inventory_prevent_new_secrets() {
     let run = cluster.run("render --new-cluster");
     assert_eq!(run.code, 0, "{}", run.stderr);
 
-    // Now rendered configs exist without their secrets.
+    // Now rendered configs exist, but the secrets are missing.
     remove(SECRETS);
     let init = ["secrets init", "secrets init --new-cluster", "render --output other"];
     refuse(&cluster, &init, "generated has machine configs of its nodes");

@@ -12,7 +12,7 @@ use crate::talos_node::{NodeIdentity, TalosNode, now};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Configured node, and a folder with a talosconfig that it accepts.
+/// Configured node, and a folder with a talosconfig that the node accepts.
 fn configured() -> (TalosNode, Folder) {
     let identity = NodeIdentity::configured();
     let folder = Folder::new();
@@ -93,7 +93,7 @@ spec:
             "spec": {"stage": "running", "status": {"ready": true, "unmetConditions": []}},
         })
     );
-    // A config with several documents is printed completely.
+    // A spec with several documents is printed completely.
     let many = run(&node, &folder, "get NODE ms many --yaml").stdout;
     assert!(many.contains("    owner:\n    phase: running\n"), "{many}");
     assert!(many.ends_with("spec: |\n    stage: booting\n    ---\n    kind: More\n"), "{many}");
@@ -105,7 +105,7 @@ spec:
     let json: serde_json::Value = serde_json::from_str(&members.stdout).unwrap();
     let metadata = &json[1]["metadata"];
     assert_eq!((&metadata["id"], &metadata["namespace"]), (&"wk-1".into(), &"other".into()));
-    // With the admin role the content may be keys.
+    // With the admin role, the table shows no content, because the content may contain keys.
     let hidden = run(&node, &folder, "get NODE members --admin");
     assert!(!hidden.stdout.contains("10.0.0.11"), "{}", hidden.stdout);
 }
@@ -114,7 +114,7 @@ spec:
 fn unknown_resource_types_are_looked_up_on_the_node() {
     let (node, folder) = configured();
     let specs = run(&node, &folder, "get NODE etcdspecs");
-    // Without column definitions the spec is shown in short form.
+    // If the column definitions cannot be read, the table shows the spec in short form.
     assert!(specs.stdout.contains("EtcdSpecs  etcd  3        name: cp-1"), "{}", specs.stdout);
     let several = run(&node, &folder, "get NODE es");
     assert_eq!(several.code, 64);
@@ -135,7 +135,7 @@ fn unknown_resource_types_are_looked_up_on_the_node() {
     let none = folder.talmox(&format!("node get {} unicorns --insecure", open.at));
     let list = format!("`talmox node get {} resourcedefinitions --insecure` lists", open.at);
     assert!(none.stderr.contains(&list), "{}", none.stderr);
-    // The inventory says where the node is, so the command in the hint needs it too.
+    // The address of the node is in the inventory, so the command in the hint needs the option `-i`.
     let inventory = "talos_version: v1.11.2\nnetwork: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}\n\
                      proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}\n\
                      controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
@@ -263,7 +263,7 @@ fn apply_reports_when_the_config_takes_effect() {
     let json = apply("--mode try --format json").stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["mode"], &json["reverts_in"]), (&"try".into(), &"1m0s".into()));
-    // A 1.12 node in maintenance mode does not report the mode.
+    // The answer of a node in maintenance mode with Talos 1.12 has no mode.
     folder.write("config.yaml", "old: secret-of-mine\n");
     let old = said(apply(""));
     assert!(
@@ -288,7 +288,7 @@ fn calls_are_retried_while_the_api_restarts() {
     let node = TalosNode::start(&identity);
     let services = run(&node, &folder, "services NODE");
     assert_eq!((services.code, services.stderr.as_str()), (0, ""));
-    // The config is sent once: the closed connections transferred no request.
+    // The config is sent only once, because no request was sent over the closed connections.
     let open = TalosNode::start(&NodeIdentity::maintenance().hanging_up(2));
     folder.write("config.yaml", "machine: {}\n");
     let applied = folder.talmox(&format!("node apply config.yaml {} --insecure", open.at));
@@ -378,7 +378,7 @@ fn addresses_and_credentials_come_from_the_inventory() {
     cluster.folder.write("bundle.yaml", &talmox_yaml::emit(&bundle.to_node(), 4));
     let run = cluster.run("secrets import bundle.yaml");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // As in a lab: `reach` maps the address of the node, and the certificate has the original address.
+    // As in a lab, `reach` maps the address of the node. The certificate contains the original address.
     let stranger = TalosNode::start(&NodeIdentity::configured());
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", stranger.at);
@@ -401,7 +401,7 @@ fn addresses_and_credentials_come_from_the_inventory() {
     let run = cluster.run("node apply config.yaml cp-1 --mode no-reboot");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
-    // Without Proxmox the cluster cannot be locked, but the config is sent.
+    // Without Proxmox the cluster cannot be locked, but the config is still sent.
     let reported = "warning: the cluster is not locked: ";
     assert!(run.stderr.contains(reported), "{}", run.stderr);
     assert!(
@@ -431,14 +431,14 @@ fn addresses_and_credentials_come_from_the_inventory() {
     let run = cluster.run("node services cp-7");
     assert_eq!(run.code, 64);
     assert!(run.stderr.contains("nodes: cp-1, wk-1"), "{}", run.stderr);
-    // In maintenance mode the address of the inventory is used.
+    // With `--insecure`, the address of the node is read from the inventory.
     let empty = TalosNode::start(&NodeIdentity::maintenance());
     let reach = format!("{text}reach: {{10.0.0.21: \"{}\"}}\n", empty.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
     let apply = |node: &str| {
         cluster.run(&format!("node apply config.yaml {node} --insecure --cluster dev"))
     };
-    // With a node name, the machine must be the VM of that node.
+    // If a node name is passed, the machine must be the VM of that node.
     let uuid = SmbiosUuid::of(&bundle.cluster.id, "wk-1").to_string();
     *empty.machine.lock().unwrap() = (uuid.clone(), "02:00:00:00:00:99".to_owned());
     fails(&apply("wk-1"), &["is not the VM of `wk-1`: it has no network card", "nothing was sent"]);

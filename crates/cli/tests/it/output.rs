@@ -1,4 +1,4 @@
-//! `status` and `output` report the real state: addresses, versions, and nodes that do not answer.
+//! Tests that `status` and `output` report the observed state: addresses, versions, and nodes that do not answer.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::support::{Cluster, Run};
 const INVENTORY: &str = "inventory/dev/cluster.yaml";
 const IN_HUNG: &str = "--lab-at hung.json";
 
-/// Cluster whose node addresses are known only to the guest agents.
+/// Cluster whose node addresses are not in the inventory. Only the guest agents report them.
 fn found_by_agents() -> Cluster {
     let cluster = Cluster::with_secrets();
     let agents = "boot: dhcp\nimage: {extensions: [siderolabs/qemu-guest-agent]}\n";
@@ -47,7 +47,7 @@ fn addresses_and_versions_are_read_from_agents_and_nodes() {
     let status = fine(cluster.run(&format!("status {IN_FILE}"))).stdout;
     assert!(status.contains("  10.0.0.101  "), "{status}");
 
-    // The versions of the inventory differ.
+    // The version in the inventory differs from the version of the nodes.
     let text = cluster.folder.read(INVENTORY).replace("v1.11.2", "v1.11.3");
     cluster.folder.write(INVENTORY, &text);
     let reported = output("wk-1.talos_version");
@@ -82,7 +82,7 @@ fn addresses_and_versions_are_read_from_agents_and_nodes() {
     assert!(services.stderr.contains("\nhint: the node may be booting"), "{}", services.stderr);
 }
 
-/// Makes the node at this address accept connections without answering.
+/// Changes the reach map so that the node at this address accepts connections but never answers.
 fn hang(cluster: &Cluster, address: &str) -> TcpListener {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut ready: Json = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
@@ -94,8 +94,8 @@ fn hang(cluster: &Cluster, address: &str) -> TcpListener {
 #[test]
 fn a_node_that_does_not_answer_is_marked_and_the_others_are_shown() {
     let cluster = Cluster::with_secrets();
-    // `up` makes this request before and after it has locked the cluster, and later every observation makes it. Uploads make it too, so there
-    // are none.
+    // `up` sends this request before and after it locks the cluster. Later, every observation sends it. Uploads would
+    // send it too, so this cluster needs no uploads.
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     cluster.folder.write("inventory/dev/cluster.yaml", &format!("boot: cloudinit\n{text}"));
     let hung = "faults: [{path: /version, nth: 3, times: always, hang: true}]\n";

@@ -91,20 +91,20 @@ fn the_svg_graph_has_every_step_and_dependency() {
     assert_eq!(of("path").count(), waits);
     let texts: Vec<&str> = of("text").map(|text| text.content).collect();
     assert_eq!(texts.len(), steps.len());
-    // Long names are shortened.
+    // Long names are shortened in the graph.
     let shown: BTreeSet<String> =
         texts.iter().map(|text| text.chars().take(16).collect()).collect();
     assert_eq!(shown, ids);
 }
 
-/// SVG element, with the text up to the next tag.
+/// SVG element, with the text from its tag to the next tag.
 struct Element<'a> {
     tag: &'a str,
     attributes: &'a str,
     content: &'a str,
 }
 
-/// Elements of an XML document in order. Asserts that every element is closed and that there is one root.
+/// Elements of an XML document in document order. Asserts that every element is closed, and that there is one root.
 #[track_caller]
 fn elements(xml: &str) -> Vec<Element<'_>> {
     let mut found = vec![];
@@ -124,7 +124,7 @@ fn elements(xml: &str) -> Vec<Element<'_>> {
             let is_whole = tag.ends_with('/');
             let tag = tag.trim_end_matches('/');
             let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
-            // `a="1" b="2"`: splitting at quotes gives names and values in turn.
+            // In `a="1" b="2"`, a split at the quotes returns names and values alternately.
             assert_eq!(attributes.matches('"').count() % 2, 0, "{tag}");
             let names =
                 attributes.split('"').step_by(2).map(str::trim).filter(|name| !name.is_empty());
@@ -168,11 +168,11 @@ fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
     let digest = upload["action"]["user_data"]["sha256"].as_str().unwrap();
     assert_eq!(digest.len(), 64, "a hash in place of the machine config");
 
-    // A file of an earlier release.
+    // This file was saved by an earlier release.
     cluster.folder.write("old.json", "{\"format\": 1, \"cluster\": \"dev\"}");
     refused("old.json", "the file is not a plan that this version of talmox saved");
 
-    // With a changed inventory, and with the original one.
+    // The saved plan is rejected with a changed inventory, and accepted with the original inventory.
     let text = cluster.folder.read(INVENTORY);
     cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", "10.0.0.11, cores: 3}"));
     refused("fresh.json", "the inventory has changed since the plan was saved");
@@ -181,7 +181,7 @@ fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
     let up = fine(cluster.run(&format!("up --plan fresh.json {IN_FILE}")));
     assert!(up.stdout.contains("1 node is Ready"), "{}", up.stdout);
 
-    // With another observed state.
+    // The saved plan is rejected if the observed state has changed.
     let more = format!("{text}workers: [{{name: wk-1, ip: 10.0.0.21}}]\n");
     cluster.folder.write(INVENTORY, &more);
     let grown = cluster.run(&format!("plan --detailed-exitcode --out grown.json {IN_FILE}"));

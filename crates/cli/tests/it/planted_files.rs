@@ -1,4 +1,4 @@
-//! Files and links that another author or user put at paths that talmox uses.
+//! Tests of files and links that another user, or the author of the inventory, put at paths that talmox uses.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -14,7 +14,7 @@ fn at(cluster: &Cluster, name: &str) -> PathBuf {
     cluster.folder.path().join(name)
 }
 
-/// `up`, `destroy` and other commands write the lock and the run logs.
+/// These commands write the lock and the run logs to the run folder.
 #[test]
 fn links_at_the_paths_of_the_lock_are_not_followed() {
     let cluster = Cluster::of_one_node();
@@ -35,7 +35,7 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "victim"), at(&cluster, RUNS).join("lock")).unwrap();
     refused(&format!("{RUNS}/lock"));
-    // A write through a dangling link would create its target.
+    // A write through a dangling link would create the target of the link.
     fs::remove_file(at(&cluster, RUNS).join("lock")).unwrap();
     symlink(at(&cluster, "elsewhere/new"), at(&cluster, RUNS).join("lock")).unwrap();
     refused(&format!("{RUNS}/lock"));
@@ -43,7 +43,7 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS)).unwrap();
     refused(RUNS);
 
-    // With a link as log folder the run continues without a log.
+    // If the folder of the run logs is a link, the run continues without a run log.
     fs::remove_file(at(&cluster, RUNS)).unwrap();
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS).join("runs")).unwrap();
@@ -53,7 +53,7 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
     assert_eq!(fs::read_dir(at(&cluster, "elsewhere")).unwrap().count(), 0);
 }
 
-/// The CA file decides which Proxmox gets the token.
+/// With another CA file, talmox could send the token to another server.
 #[test]
 fn the_ca_file_of_an_inventory_must_be_in_its_repository() {
     let cluster = Cluster::of_one_node().with_token("{env: HOME}");
@@ -78,7 +78,7 @@ fn the_ca_file_of_an_inventory_must_be_in_its_repository() {
             assert!(!reported.contains("of-mine"), "{file}: {command}: {reported}");
         }
     }
-    // A file inside, or an allowed file, is read; it is not a certificate.
+    // A file inside the repository or an allowed file is read. The error is that it is not a certificate.
     for (file, more) in [("../ca.pem", ""), ("link.pem", " --allow-file private.pem")] {
         name(file);
         let run = cluster.run(&format!("plan{more}"));
@@ -103,7 +103,7 @@ fn recipients_of_another_user_above_the_repository_are_not_used() {
     let own = own.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
     assert_ne!(own, stranger);
 
-    // In a folder such as `/tmp`, above the repository.
+    // The `.sops.yaml` is above the repository, in a folder such as `/tmp`.
     fs::create_dir(at(&cluster, "inventory/.git")).unwrap();
     let rule = format!("creation_rules: [{{age: '{own},{stranger}'}}]\n");
     cluster.folder.write(".sops.yaml", &rule);
@@ -123,7 +123,7 @@ fn recipients_of_another_user_above_the_repository_are_not_used() {
     }
     let made = make();
     assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
-    // A link of that user to a file of root counts as a file of that user.
+    // A link that the other user created is ignored, even if its target belongs to root.
     fs::rename(&planted, at(&cluster, "rules.yaml")).unwrap();
     chown(at(&cluster, "rules.yaml"), Some(0), None).unwrap();
     symlink("rules.yaml", &planted).unwrap();

@@ -9,7 +9,7 @@ use crate::support::{Cluster, cannot_try};
 const PATH: &str = "inventory/dev/cluster.yaml";
 const TOKEN: &str = "talmox@pve!ci=00000000-0000-4000-8000-000000000000";
 
-/// Cluster with these `proxmox:` settings.
+/// Cluster with these settings in `proxmox:`.
 fn cluster(proxmox: &str) -> Cluster {
     let mut cluster = Cluster::with_secrets().with_token("{env: TOKEN}");
     cluster.set("TOKEN", TOKEN);
@@ -18,7 +18,7 @@ fn cluster(proxmox: &str) -> Cluster {
     cluster
 }
 
-/// Checks that both commands report these words.
+/// Asserts that both commands fail with these words.
 fn reports(cluster: &Cluster, words: &[&str]) {
     for command in ["check --live", "plan"] {
         let run = cluster.run(command);
@@ -60,7 +60,8 @@ fn an_unknown_token_is_named() {
     reports(&cluster, &["status 401", "Proxmox does not accept the token"]);
 }
 
-/// System calls that connect or resolve names. `None` with a note if they cannot be traced.
+/// Output of a command, and its system calls that connect or resolve names. Prints a note and returns `None` if the calls
+/// cannot be traced.
 fn connections(cluster: &Cluster, args: &str) -> Option<(String, Vec<String>)> {
     let folder = cluster.folder.path();
     let output = Command::new("strace")
@@ -83,7 +84,8 @@ fn connections(cluster: &Cluster, args: &str) -> Option<(String, Vec<String>)> {
     Some((String::from_utf8(printed).unwrap(), calls.map(str::to_owned).collect()))
 }
 
-/// An address of the inventory may belong to a real machine, and a name may be resolvable. A lab must use neither.
+/// An address of the inventory may belong to a real machine, and a name may be resolvable. A command with a lab must use
+/// neither.
 #[test]
 fn addresses_outside_a_lab_are_neither_connected_to_nor_resolved() {
     let cluster = Cluster::with_secrets();
@@ -94,7 +96,7 @@ fn addresses_outside_a_lab_are_neither_connected_to_nor_resolved() {
         .replace("10.0.0.0/16", "10.80.0.0/16");
     let text = format!("{text}image: {{factory: 'https://factory.example'}}\n");
     cluster.folder.write(PATH, &text);
-    // A lab of another inventory, without the network and the factory of this one.
+    // The lab was started without the inventory, so it has neither the network nor the Image Factory of this inventory.
     let lab = Served::in_file(&cluster, "");
     for command in ["status", "plan", "node get cp-1 hostname", "node get talos.example hostname"] {
         let Some((printed, calls)) = connections(&cluster, &format!("{command} {IN_FILE}")) else {

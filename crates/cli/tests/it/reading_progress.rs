@@ -9,7 +9,7 @@ use talmox_clock::Clock;
 use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
-/// Delay longer than the start of the program on a busy machine.
+/// Fault with a delay that is longer than the start of the program on a busy machine.
 const SLOW: &str = "faults: [{path: /version, delay: 8s, times: always}]\n";
 
 #[test]
@@ -51,7 +51,7 @@ fn a_terminal_shows_the_progress_line_and_json_output_does_not() {
         typing.write("n\n");
         let (code, shown) = typing.end();
         assert_eq!(code, Some(1), "{shown}");
-        // The line is erased before the plan is shown.
+        // The progress line is erased before the plan is shown.
         let rest = shown.rsplit("\r\u{1b}[K").next().unwrap();
         assert!(rest.contains("Execute this plan?") && !rest.contains("reading"), "{shown:?}");
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{Folder, repository, talmox};
 
-/// Transcripts of the README: arguments and output.
+/// Arguments and output of each transcript in the README.
 fn transcripts() -> Vec<(String, String)> {
     let text = fs::read_to_string(repository().join("README.md")).unwrap();
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split_once("```"));
@@ -59,7 +59,7 @@ fn the_transcripts_match_the_output() {
             let run = folder.talmox(&args);
             format!("{}{}", run.stderr, run.stdout)
         };
-        // A long transcript is cut with an ellipsis.
+        // An ellipsis at the end shows that the transcript is shortened.
         match shown.strip_suffix("…\n") {
             Some(start) => assert!(printed.starts_with(start), "{args}:\n{printed}"),
             None => assert_eq!(printed, shown, "{args}"),

@@ -3,7 +3,7 @@
 use crate::lab::{IN_FILE, Served};
 use crate::support::{Cluster, Kubectl, Run, cannot_try};
 
-/// Lab options for the real programs. `None` with a note if they are missing.
+/// Lab options for the real kube-apiserver and etcd. Prints a note and returns `None` if the programs are missing.
 fn flags() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
@@ -14,7 +14,7 @@ fn flags() -> Option<String> {
     Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))
 }
 
-/// Add-on with a custom resource definition, an object of its type, and a workload, in its own namespace.
+/// Add-on with its own namespace, a custom resource definition, a custom resource and a workload.
 const ADDON: &str = "\
 apiVersion: v1
 kind: Namespace
@@ -77,7 +77,7 @@ fn addons_are_applied_to_a_real_api_server_and_owned() {
     assert_eq!(lab.signal("TERM"), Some(0));
 }
 
-/// Checks the same cluster with kubectl.
+/// Asserts the state of the cluster with kubectl.
 fn see_by_kubectl(cluster: &Cluster) {
     let Some(kubectl) = Kubectl::of(cluster, "inventory/dev/kubeconfig") else { return };
     let must = |line: &str| kubectl.must(line);
@@ -86,14 +86,14 @@ fn see_by_kubectl(cluster: &Cluster) {
     assert!(owners.contains("manager: talmox") && owners.contains("operation: Apply"), "{owners}");
     assert!(must("get pods -n shop").contains("Running"));
     must("wait --for=condition=Ready nodes --all --timeout=60s");
-    // A change of a field that talmox owns is a conflict.
+    // If kubectl changes a field that talmox owns, kubectl gets a conflict.
     cluster.folder.write("other.yaml", &ADDON.replace("size: 3", "size: 4"));
     let file = cluster.folder.path().join("other.yaml");
     let apply = format!("apply --server-side -f {}", file.display());
     let (went_well, text) = kubectl.run(&apply);
     assert!(!went_well && text.contains("conflict with \"talmox\""), "{text}");
     must(&format!("{apply} --force-conflicts"));
-    // A field that another manager owns is a conflict for talmox.
+    // If talmox changes a field that kubectl owns, talmox gets a conflict.
     let run = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_ne!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("conflict with \"kubectl\""), "{}", run.stderr);

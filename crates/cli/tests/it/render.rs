@@ -159,7 +159,7 @@ fn lost_secrets_are_not_generated_again_for_existing_configs() {
     let run = cluster.run("secrets init");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("generated has machine configs of its nodes"), "{}", run.stderr);
-    // New secrets that were generated while the configs were moved away.
+    // New secrets are generated while the rendered configs are in another folder.
     let folder = cluster.folder.path();
     fs::rename(folder.join("generated"), folder.join("aside")).unwrap();
     assert_eq!(cluster.run("secrets init").code, 0);
@@ -180,7 +180,7 @@ fn values_of_a_rejected_patch_are_not_shown() {
     assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
 }
 
-/// Secrets are the identity of a cluster, so a failed command must not write new ones.
+/// Secrets are the identity of a cluster, so a failed command must not write new secrets.
 #[test]
 fn a_first_run_that_fails_writes_no_secrets() {
     let cluster = Cluster::new();

@@ -56,19 +56,19 @@ impl Folder {
         Run::from(output)
     }
 
-    /// Runs talmox on a terminal of `script` (util-linux) and types the answers. Returns exit code and output. `None` with a note if `script` is
-    /// missing.
+    /// Runs talmox on the terminal of `script` (util-linux) and types the answers. Returns the exit code and the output.
+    /// Prints a note and returns `None` if `script` is missing.
     pub(crate) fn typed(&self, args: &str, answers: &str) -> Option<(Option<i32>, String)> {
         let mut typing = self.typing(args)?;
         typing.write(answers);
         Some(typing.end())
     }
 
-    /// Runs talmox on a terminal, for answers step by step.
+    /// Runs talmox on a terminal. The test types the answers step by step.
     pub(crate) fn typing(&self, args: &str) -> Option<Typing> {
-        // Without a controlling terminal, the terminal of `script` has no size.
+        // `stty` sets a size, because the terminal of `script` has no size without a controlling terminal.
         let program = env!("CARGO_BIN_EXE_talmox");
-        // The timeout makes a test with a missing answer fail instead of hang.
+        // With the timeout, a test with a missing answer fails instead of waiting forever.
         let command = format!("stty rows 30 cols 100; timeout --foreground 120 {program} {args}");
         let child = std::process::Command::new("script")
             .args(["--quiet", "--return", "--flush", "--command", &command, "/dev/null"])
@@ -90,13 +90,13 @@ impl Folder {
     }
 }
 
-/// Program on a terminal with simulated typing.
+/// Program on a terminal on which a test types.
 pub(crate) struct Typing {
     child: Child,
     keys: Option<ChildStdin>,
     screen: ChildStdout,
     shown: Vec<u8>,
-    /// Position in the output where the next wait starts.
+    /// Position in the output where the next search starts.
     waited: usize,
 }
 
@@ -105,7 +105,7 @@ impl Typing {
         self.keys.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the terminal shows this text after the previous match.
+    /// Waits until the terminal shows this text after the text of the previous call.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let found =
             |shown: &[u8]| shown.windows(text.len()).position(|part| part == text.as_bytes());
@@ -122,17 +122,17 @@ impl Typing {
         }
     }
 
-    /// Exit code and output.
+    /// Waits for the end of the program. Returns the exit code and the output.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.keys.take());
-        // Reading from a terminal fails after the program ended.
+        // A read error is ignored, because reading from a terminal fails after the program has ended.
         self.screen.read_to_end(&mut self.shown).ok();
         let status = self.child.wait().unwrap();
         (status.code(), String::from_utf8_lossy(&self.shown).into_owned())
     }
 }
 
-/// Temporary folder with one cluster and its own home folder, so that no files of the user are used.
+/// Temporary folder with one cluster and its own home folder, so that the files of the real user are not used.
 pub(crate) struct Cluster {
     pub(crate) folder: Folder,
     variables: Vec<(String, String)>,
@@ -159,7 +159,8 @@ impl Cluster {
         Self { folder, variables: vec![] }
     }
 
-    /// Cluster with secrets and their age key. They take a second to generate, so they are shared.
+    /// Cluster with secrets and the age key for the secrets. All tests share the secrets, because generating them takes a
+    /// second.
     pub(crate) fn with_secrets() -> Self {
         static MADE: OnceLock<(String, String)> = OnceLock::new();
         let (secrets, keys) = MADE.get_or_init(|| {
@@ -193,7 +194,7 @@ impl Cluster {
         cluster
     }
 
-    /// Second checkout of the same repository on the same machine.
+    /// Second checkout of the same repository on the same machine, without run logs and locks.
     pub(crate) fn checkout(&self) -> Self {
         let folder = Folder::new();
         copy(self.folder.path(), folder.path());
@@ -204,7 +205,7 @@ impl Cluster {
         Self { folder, variables: self.variables.clone() }
     }
 
-    /// Replaces `{secret: proxmox.token}` in the inventory.
+    /// Replaces `{secret: proxmox.token}` in the inventory by another reference.
     pub(crate) fn with_token(self, reference: &str) -> Self {
         let text = CLUSTER.replace("{secret: proxmox.token}", reference);
         self.folder.write("inventory/dev/cluster.yaml", &text);
@@ -232,7 +233,7 @@ impl Cluster {
         Run::from(command.output().unwrap())
     }
 
-    /// Writes a shell script.
+    /// Writes an executable shell script, and returns its path.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         self.folder.write(name, &format!("#!/bin/sh\n{text}\n"));
@@ -277,14 +278,15 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Notes that a test is skipped because a program is missing. With `CI` set it is a failure, because skipped tests would go unnoticed.
+/// Prints that a test is skipped because a program is missing. If `CI` is set, the test fails instead, because a skipped
+/// test could be overlooked.
 pub(crate) fn cannot_try(why: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(!is_ci, "{why}");
     skipped(&format!("SKIPPED: {why}"));
 }
 
-/// kubectl with a kubeconfig.
+/// kubectl with the kubeconfig of a cluster.
 pub(crate) struct Kubectl {
     program: OsString,
     kubeconfig: PathBuf,
@@ -316,7 +318,7 @@ impl Kubectl {
         command
     }
 
-    /// Success and output of kubectl.
+    /// Runs kubectl. Returns whether it succeeded, and its output.
     pub(crate) fn run(&self, line: &str) -> (bool, String) {
         let output = self.command(line).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -330,7 +332,8 @@ impl Kubectl {
     }
 }
 
-/// Prints that a test was skipped, directly to stderr, because the output of passing tests is captured.
+/// Prints that a test was skipped. The text is written directly to stderr, because the output of passing tests is
+/// captured.
 pub(crate) fn skipped(why: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes()).unwrap();
 }

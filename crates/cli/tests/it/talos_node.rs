@@ -1,4 +1,4 @@
-//! Minimal Talos API server on loopback, for tests of `talmox node`.
+//! Minimal Talos API server on a loopback address, for tests of `talmox node`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,31 +35,31 @@ use tonic::codegen::{BoxStream, tokio_stream};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Node that answers in a thread, stopped on drop.
+/// Talos node that answers in a thread. It is stopped on drop.
 pub(crate) struct TalosNode {
     pub(crate) at: SocketAddr,
-    /// Received configs.
+    /// Configs that the node received.
     pub(crate) applied: Arc<Mutex<Vec<String>>>,
-    /// SMBIOS UUID, and MAC of the network card.
+    /// SMBIOS UUID of the machine, and MAC of its network card.
     pub(crate) machine: Arc<Mutex<(String, String)>>,
     _runtime: Runtime,
 }
 
-/// Certificate of a node, and the authority of its clients.
+/// Certificate and behaviour of a node.
 pub(crate) struct NodeIdentity {
     authority: Authority,
-    /// Authority of accepted clients, if it is not `authority`.
+    /// Certificate authority of accepted clients, if it is not `authority`.
     clients: Option<Authority>,
     from: UnixTime,
     is_open: bool,
-    /// Number of connections that are closed before one is answered.
+    /// Number of connections that are closed before the first connection is answered.
     hang_ups: u32,
-    /// Whether the service behind the API has not started.
+    /// Whether the service behind the API has not started yet.
     is_starting: bool,
 }
 
 impl NodeIdentity {
-    /// Node of a new cluster.
+    /// Configured node of a new cluster.
     pub(crate) fn configured() -> Self {
         Self {
             authority: authority(),
@@ -71,7 +71,7 @@ impl NodeIdentity {
         }
     }
 
-    /// Node of the cluster with these secrets.
+    /// Configured node of the cluster with these secrets.
     pub(crate) fn of(bundle: &Bundle) -> Self {
         Self { authority: bundle.certs.os.authority().unwrap(), ..Self::configured() }
     }
@@ -80,27 +80,27 @@ impl NodeIdentity {
         Self { is_open: true, ..Self::configured() }
     }
 
-    /// Closes the next connections without an answer, as during a restart of the API.
+    /// Node that closes the first connections without an answer, as during a restart of the API.
     pub(crate) fn hanging_up(self, hang_ups: u32) -> Self {
         Self { hang_ups, ..self }
     }
 
-    /// The API is up, but the service behind it is not.
+    /// Node whose API is up, although the service behind the API is not.
     pub(crate) fn starting(self) -> Self {
         Self { is_starting: true, ..self }
     }
 
-    /// Accepts only clients of another authority.
+    /// Node that accepts only clients of another certificate authority.
     pub(crate) fn for_others(self) -> Self {
         Self { clients: Some(authority()), ..self }
     }
 
-    /// Sets the start of the certificate's validity of one day.
+    /// Sets the start of the validity of the certificate. It is valid for one day.
     pub(crate) fn from(self, from: UnixTime) -> Self {
         Self { from, ..self }
     }
 
-    /// talosconfig that the node accepts, valid for one day from `from` on.
+    /// talosconfig that the node accepts. It is valid for one day, starting at `from`.
     pub(crate) fn talosconfig(&self, from: UnixTime) -> String {
         let request = LeafRequest {
             subject: Name { organizations: vec!["os:admin".to_owned()], common_name: None },
@@ -286,7 +286,7 @@ impl MachineService for Node {
         ]))
     }
 
-    /// With `follow`, the stream ends as at a shutdown of the node.
+    /// With `follow`, the connection is closed, as at a shutdown of the node.
     async fn dmesg(&self, asked: Asked<DmesgRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         if asked.into_inner().follow {
             self.cut.notify_one();
@@ -312,7 +312,7 @@ impl MachineService for Node {
             request.dry_run
         ));
         let applied = match request.mode() {
-            // Up to Talos 1.12, a node in maintenance mode does not report the mode.
+            // Up to Talos 1.12, the answer of a node in maintenance mode has no mode.
             _ if config.contains("old") => ApplyConfiguration::default(),
             Mode::NoReboot | Mode::Try if config.contains("reboot") => {
                 return Err(Status::invalid_argument(format!(
@@ -335,7 +335,7 @@ impl MachineService for Node {
     }
 }
 
-/// Resource definition with the table columns of members.
+/// Resource definition with the table columns for members.
 const MEMBERS: &str = "\
 type: Members.cluster.talos.dev
 displayType: Member

@@ -1,4 +1,4 @@
-//! Runs from two folders with the same inventory, secrets and Proxmox.
+//! Runs in two folders with the same inventory, secrets and Proxmox.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::lab::{IN_FILE, Served};
 use crate::support::Cluster;
 
-/// The creation of the first VM is slow.
+/// Fault: the creation of the first VM is slow.
 const FAULTS: &str = "faults:\n  - {task: qmcreate, nth: 1, delay: 4m}\n";
 const SPEED: &str = "--inventory inventory/dev --speed 20 --faults faults.yaml";
 const UP: &str = "up --yes --lab-at lab.json";
@@ -28,7 +28,7 @@ fn up(cluster: &Cluster) -> Child {
         line.clear();
         assert_ne!(printed.read_line(&mut line).unwrap(), 0, "it ended without making a VM");
     }
-    // The pipe is closed here, which must not stop the run.
+    // A thread reads the rest of the output, so that a full pipe does not stop the run.
     std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
     process
 }
@@ -41,7 +41,7 @@ fn a_second_folder_is_locked_out_and_resumes_a_killed_run() {
     let mut running = up(&first);
     let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
 
-    // The other folder, for all commands that change the cluster.
+    // In the other folder, all commands that change the cluster are rejected.
     let refused = second.run(UP);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(held), "{}", refused.stderr);
@@ -53,18 +53,18 @@ fn a_second_folder_is_locked_out_and_resumes_a_killed_run() {
     let refused = second.run(&format!("destroy --yes {IN_FILE}"));
     assert_eq!(refused.code, 1, "{}", refused.stderr);
 
-    // The same folder without its local lock file.
+    // In the same folder, the cluster lock rejects a run even without the local lock file.
     std::fs::remove_dir_all(first.folder.path().join("inventory/dev/.talmox")).unwrap();
     let refused = first.run(UP);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(held), "{}", refused.stderr);
 
-    // The lock of a living run is not removed.
+    // The lock of a live run is not removed.
     let refused = second.run(&format!("unlock --yes {IN_FILE}"));
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(" still runs"), "{}", refused.stderr);
 
-    // Killed: its process is provably dead, so the next run neither waits nor needs `unlock`.
+    // The process of the killed run is provably dead, so the next run neither waits nor needs `unlock`.
     running.kill().unwrap();
     running.wait().unwrap();
     let resumed = second.run(UP);
@@ -113,7 +113,7 @@ fn two_first_runs_of_one_name_generate_secrets_once() {
     running.wait().unwrap();
 }
 
-/// Other commands that change a node or create VMs fail while a run holds the lock.
+/// Commands that change a node or create VMs are rejected while a run holds the lock.
 #[test]
 fn node_apply_and_template_create_respect_the_lock() {
     let first = Cluster::with_secrets();
@@ -136,13 +136,13 @@ fn node_apply_and_template_create_respect_the_lock() {
         assert_eq!(refused.code, 1, "{command}: {}", refused.stderr);
         assert!(refused.stderr.contains(held), "{command}: {}", refused.stderr);
     }
-    // A dry run needs no lock; it fails because no node exists.
+    // A dry run needs no lock. It fails because the node does not exist.
     let dry = second.run(&format!("{apply} --dry-run"));
     assert!(!dry.stderr.contains("in use by"), "{}", dry.stderr);
     running.kill().unwrap();
     running.wait().unwrap();
 
-    // The lock of a dead run is taken over and released.
+    // The lock of a run whose process has ended is taken over and released.
     let made = third.run(&create);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let tried = second.run(&apply);

@@ -1,4 +1,4 @@
-//! Inventories of untrusted authors, and machines with other users.
+//! Tests with inventories of untrusted authors, and on machines with other users.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ const PATH: &str = "inventory/dev/cluster.yaml";
 const TAILSCALE: &str =
     "image: {extensions: [siderolabs/tailscale]}\ntailscale: {auth_key: REFERENCE}\n";
 
-/// Cluster whose configs need a secret with this reference.
+/// Cluster whose configs need a secret that this reference names.
 fn with_auth_key(reference: &str) -> Cluster {
     let cluster = Cluster::of_one_node().with_token("{env: HOME}");
     let text = cluster.folder.read(PATH);
@@ -33,7 +33,7 @@ fn a_folder_of_another_user_is_not_used_for_the_quickstart() {
     fs::create_dir_all(at("tmp")).unwrap();
     fs::create_dir_all(at("empty")).unwrap();
     folder.write("victim", "precious\n");
-    // The shell executes the program with `exec`, so that its pid is known in advance.
+    // The shell starts talmox with `exec`, so that the pid of talmox is known in advance.
     let script = "\
 around=$TMPDIR/talmox-quickstart-$$
 mkdir -p $around/quickstart
@@ -53,7 +53,7 @@ exec $TALMOX plan --lab";
     assert_eq!(folder.read("victim"), "precious\n");
     assert_eq!(output.status.code(), Some(0), "{reported}");
     assert!(!reported.contains("nonsense"), "{reported}");
-    // Its own folders are removed.
+    // talmox has removed its own temporary folders.
     assert_eq!(fs::read_dir(at("tmp")).unwrap().count(), 1);
 }
 
@@ -76,7 +76,7 @@ fn commands_of_an_inventory_do_not_run_unasked() {
         "tailscale.auth_key: the command `./vault` did not run; the lab uses a placeholder";
     assert!(plan.stderr.contains(reported), "{}", plan.stderr);
     assert!(!ran());
-    // Outside a lab there is no placeholder for a secret.
+    // Outside a lab, no placeholder is used for the secret.
     let render = cluster.run("render");
     assert_eq!(render.code, 64, "{}", render.stderr);
     assert!(
@@ -93,7 +93,7 @@ fn commands_of_an_inventory_do_not_run_unasked() {
         assert!(ran(), "{command}");
         assert!(!run.stderr.contains("placeholder"), "{command}: {}", run.stderr);
     }
-    // No consent was stored.
+    // `--allow-commands` did not store a consent.
     assert_eq!(cluster.run("render").code, 64);
     assert!(!ran() && !has(&cluster, "home/.local"));
 }
@@ -113,7 +113,8 @@ fn consent_is_asked_once_and_again_after_a_change() {
     let (code, shown) = cluster.folder.typed(resolve, "y\n").unwrap();
     assert_eq!(code, Some(0), "{shown}");
     assert!(has(&cluster, "inventory/dev/ran"));
-    // The stored consent is valid without a terminal and in a lab; it is in the folder of the user, not in the repository.
+    // The stored consent is also valid without a terminal and in a lab. It is stored in the folder of the user and not in
+    // the repository.
     assert_eq!(cluster.run(resolve).code, 0);
     let plan = cluster.run("plan --lab");
     assert!(!plan.stderr.contains("placeholder"), "{}", plan.stderr);
@@ -125,7 +126,7 @@ fn consent_is_asked_once_and_again_after_a_change() {
     assert!(!has(&cluster, "inventory/dev/ran-again"));
 }
 
-/// The program is a shell, which does not change; the script that it runs can.
+/// The program is a shell that stays the same, but the script that the shell runs can change.
 #[test]
 fn a_script_that_an_interpreter_runs_is_asked_about_again_when_it_changes() {
     let cluster = with_auth_key("{command: [sh, ./vault.sh]}");
@@ -150,13 +151,13 @@ fn a_command_gets_only_the_variables_it_names() {
     let seen = cluster.folder.read("inventory/dev/seen");
     let mut names: Vec<&str> =
         seen.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    // The shell adds these.
+    // The shell adds these variables.
     names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
     names.sort_unstable();
     assert_eq!(names, ["HOME", "PATH", "WANTED"], "{seen}");
 }
 
-/// Cluster with a patch of this name, with or without a Git repository. `private.yaml` is outside.
+/// Cluster with a patch of this name, inside or outside a Git repository. `private.yaml` is outside the boundary.
 fn with_patch(name: &str, is_repository: bool) -> Folder {
     let folder = Folder::new();
     let cluster = "\
@@ -202,7 +203,7 @@ fn files_of_an_inventory_must_be_in_its_repository() {
             assert!(!reported.contains("of-mine") && !reported.contains("hunter2"), "{reported}");
         }
     }
-    // An allowed file is read, but findings do not show its text.
+    // An allowed file is read, but findings do not contain its text.
     let run = check(&linked, "--allow-file private.yaml");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("patch.yaml cannot be used as patch"), "{}", run.stderr);
@@ -247,7 +248,7 @@ fn only_regular_files_up_to_a_size_are_read() {
             folder.talmox("check -i clone/inventory/dev --allow-file /dev --allow-file /proc");
         assert_eq!(run.code, 1, "{target}: {}", run.stderr);
         assert!(run.stderr.contains(problem), "{target}: {}", run.stderr);
-        // The same for files with fixed names.
+        // The same rules apply to files with fixed names.
         fs::remove_file(dev.join("patch.yaml")).unwrap();
         folder.write("clone/inventory/dev/patch.yaml", "machine: {sysctls: {a: b}}\n");
         symlink(target, dev.join("secrets.sops.yaml")).unwrap();
@@ -269,7 +270,7 @@ fn a_link_to_the_secrets_of_another_cluster_is_not_followed() {
     assert!(run.stderr.contains("it is outside"), "{}", run.stderr);
     let run = cluster.run("secrets show --allow-file other.sops.yaml");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // A key file belongs to the user, but must be a regular file too.
+    // The key file belongs to the user, but it must be a regular file too.
     fs::remove_file(folder.join(KEYS)).unwrap();
     symlink("/dev/zero", folder.join(KEYS)).unwrap();
     let run = cluster.run("secrets show --allow-file other.sops.yaml");
@@ -291,7 +292,7 @@ fn links_at_output_paths_do_not_replace_other_files() {
     symlink(folder.join("home"), folder.join("inventory/dev/.talmox")).unwrap();
     assert_eq!(cluster.run_with("secrets set values.a", "x").code, 1);
 
-    // A list that contains the file does not make talmox follow the link.
+    // Even if the list of rendered files contains the file, talmox does not follow the link.
     let cluster = cluster.with_token("{env: HOME}");
     fs::create_dir_all(folder_of(&cluster, "generated")).unwrap();
     assert_eq!(cluster.run("render").code, 0);
@@ -307,7 +308,7 @@ fn folder_of(cluster: &Cluster, name: &str) -> std::path::PathBuf {
     cluster.folder.path().join(name)
 }
 
-/// The message of an error comes from Proxmox, and a terminal would obey what is in it.
+/// The error message comes from Proxmox. It contains escape sequences that a terminal would execute.
 #[test]
 fn a_text_of_proxmox_cannot_control_the_terminal() {
     let cluster = Cluster::with_secrets();
@@ -325,7 +326,7 @@ fn a_text_of_proxmox_cannot_control_the_terminal() {
         assert!(printed.contains(r"\u{1b}[2Jno \u{1b}]0;evil\u{7}entry"), "{command}: {printed:?}");
         assert!(!printed.contains(obeyed), "{command}: {printed:?}");
     }
-    // A program reads the text as it is.
+    // In JSON, a program can read the original text.
     let run = cluster.run(&format!("status --format json {IN_FILE}"));
     assert!(!run.stdout.contains(obeyed), "{:?}", run.stdout);
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
@@ -334,7 +335,7 @@ fn a_text_of_proxmox_cannot_control_the_terminal() {
     assert!(reasons.any(|reason| reason.contains("\u{1b}[2Jno ")), "{report:#}");
 }
 
-/// The author of the inventory names the variable, and where it is sent.
+/// The author of the inventory chooses the variable, and the server that gets its value.
 #[test]
 fn check_sends_no_variable_to_the_endpoint_of_an_inventory() {
     let endpoint = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -356,7 +357,7 @@ fn check_sends_no_variable_to_the_endpoint_of_an_inventory() {
     assert_eq!(check.code, 0, "{}", check.stderr);
     assert!(!format!("{}{}", check.stdout, check.stderr).contains("hunter2"), "{}", check.stderr);
     assert!(!is_called(), "check connects to the endpoint");
-    // The same inventory leads other commands there.
+    // With the same inventory, other commands connect to the endpoint.
     assert_eq!(cluster.run("status --timeout 1s").code, 1);
     assert!(is_called(), "status does not connect to the endpoint");
 }

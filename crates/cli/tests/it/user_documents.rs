@@ -1,11 +1,11 @@
-//! Inventories that users wrote before talmox existed must load unchanged. `TALMOX_SEEDS` names a folder of documents; one of them contains
-//! the two files as code blocks.
+//! Test that inventories which users wrote before talmox existed load unchanged. `TALMOX_SEEDS` names a folder of
+//! documents. One of the documents contains the two inventory files as code blocks.
 
 use std::fs;
 
 use crate::support::{Folder, skipped};
 
-/// Code block after a heading.
+/// First code block after a heading.
 fn block_after<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
     let (_, rest) = document.split_once(heading)?;
     let (_, rest) = rest.split_once("```\n")?;

@@ -1,4 +1,4 @@
-//! Folder of a cluster, and a lab that outlives killed runs.
+//! Folder of a cluster, and a lab that keeps running when a run is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -43,7 +43,7 @@ const SPEED: &str = "100";
 pub(crate) const SECRETS: &str = "inventory/kept/secrets.sops.yaml";
 pub(crate) const KEYS: &str = "home/.config/sops/age/keys.txt";
 
-/// Point at which a run is killed.
+/// Point at which a run of `up` is killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KillPoint {
     /// After this number of lines that report the start or end of a step.
@@ -69,7 +69,7 @@ pub(crate) struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Environment with the same secrets for all tests.
+    /// Environment with secrets. All tests share the same secrets.
     pub(crate) fn start() -> Self {
         static SECRET: OnceLock<(String, String)> = OnceLock::new();
         let (secrets, keys) = SECRET.get_or_init(|| {
@@ -85,7 +85,7 @@ impl TestEnvironment {
         environment
     }
 
-    /// Environment without secrets, which the first run generates.
+    /// Environment without secrets. The first run generates the secrets.
     pub(crate) fn without_secrets() -> Self {
         let folder = folder();
         let mut serve = talmox(folder.path());
@@ -123,7 +123,7 @@ impl TestEnvironment {
         self.command("up --yes --format json")
     }
 
-    /// Runs `up` to its end and returns its lines.
+    /// Runs `up` until it ends, and returns the lines of its output.
     #[track_caller]
     pub(crate) fn up_to_the_end(&self) -> Vec<String> {
         let output = self.up().output().unwrap();
@@ -158,7 +158,7 @@ impl TestEnvironment {
         record.lines().filter(|line| !line.contains(r#""method":"GET""#)).count()
     }
 
-    /// Asserts that `plan` has no changes.
+    /// Asserts that the plan is empty.
     #[track_caller]
     pub(crate) fn assert_settled(&self) {
         let plan = self.command("plan --detailed-exitcode").output().unwrap();
@@ -178,7 +178,7 @@ impl TestEnvironment {
             .map(|(name, address)| (name, lab_state.node(address, name.starts_with("cp-"))))
             .collect();
         assert_is_bootstrapped_once(&nodes);
-        // The holder of the VIP and the ids of etcd members are random.
+        // Random values are removed: the node that holds the VIP, and the IDs of the etcd members.
         for node in nodes.values_mut() {
             node.addresses.remove("10.0.0.20/32");
             let names: BTreeSet<String> = node.etcd.values().cloned().collect();
@@ -191,7 +191,7 @@ impl TestEnvironment {
     }
 }
 
-/// Asserts that all nodes have the same etcd members: a second bootstrap would create a second etcd.
+/// Asserts that all control planes have the same etcd members. A second bootstrap would create a second etcd cluster.
 #[track_caller]
 fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeState>) {
     let known: BTreeSet<&BTreeMap<u64, String>> =
@@ -226,13 +226,13 @@ impl Drop for TestEnvironment {
     }
 }
 
-/// Whether a line reports the start or end of a step. Every run has the same number of them.
+/// Whether a line reports the start or end of a step. Every run has the same number of such lines.
 pub(crate) fn is_of_step(line: &str) -> bool {
     let Ok(event) = serde_json::from_str::<Json>(line) else { return false };
     matches!(event["what"]["event"].as_str(), Some("step_started" | "step_ended"))
 }
 
-/// Waits until a condition is true while the process runs.
+/// Waits until a condition is true or the process ends.
 fn until(process: &mut Child, is_so: impl Fn() -> bool) {
     while !is_so() && process.try_wait().unwrap().is_none() {
         std::thread::park_timeout(Duration::from_millis(1));
@@ -248,7 +248,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Command that runs talmox with its own home folder.
+/// Command that runs talmox with a home folder of its own.
 fn talmox(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.env_clear().env("HOME", folder.join("home")).current_dir(folder);

@@ -1,7 +1,7 @@
-//! Kills `talmox up` with SIGKILL at a dozen points of its run, in a lab that keeps running. The same command run again must reach the state
-//! of an undisturbed run.
+//! Kills `talmox up` with SIGKILL at a dozen points of its run, in a lab that keeps running. When the same command is run
+//! again, the cluster must have the same state as after an undisturbed run.
 //!
-//! Kill points are counts of reported steps or of changes, so the tests do not depend on timing.
+//! A kill point is a number of reported steps or of changes, so the tests do not depend on timing.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod environment;
@@ -35,7 +35,7 @@ fn undisturbed() -> &'static Undisturbed {
     })
 }
 
-/// Kills a run at each of these points, in separate environments, and runs the same command again.
+/// Kills a run at each of these points, each in its own environment, and runs the same command again.
 fn killed_at_each(places: [KillPoint; 3]) {
     places.into_iter().for_each(killed_at);
 }
@@ -50,7 +50,7 @@ fn killed_at(place: KillPoint) {
     environment.assert_settled();
 }
 
-/// Kill point after an eighth part of the step lines.
+/// Kill point after `part` eighths of the step lines.
 fn eighth(part: usize) -> KillPoint {
     KillPoint::StepLines(undisturbed().step_lines * part / 8)
 }
@@ -95,7 +95,8 @@ fn killed_again_and_again() {
     environment.assert_settled();
 }
 
-/// Secrets are the identity of a cluster: generated parts are kept, and missing parts are generated once.
+/// Secrets are the identity of a cluster. After a kill, generated secrets are kept, and missing secrets are generated
+/// once.
 #[test]
 fn killed_while_it_makes_the_secrets() {
     let environment = TestEnvironment::without_secrets();

@@ -1,14 +1,15 @@
-//! The least time that a cluster can take on machines of a profile: what must have happened before what, each as long
-//! as the profile says that the work behind it takes. What the engine itself takes is none of it, and nothing is measured.
+//! Minimum time in which a cluster can be created in a lab with a certain profile. It is computed from the times that the
+//! profile defines for each kind of work, and from the order in which work must happen. The time that the engine itself takes
+//! is not included, and nothing is measured.
 //!
-//! Of a plan it takes which machines there are to be, and not the order of its steps: an edge that nothing needs makes
-//! a run longer, and must not make this longer as well. What has to wait for what is written down here:
+//! Only the set of machines comes from the plan, not the order of its steps. An unnecessary dependency makes a run longer,
+//! but must not make this minimum longer. The necessary order is defined here:
 //!
-//! - a disk is filled from an image, and the image lies on the host before that;
-//! - what is done to one VM is done one after the other: create, resize, finish, start;
-//! - a machine that has booted takes a config, whatever the others do;
-//! - etcd is bootstrapped on one control plane, once that answers; the others join it one by one;
-//! - a worker gets its certificate from any control plane, and registers once there is an API server.
+//! - a disk is filled from an image, so the image must be on the host before;
+//! - the steps of one VM run one after the other: create, resize, finish, start;
+//! - a machine that has booted accepts a config, independent of the other machines;
+//! - etcd is bootstrapped on one control plane after it answers; the others join etcd one by one;
+//! - a worker gets its certificate from any control plane, and registers after the first API server has started.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use talmox_lab::pve::{Profile, Work};
 use talmox_plan::plan::{Action, CreateVm, Plan, StepId};
 use talmox_pve::id::DiskSlot;
 
-/// How long etcd waits for a leader before it elects one, whatever the machines are.
+/// Time that etcd waits for a leader before an election, independent of the profile.
 const ELECTION: Duration = Duration::from_secs(1);
 
-/// The image that disks are made of, in bytes.
+/// Size of the image that disks are created from, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
     pub(crate) length: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Image {
 
 pub(crate) type Ends = BTreeMap<StepId, Duration>;
 
-/// When each step of a plan ends at the earliest, from the beginning of the first.
+/// Earliest end of each step of a plan, counted from the start of the first step.
 pub(crate) fn ends(plan: &Plan, profile: Profile, image: Image) -> Ends {
     let floor = Floor::new(plan, profile, image);
     plan.steps
@@ -44,15 +45,15 @@ struct Floor {
     nodes: BTreeMap<String, Node>,
 }
 
-/// What a node is, and the moments of its life.
+/// Properties of a node that determine its times.
 #[derive(Clone, Copy, Default)]
 struct Node {
     is_control_plane: bool,
-    /// Disks that are allocated, the one that is filled among them.
+    /// Number of disks that are allocated, including the disk that is filled from the image.
     disks: u32,
-    /// It grows a disk.
+    /// Whether a disk is resized.
     grows: bool,
-    /// From when on its etcd has a vote.
+    /// Time at which the etcd of the node becomes a voting member.
     votes: Option<Duration>,
 }
 
@@ -98,12 +99,12 @@ impl Floor {
         }
     }
 
-    /// The factory builds the image, the host fetches it.
+    /// Time at which the image is on the host. The factory builds the image, then the host downloads it.
     fn fetched(&self) -> Duration {
         self.time(Work::Build) + self.time(Work::Fetch { bytes: self.image.length })
     }
 
-    /// Every disk is allocated; one is then filled.
+    /// Time at which the VM is created. All disks are allocated, then one is filled.
     fn created(&self, node: Node) -> Duration {
         let filled = self.time(Work::Copy { bytes: self.image.used });
         self.fetched() + self.time(Work::Allocate) * node.disks + filled
@@ -122,32 +123,32 @@ impl Floor {
         self.finished(node) + self.time(Work::Start)
     }
 
-    /// It has booted, and has its config.
+    /// Time at which the node has booted and has its config.
     fn configured(&self, node: Node) -> Duration {
         self.started(node) + self.time(Work::Firmware) + self.time(Work::Boot)
     }
 
-    /// The image of a container is pulled, and what is in it started.
+    /// Time to pull the image of a container and to start the container.
     fn container(&self) -> Duration {
         self.time(Work::Pull) + self.time(Work::Service)
     }
 
-    /// From when on a node can run containers; control planes start trustd as well.
+    /// Time at which a node can run containers. Control planes start trustd as well.
     fn runtime(&self, node: Node) -> Duration {
         self.configured(node) + self.time(Work::Service) * if node.is_control_plane { 2 } else { 1 }
     }
 
-    /// Its time is in sync, which trustd, etcd and the kubelet wait for.
+    /// Time at which the clock of the node is in sync. trustd, etcd and the kubelet wait for that.
     fn in_time(&self, node: Node) -> Duration {
         self.configured(node) + self.time(Work::TimeSync)
     }
 
-    /// Its image was pulled, which is done once containers run and the time is in sync.
+    /// Time at which the node has pulled its first image. The pull starts after containers can run and the clock is in sync.
     fn pulled(&self, node: Node) -> Duration {
         self.runtime(node).max(self.in_time(node)) + self.time(Work::Pull)
     }
 
-    /// From when on a configured node answers. A worker gets its certificate from trustd.
+    /// Time at which a configured node answers. A worker gets its certificate from trustd.
     fn answers(&self, node: Node) -> Duration {
         let planes = self.nodes.values().filter(|other| other.is_control_plane);
         let signs = |plane: &Node| self.in_time(*plane) + self.time(Work::Service);
@@ -156,8 +157,9 @@ impl Floor {
         self.configured(node).max(signed) + self.time(Work::Service)
     }
 
-    /// Who votes in etcd from when on: the first once it was told to; then the others, as they come, for there is one
-    /// learner at a time. All pull the image before they look for a cluster.
+    /// Computes when each control plane becomes a voting member of etcd. The first one votes after the bootstrap. The others
+    /// follow in the order in which they are ready, because etcd has one learner at a time. All of them pull the image before
+    /// they look for a cluster.
     fn elect(&mut self, first: &str) {
         let node = self.nodes[first];
         let ready = self.answers(node).max(self.pulled(node));
@@ -172,13 +174,13 @@ impl Floor {
             .collect();
         others.sort();
         for (pulled, name) in others {
-            // It asks to be a learner, starts, and has learnt.
+            // The member is added as a learner, starts, and becomes a voting member.
             last = last.max(pulled) + self.time(Work::Service) * 3;
             self.nodes.get_mut(&name).unwrap().votes = Some(last);
         }
     }
 
-    /// The API server of a control plane whose etcd has a vote.
+    /// Time at which the API server of a control plane runs, if its etcd votes from `votes` on.
     fn api_server(&self, votes: Duration) -> Duration {
         votes + self.container()
     }
@@ -192,8 +194,8 @@ impl Floor {
         self.first_api_server().max(self.pulled(node) + self.time(Work::Service))
     }
 
-    /// All pods run: those of the network on each node, CoreDNS once one node has a network, and on each control plane
-    /// its own, which its kubelet shows in the API after they have come up.
+    /// Time at which all pods run: the pods of the network on each node, CoreDNS after one node has a network, and the pods
+    /// of each control plane. The kubelet shows the pods of a control plane in the API after they have started.
     fn health(&self) -> Duration {
         let ready = |node: &Node| self.registered(*node) + self.container();
         let all = self.nodes.values().map(ready);

@@ -1,4 +1,4 @@
-//! The way from an inventory to a cluster in a lab that runs in another process.
+//! Plans and creates clusters in a lab that runs in another process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use talmox_talos_config::time::UnixTime;
 
 use crate::yard::TOKEN;
 
-/// A cluster, and how it is spoken to.
+/// A cluster, and the settings of its clients.
 pub(crate) struct Rig {
     ready: Ready,
     pub(crate) clock: Clock,
@@ -45,7 +45,7 @@ impl Rig {
         Self::known(ready, inventory, bundle)
     }
 
-    /// Of a cluster whose secrets were made before.
+    /// A rig for a cluster whose secrets were generated before.
     pub(crate) fn known(ready: &Ready, inventory: String, bundle: Bundle) -> Self {
         let clock = Clock::scaled(ready.speed);
         Self { ready: ready.clone(), clock, bundle, text: inventory }
@@ -97,7 +97,7 @@ impl Rig {
         }
     }
 
-    /// What the inventory stands for.
+    /// The desired state of the inventory.
     pub(crate) fn desired(&self) -> Desired {
         let content = Ok(self.text.clone().into_bytes());
         let files = ClusterFiles {
@@ -126,7 +126,7 @@ impl Rig {
         Web::new(WebSettings { reach, authorities }).unwrap()
     }
 
-    /// What is to be done now, where files were written before or not.
+    /// Plans the cluster. `has_client_files` is true if the client files were written before.
     pub(crate) async fn plan(&self, desired: &Desired, has_client_files: bool) -> Plan {
         let (pve, talos, web) = (self.client(), self.access(), self.web());
         let cluster = self.cluster(desired);
@@ -143,7 +143,8 @@ impl Rig {
         )
     }
 
-    /// What `talmox up` does to an empty world; and when each step ended, in their order.
+    /// Creates the cluster, as `talmox up` does. Returns the plan and the times at which the steps ended, in the order of
+    /// these times.
     pub(crate) async fn up(&self) -> (Plan, Vec<(StepId, Duration)>) {
         let started = self.clock.since_epoch().as_secs_f64();
         let desired = self.desired();

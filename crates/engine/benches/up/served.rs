@@ -1,4 +1,4 @@
-//! The lab, in a process of its own.
+//! The lab, in a separate process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use talmox_lab::pve::Profile;
 use talmox_lab::{Lab, NodeSettings, Ready, Scenario, Settings};
 use tokio::runtime::Runtime;
 
-/// How fast the machines of a lab are, and how fast its time passes.
+/// Profile of a lab, and the speed of its time.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) profile: &'static str,
@@ -23,8 +23,8 @@ pub(crate) const INSTANT: &str = "instant";
 const SCENARIO: &str = "scenario.yaml";
 const RECORD: &str = "record";
 
-/// The other process: says where the lab is, and ends with its input. Without chance, so that what is measured can be
-/// held against what the profile says.
+/// Main function of the lab process. It prints the addresses of the lab, and ends when its input ends. The times of the lab
+/// are not random, so that measured times can be compared with the times of the profile.
 pub(crate) fn serve(folder: &Path, profile: &str, speed: f64, clusters: u8) {
     let runtime = Runtime::new().unwrap();
     let text = std::fs::read_to_string(folder.join(SCENARIO)).unwrap();
@@ -75,7 +75,7 @@ impl Served {
         self.folder.path()
     }
 
-    /// What was asked of Proxmox so far, but for looks at tasks.
+    /// Number of requests to Proxmox so far, without reads of tasks.
     pub(crate) fn requests(&self) -> usize {
         let text = std::fs::read_to_string(self.folder().join(RECORD)).unwrap_or_default();
         let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
@@ -86,7 +86,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It ends by itself; how does not matter any more.
+        // The process ends by itself, and its exit status does not matter.
         let _status = self.child.wait();
     }
 }

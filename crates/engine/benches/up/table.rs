@@ -1,4 +1,4 @@
-//! Rows as they come, and how many bars were missed.
+//! Prints rows as they are added, and counts the limits that were exceeded.
 
 #[derive(Default)]
 pub(crate) struct Table {

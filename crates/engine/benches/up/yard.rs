@@ -1,15 +1,15 @@
-//! Hosts, and inventories of clusters on them.
+//! Scenario of the lab, and inventories of clusters in it.
 
 use std::fmt::Write as _;
 
-/// Of the lab's only token.
+/// ID and secret of the only token of the lab.
 pub(crate) const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
 
-/// How many nodes have a host to themselves.
+/// Number of nodes for each host.
 const PER_HOST: usize = 5;
 const CONTROL_PLANES: usize = 3;
 
-/// A cluster of so many nodes, as the nth of its lab.
+/// A cluster with this number of nodes. `nth` is its number in the lab.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) nth: u8,
@@ -21,7 +21,7 @@ impl Size {
         self.nodes.div_ceil(PER_HOST)
     }
 
-    /// Three control planes, the rest workers, five to a host.
+    /// The inventory of the cluster: three control planes, the rest workers, five nodes for each host.
     pub(crate) fn inventory(self) -> String {
         let nth = usize::from(self.nth);
         let first = 1000 * (nth + 1);
@@ -52,7 +52,7 @@ fn hosts(count: usize) -> String {
     (1..=count).map(|host| format!("pve{host}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Hosts that bear this, each with a storage for images and one for disks.
+/// Scenario with enough hosts for this cluster, each with a storage for images and one for disks.
 pub(crate) fn scenario(largest: Size) -> String {
     let (id, secret) = TOKEN.split_once('=').unwrap();
     let mut text = "nodes:\n".to_owned();

@@ -1,9 +1,9 @@
-//! A held lock, which is renewed and checked before every change.
+//! A held cluster lock: its renewal in the background, and the check before every change.
 //!
-//! A check reads the list of locks, so a run notices before its next change, or at most `Lease::fresh` later, that its lock was
-//! removed or taken over. Reading is enough only while the last renewal is recent. If this run was suspended, another run may
-//! have assumed that it has ended, and may be about to create its own lock. Only a renewal shows the other run that this run
-//! continues, so after a long time without renewal the lock is renewed and read before the next change.
+//! A check reads the list of locks. So a run notices before its next change, or at most `Lease::fresh` later, that its lock
+//! was removed or taken over. Reading is enough only while the last renewal is recent. If this run was suspended, another run
+//! may have assumed that this run has ended, and may be about to create its own lock. Only a renewal shows the other run that
+//! this run continues. So after a long time without renewal, the lock is renewed and read before the next change.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,8 +21,7 @@ use tokio::task::JoinHandle;
 use super::pools::{HeldLock, LockPools};
 use super::{Holder, Lease};
 
-/// The time of day, from a new clock. An existing clock counts from its creation and stops while the machine sleeps, so
-/// it would be wrong afterwards.
+/// The time of day, from a new clock. An existing clock stops while the machine sleeps, and is behind afterwards.
 pub(super) fn time_of_day() -> u64 {
     Clock::real().unix()
 }
@@ -59,7 +58,7 @@ pub enum Unconfirmed {
     Late,
 }
 
-/// Check whether the run still holds its lock. Clones share one lock.
+/// Checks whether the run still holds its lock. All clones check the same lock.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<FenceInner>);
 
@@ -69,10 +68,11 @@ struct FenceInner {
     pool: PoolId,
     holder: Holder,
     lease: Lease,
-    /// The clock of all moments below.
+    /// The clock of all moments in `state`.
     clock: Clock,
     state: Mutex<FenceState>,
-    /// Held during a renewal, which must read its own comment, and during a read, which concurrent changes share.
+    /// Mutex that is held during a renewal and during a read. A renewal must read the comment that it wrote, and concurrent
+    /// changes share one read.
     turn: tokio::sync::Mutex<()>,
     lost: watch::Sender<Option<LockLost>>,
 }
@@ -98,7 +98,7 @@ impl Stamp {
         Self { moment: clock.moment(), unix: time_of_day() }
     }
 
-    /// The larger of the ages on the two clocks: the monotonic clock stops while the machine sleeps, and the time of
+    /// The larger of the ages on the two clocks, because the monotonic clock stops while the machine sleeps, and the time of
     /// day can be set back.
     fn age(self, clock: Clock) -> Duration {
         let slept = Duration::from_secs(time_of_day().saturating_sub(self.unix).saturating_sub(1));
@@ -133,7 +133,7 @@ impl Fence {
             return Ok(());
         }
         let _turn = self.0.turn.lock().await;
-        // Another change may have read it in the meantime.
+        // Another change may have read the lock while this one waited for the mutex.
         if self.is_fresh()? { Ok(()) } else { self.ask().await }
     }
 
@@ -189,7 +189,8 @@ impl Fence {
         } else {
             self.renew_in_turn().await?;
         }
-        // The process may have been suspended while it waited for the answer. The other half of the lease is for the change itself.
+        // The process may have been suspended while it waited for the answer. Half of the lease must be left, because the
+        // change itself takes time.
         if self.last().0.age(*clock) > lease.end / 2 { Err(Unconfirmed::Late) } else { Ok(()) }
     }
 
@@ -233,7 +234,8 @@ impl Fence {
         self.judge(&all)
     }
 
-    /// Whether the run holds its lock, according to all locks of the key. Otherwise the lock is lost.
+    /// Checks in the list of all locks of the key whether the run holds its lock. If not, marks the lock as lost and returns
+    /// an error.
     fn judge(&self, all: &[HeldLock]) -> Result<(), Unconfirmed> {
         let FenceInner { pool, holder, .. } = &*self.0;
         let is_other = |lock: &&HeldLock| !lock.is_of(&holder.run) && lock.pool != *pool;
@@ -260,7 +262,7 @@ impl Fence {
     }
 }
 
-/// Returns once one of the locks is lost; never if there are none.
+/// Returns as soon as one of the locks is lost. Never returns if `fences` is empty.
 pub async fn lost(fences: &[Fence]) -> LockLost {
     type LossFuture<'a> = Pin<Box<dyn Future<Output = LockLost> + Send + 'a>>;
     let mut waits: Vec<LossFuture<'_>> =
@@ -275,7 +277,8 @@ pub async fn lost(fences: &[Fence]) -> LockLost {
     .await
 }
 
-/// A held lock. It is renewed until it is released; a lock that is not released is valid until its lease ends.
+/// A held lock, which is renewed in the background until it is released. A lock that is not released stays valid until its
+/// lease ends.
 #[derive(Debug)]
 pub struct ClusterLock {
     fence: Fence,

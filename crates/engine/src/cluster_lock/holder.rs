@@ -1,4 +1,4 @@
-//! Holder of a lock, and its text form in the comment of the pool.
+//! The run that holds a cluster lock, and its text form in the comment of the lock's pool.
 
 use std::fmt;
 
@@ -11,11 +11,12 @@ const LONGEST_WORD: usize = 64;
 pub struct ProcessMark {
     /// Scope of the process id: one boot of one machine, one PID namespace, one user.
     pub space: String,
-    /// Start time on the clock of the kernel, because process ids are reused.
+    /// Start time of the process on the clock of the kernel. It distinguishes processes with the same id, because process ids
+    /// are reused.
     pub started: String,
 }
 
-/// The run that holds a lock. Its texts are shown, and contain no secrets.
+/// The run that holds a lock. The fields are shown to users and contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub cluster: String,
@@ -81,7 +82,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A text as one word without special characters: other users can edit the comment of a pool, and it is shown on a terminal.
+/// Converts a text into one word without special characters, because other users can edit the comment of a pool, and talmox
+/// shows it on a terminal.
 pub(super) fn word(text: &str) -> String {
     let plain = |c: char| {
         let is_plain = c.is_ascii_alphanumeric() || "._:@+-".contains(c);

@@ -11,26 +11,26 @@ use talmox_pve::{Client, PveError};
 use super::holder::word;
 use super::{Holder, LockKey, TakeError};
 
-/// Comment of the parent pool, for readers of the list of pools.
+/// Comment of the parent pool, for users who see the pool in Proxmox.
 const PARENT_COMMENT: &str = "Locks of talmox: a pool in here is a run of talmox that changes a cluster. See `talmox help unlock`.";
-/// Number of reads of a list that does not show the caller's own change yet.
+/// Maximum number of reads of the list until it shows the change that the caller made.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-/// Number of reads of the list after which a pool that is in none of them counts as deleted.
+/// Number of reads of the list after which a pool counts as deleted, if none of these lists contains it.
 const LOOKS_FOR_DELETED: u32 = 3;
 /// Largest sequence number that a lock name may contain.
 pub(super) const LAST_NUMBER: u32 = u32::MAX - 1;
-/// Sequence number that is assumed for a lock whose name is not in a known format. It is larger than every other
-/// sequence number: a run ignores only locks with smaller numbers than its own, so no run ignores such a lock.
+/// Sequence number that is assumed for a lock whose name is not in a known format. It is larger than every other sequence
+/// number. A run ignores only locks with smaller numbers than its own, so no run ignores such a lock.
 const UNKNOWN_NUMBER: u32 = u32::MAX;
 
-/// A lock that a run holds, or did not release.
+/// A lock that a run holds, or that an ended run did not release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     pub pool: PoolId,
     pub comment: String,
-    /// None if this version cannot read the name or the comment, or if the name and the comment contain two different
-    /// runs.
+    /// The run that took the lock. None if this version cannot read the name or the comment of the pool, or if the name and
+    /// the comment contain two different runs.
     pub holder: Option<Holder>,
     pub(super) number: u32,
 }
@@ -41,7 +41,7 @@ impl HeldLock {
         self.holder.as_ref().is_some_and(|holder| holder.run == word(run))
     }
 
-    /// Whether both are the same lock of the same run, renewed or not.
+    /// Whether `self` and `other` are the same lock of the same run. The lock may have been renewed in between.
     pub(super) fn is_same_run(&self, other: &Self) -> bool {
         let is_same = match (&self.holder, &other.holder) {
             (Some(one), Some(other)) => one.run == other.run,
@@ -78,7 +78,7 @@ impl<'a> LockName<'a> {
     }
 }
 
-/// A run in the name of a pool, which may contain fewer characters than a comment.
+/// The number of a run as it appears in the name of a pool. Pool names allow fewer characters than comments.
 fn run_in_name(run: &str) -> String {
     word(run).replace([':', '@', '+'], "_")
 }
@@ -107,8 +107,8 @@ impl LockPools {
         Ok(locks.collect())
     }
 
-    /// List of the locks. It is read again a few times if it does not contain this pool, because a host may see a
-    /// change later than the host that made it.
+    /// The list of the locks. If the list does not contain this pool, it is read again a few times. A host may see a change
+    /// later than the host that made it.
     pub(super) async fn list_with(&self, pool: &PoolId) -> Result<Vec<HeldLock>, PveError> {
         let mut locks = self.list().await?;
         for _ in 1..LOOKS_FOR_DELETED {
@@ -121,8 +121,9 @@ impl LockPools {
         Ok(locks)
     }
 
-    /// List of the locks in which this pool has this comment. Such a list contains all changes that were made before the comment
-    /// was written; a host may see a change later than the host that made it. None if no list contains the comment.
+    /// The list of the locks, read until this pool has this comment. Such a list contains all changes that were made before
+    /// the comment was written. Earlier lists may lack some, because a host may see a change later than the host that made
+    /// it. None if no list contains the comment.
     pub(super) async fn list_since(
         &self,
         pool: &PoolId,
@@ -137,7 +138,7 @@ impl LockPools {
             if locks.iter().any(is_shown) {
                 return Ok(Some(locks));
             }
-            // A deleted pool does not appear again.
+            // The pool was deleted, and does not appear again.
             if look >= LOOKS_FOR_DELETED && !locks.iter().any(|lock| lock.pool == *pool) {
                 return Ok(None);
             }
@@ -212,7 +213,7 @@ fn rejected_error(error: PveError) -> TakeError {
     }
 }
 
-/// The locks of this key that runs hold, or did not release.
+/// The locks of this key that runs hold, or that ended runs did not release.
 pub async fn held(client: &Client, key: &LockKey) -> Result<Vec<HeldLock>, PveError> {
     LockPools::new(client, key).list().await
 }

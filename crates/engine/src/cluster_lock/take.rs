@@ -1,4 +1,4 @@
-//! Taking a lock.
+//! Taking the cluster lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,20 +16,20 @@ const TRIES: u64 = 20;
 const GIVE_WAY: Duration = Duration::from_millis(300);
 
 /// Takes the lock of a cluster. If the process that holds a lock has provably ended, the lock is taken over at once. If the
-/// process may still run on another machine, the lock is watched until its comment changes (the process runs) or a lease has
-/// passed (the process has ended).
+/// process may still run on another machine, the lock is watched. If its comment changes, the process runs, and the result is
+/// an error. If a whole lease passes without a change, the process has ended.
 pub async fn take(request: LockRequest) -> Result<ClusterLock, TakeError> {
     take_over(request, &[]).await
 }
 
-/// Takes the lock of a cluster. The user declared that the runs that hold `declared_dead` have ended, so these locks are taken
-/// over at once. A lock that another run took after that declaration is not taken over.
+/// Takes the lock of a cluster. The user declared that the runs that hold the locks `declared_dead` have ended, so these
+/// locks are taken over at once. A lock that another run took after that declaration is not taken over.
 pub async fn take_over(
     request: LockRequest,
     declared_dead: &[HeldLock],
 ) -> Result<ClusterLock, TakeError> {
     let pools = LockPools::new(&request.pve, &request.key);
-    // One clock for all moments: moments of two clocks cannot be compared.
+    // All moments come from one clock, because moments of two clocks cannot be compared.
     let clock = Clock::real();
     let mut watched = Watched { clock, declared_dead, locks: BTreeMap::new(), is_reported: false };
     let mut chance = Chance::new(0).of(&request.holder.run, 0);
@@ -57,8 +57,8 @@ pub async fn take_over(
                 }
                 pools.delete(&pool).await?;
             }
-            // The request is retried. A request whose answer was lost may have created the pool: the next read finds it as a pool of this
-            // run, and deletes it.
+            // The request is retried. A request without an answer may have created the pool. The next list then contains the
+            // pool as one of this run, and the pool is deleted.
             Ok(false) => {}
             Err(TakeError::Pve(error)) if is_passing(&error) => {}
             Err(error) => return Err(error),
@@ -72,8 +72,8 @@ fn is_passing(error: &PveError) -> bool {
     matches!(error, PveError::MaybeApplied { .. }) || error.is_retryable()
 }
 
-/// Deletes the locks of ended runs. All of them must be deleted: if such a run has not ended after all, it would find its lock
-/// after this run has released its own, and would continue with an outdated plan.
+/// Deletes the locks of ended runs. All of them must be deleted. Otherwise a run that has not ended after all would find its
+/// lock after this run has released its own. It would then continue with an outdated plan.
 async fn delete_all(pools: &LockPools, dead: &[HeldLock]) -> Result<(), PveError> {
     for lock in dead {
         pools.delete(&lock.pool).await?;
@@ -81,7 +81,7 @@ async fn delete_all(pools: &LockPools, dead: &[HeldLock]) -> Result<(), PveError
     Ok(())
 }
 
-/// Whether all other locks are the locks `dead` of ended runs, unchanged.
+/// Whether every lock except `own` is in `dead`, the locks of ended runs, and has not changed.
 async fn is_alone(
     pools: &LockPools,
     own: &PoolId,
@@ -92,10 +92,11 @@ async fn is_alone(
     Ok(all.iter().filter(|lock| lock.pool != *own).all(|lock| dead.contains(lock)))
 }
 
-/// Locks of other runs, and when their comments changed last, on the clock of this machine.
+/// Locks of other runs, with their comments and the times at which this process read them first, on the clock of this
+/// machine.
 struct Watched<'a> {
     clock: Clock,
-    /// Locks of runs of which the user declared that they have ended.
+    /// Locks of runs that have ended according to the user.
     declared_dead: &'a [HeldLock],
     locks: BTreeMap<PoolId, (String, Moment)>,
     is_reported: bool,
@@ -103,11 +104,11 @@ struct Watched<'a> {
 
 /// State of the locks of other runs.
 enum LockVerdict {
-    /// All runs with locks have ended.
+    /// All runs that hold locks have ended.
     Dead,
     Held(Box<Holder>),
     Unreadable(String),
-    /// This lock may still be renewed.
+    /// The run may still renew this lock.
     Open(Box<Holder>),
 }
 
@@ -116,15 +117,15 @@ impl Watched<'_> {
         self.declared_dead.iter().any(|dead| dead.is_same_run(lock))
     }
 
-    /// A number larger than those of the locks of ended runs. If such a run has not ended after all, it sees a newer
-    /// lock than its own and stops.
+    /// A number that is larger than the numbers of the locks of ended runs. If such a run has not ended after all, it finds a
+    /// newer lock than its own and stops.
     fn next_number(&self, dead: &[HeldLock]) -> Result<u32, TakeError> {
         let readable = dead.iter().filter(|lock| lock.number <= LAST_NUMBER);
         let Some(last) = readable.max_by_key(|lock| lock.number) else { return Ok(1) };
         if last.number < LAST_NUMBER {
             Ok(last.number + 1)
         } else if self.is_declared_dead(last) {
-            // Its pool is deleted before anything is changed, so the number does not matter.
+            // The pool of that lock is deleted before this run changes anything, so the number does not matter.
             Ok(LAST_NUMBER)
         } else {
             Err(TakeError::Unreadable { pool: last.pool.to_string() })
@@ -142,7 +143,7 @@ impl Watched<'_> {
             let seen = pools.list().await?;
             let is_own = |lock: &HeldLock| lock.is_of(&request.holder.run);
             let (own, others): (Vec<HeldLock>, Vec<_>) = seen.into_iter().partition(is_own);
-            // A pool that a request of this run created, whose answer was lost.
+            // A request of this run created this pool, but its answer was lost.
             for lock in own {
                 pools.delete(&lock.pool).await?;
             }

@@ -1,4 +1,4 @@
-//! Attempts of one step, until it succeeds, fails for good, or its time is up.
+//! Attempts of one step, until the step succeeds, fails with an error that is not retried, or reaches its deadline.
 
 use talmox_clock::Chance;
 use talmox_plan::plan::Action;
@@ -7,7 +7,8 @@ use crate::event::Event;
 use crate::step::{self, Done, ErrorKind, Moment, StepCode, StepContext, StepError};
 use crate::timeouts::{FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE, MAX_ATTEMPTS, STEP_OVERTIME};
 
-/// Runs a step. Steps end at their deadlines by themselves; one that does not is aborted some minutes later, so that a run cannot hang.
+/// Runs a step. A step ends at its deadline by itself. A step that does not is aborted some minutes later, so that a run
+/// cannot hang.
 pub(super) async fn attempt(action: &Action, context: StepContext) -> Result<Done, StepError> {
     let last = context.clone();
     let latest = async {
@@ -58,7 +59,8 @@ async fn attempts(action: &Action, mut context: StepContext) -> Result<Done, Ste
             seconds: jittered.as_secs_f64(),
             reason: reason(&error),
         });
-        // The next attempt reads whether the change was made after all, and starts nothing once the run is cancelled.
+        // The next attempt first reads whether this attempt made its change after all. It starts no further change if the run
+        // was cancelled.
         context.pause_to_see(jittered).await?;
         pause = (pause * 2).min(LONGEST_RETRY_PAUSE);
     }

@@ -21,7 +21,7 @@ enum StepState {
 impl Graph {
     /// `steps` contains the name of each step and the names of the steps that it depends on.
     ///
-    /// If no step has the name of a dependency, that step is done already: a plan contains only the remaining steps.
+    /// A dependency that is not in `steps` counts as done, because a plan contains only the remaining steps.
     pub(super) fn new<'a, N: Eq + std::hash::Hash + 'a>(
         steps: impl Iterator<Item = (&'a N, &'a [N])> + Clone,
     ) -> Self {
@@ -41,7 +41,7 @@ impl Graph {
         Self { open, followers, state }
     }
 
-    /// The next step without unfinished dependencies, in the order of the plan. It counts as started.
+    /// The next step without unfinished dependencies, in the order of the plan. The returned step counts as started.
     pub(super) fn take(&mut self) -> Option<usize> {
         let is_ready =
             |&step: &usize| self.state[step] == StepState::Waiting && self.open[step].is_empty();

@@ -1,8 +1,8 @@
 //! The executor runs the steps of a plan, as many at the same time as possible.
 //!
-//! It makes no decisions. A step starts once the steps before it are done; the client of Proxmox limits the load of hosts and
-//! storages. If a step fails, the steps that depend on it are skipped. Nothing is undone: a run that failed or was killed is resumed
-//! with a new plan.
+//! The executor makes no decisions. A step starts as soon as all steps that it depends on are done. The Proxmox client limits
+//! the load of hosts and storages. If a step fails, the steps that depend on it are skipped. No change is undone: a run that
+//! failed or was killed is resumed with a new plan.
 
 mod attempt;
 mod graph;
@@ -112,11 +112,12 @@ struct Run<'a> {
     events: &'a Events,
     vm_cache: VmCache,
     unfinished: UnfinishedSteps,
-    /// Cancels the steps, after the cancellation was reported.
+    /// Cancels the running steps. Set after a cancellation was reported, or when the run has lost its lock.
     stop: Cancel,
-    /// Set when the run has lost its lock. Another run may change the cluster then, so this run makes no more changes.
+    /// Why the run lost its lock. None while the run holds it. After the loss, the run makes no more changes, because another
+    /// run may change the cluster.
     lost: Option<LockLost>,
-    /// Mutex that is held by a step that changes the voting members of etcd.
+    /// Mutex that a step holds while it changes the voting members of etcd.
     quorum: Arc<Mutex<()>>,
     steps: Vec<Arc<Step>>,
     graph: Graph,
@@ -151,14 +152,14 @@ impl Run<'_> {
             }
             let ended = tokio::select! {
                 ended = self.running.join_next() => ended,
-                // Handled once: after that no step is left to cancel.
+                // A cancellation is handled once: afterwards there is no step left to cancel.
                 () = self.cancel.cancelled(), if !self.cancel.is_cancelled() => continue,
                 lost = &mut losing, if self.lost.is_none() => {
                     self.lost = Some(lost);
                     continue;
                 }
             };
-            // Panics of steps are caught, and only a test aborts steps.
+            // Joining a step does not fail: panics of steps are caught, and only a test aborts steps.
             let Some(Ok((step, result))) = ended else { return };
             if matches!(&result, Err(error) if error.kind == ErrorKind::Cut) {
                 self.running.abort_all();
@@ -176,7 +177,7 @@ impl Run<'_> {
         let (run, vm_cache) = (self.context.clone(), self.vm_cache.clone());
         let cancel = self.stop.clone();
         let unfinished = self.unfinished.clone();
-        // API calls of the step are traced in its span.
+        // API calls of a step are traced in the span of that step.
         let span = info_span!(target: "talmox::run", "step", step = step.id.as_str());
         let work = async move {
             let _turn = match quorum {
@@ -266,7 +267,7 @@ impl Run<'_> {
             .into_iter()
             .map(|result| result.unwrap_or(StepResult::Cancelled))
             .collect();
-        // Steps that ran when the lock was lost were only cancelled: one of them gets the error.
+        // Steps that were running when the lock was lost are only marked as cancelled, so one of them gets the error.
         let is_failed = results.iter().any(|result| matches!(result, StepResult::Failed(_)));
         let stopped = results.iter_mut().find(|result| matches!(result, StepResult::Cancelled));
         if let (Some(lost), Some(stopped), false) = (self.lost, stopped, is_failed) {

@@ -29,8 +29,8 @@ pub struct Comparison {
 /// State of a comparison.
 struct Comparing {
     kinds: Kinds,
-    /// Whether a dry run is also made for new objects. False after a dry run failed in a way that takes long, for example because
-    /// a webhook did not answer.
+    /// Whether new objects get a dry run too. False after a dry run failed in a way that takes long, for example because a
+    /// webhook did not answer.
     tries_new: bool,
 }
 
@@ -85,7 +85,7 @@ impl KubeClient {
             (Some(found), Ok(applied)) => (found, applied),
             (None, Ok(_)) => return is_new(),
             (None, Err(error)) => {
-                // It may need an object that is applied before it, so only a final rejection counts now.
+                // The new object may need another object that is applied before it, so only a final rejection counts now.
                 let refusal = rejection_of(manifest, &error).filter(|refusal| refusal.is_final);
                 comparing.tries_new = !error.may_pass();
                 return refusal.map_or_else(is_new, |refusal| Ok(ApplyOutcome::Rejected(refusal)));

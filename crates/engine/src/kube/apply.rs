@@ -1,4 +1,4 @@
-//! Server-side apply of manifests. talmox owns the fields in them, and no others.
+//! Server-side apply of manifests. talmox becomes the owner of the fields that the manifests contain, and of no other fields.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Why manifests could not be applied.
+/// Reason why manifests could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("another field manager owns fields of {object}: {}", list(conflicts))]
@@ -43,7 +43,7 @@ pub enum ApplyError {
     Missing(WaitError),
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// An applied object failed for good.
+    /// An applied object failed, and a retry does not help.
     #[error("{object} failed: {reason}")]
     Failed { object: String, reason: String },
 }
@@ -52,12 +52,13 @@ fn list(conflicts: &[Conflict]) -> String {
     conflicts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The kinds that were discovered, and their API resources.
+/// Cache of the discovered kinds and their API resources, by API version and kind.
 pub(super) type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities)>;
 
 impl KubeClient {
-    /// Applies all manifests, in an order that satisfies their dependencies: namespaces, then definitions of kinds, until they are
-    /// established, then the rest in their order, then webhooks and API services. Retries errors that may pass.
+    /// Applies all manifests in an order that satisfies their dependencies: namespaces, then CustomResourceDefinitions, then
+    /// the rest in the given order, then webhooks and API services. Waits until the definitions are established before it
+    /// applies the rest. Retries errors that may pass.
     pub async fn apply(
         &self,
         manifests: &[Manifest],
@@ -75,8 +76,8 @@ impl KubeClient {
         Ok(())
     }
 
-    /// Applies manifests. A manifest whose namespace or kind does not exist yet is applied after the others, because one of
-    /// them, or another add-on, may create the namespace or kind.
+    /// Applies manifests. A manifest whose namespace or kind does not exist yet is applied after the others, because another
+    /// manifest or add-on may create the namespace or kind.
     async fn apply_all(
         &self,
         manifests: &[&Manifest],
@@ -99,7 +100,7 @@ impl KubeClient {
         }
     }
 
-    /// Returns the namespace or kind that is missing, if one is.
+    /// Applies one manifest. If its namespace or kind is missing, returns that namespace or kind.
     async fn apply_one(
         &self,
         manifest: &Manifest,
@@ -115,7 +116,7 @@ impl KubeClient {
             if let Some(missing) = error.missing() {
                 return Ok(Some(missing));
             }
-            // The API takes a while to load a changed definition.
+            // The API server needs some time to load a changed CustomResourceDefinition.
             let may_fit = matches!(error, KubeError::Misfit { .. })
                 && !manifest.is_built_in()
                 && !schema.get_or_insert_with(|| wait.clock().deadline(KIND_SCHEMA)).has_passed();
@@ -135,7 +136,7 @@ impl KubeClient {
         applied.map(|_| ()).map_err(|error| without_values(manifest, error))
     }
 
-    /// The API resource of objects of this kind.
+    /// The API client for objects of the kind of this manifest.
     pub(super) async fn api(
         &self,
         manifest: &Manifest,
@@ -167,7 +168,8 @@ impl KubeClient {
         let named = format!("{} {}", manifest.api_version, manifest.kind);
         let asked = async {
             match discovery::pinned_kind(&self.inner, &kind).await {
-                // The group exists in that version, and all its kinds are part of the API.
+                // The API group exists in this version, but not the kind. Kubernetes defines all kinds of a built-in group,
+                // so the error is final for such a group.
                 Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => {
                     Ok(Err(manifest.is_built_in()))
                 }
@@ -216,8 +218,8 @@ impl KubeClient {
     }
 }
 
-/// Removes the text of an error about a Secret, which may quote its values. Texts of conflicts only name fields, and texts about
-/// missing objects name those.
+/// Removes the message of an error about a Secret, because the message may quote values of the Secret. Messages about
+/// conflicts and missing objects are kept, because they contain only names.
 pub(super) fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
     match error {
         KubeError::Rejected { operation, mut status }
@@ -237,7 +239,8 @@ enum Turn {
     Namespace,
     Definition,
     Rest,
-    /// Webhooks and API services: once they exist, the API sends requests to workloads, which must run first.
+    /// Webhooks and API services. Once they exist, the API server sends requests to their workloads, so the workloads are
+    /// applied before them.
     Gatekeeper,
 }
 
@@ -258,7 +261,7 @@ impl Turn {
     }
 }
 
-/// The error for an answer that a retry does not change.
+/// Converts an error that a retry does not change.
 pub(super) fn rejected(manifest: &Manifest, error: KubeError) -> ApplyError {
     let object = manifest.to_string();
     match error {

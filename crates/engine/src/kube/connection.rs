@@ -1,7 +1,8 @@
-//! Connections to the API, opened when one is needed and kept while they last.
+//! Connections to the Kubernetes API. A connection is opened when a request needs one, and is used again until the server
+//! closes it.
 //!
-//! The shared address and every control plane lead to the same API. An address that does not answer must not delay the request, so
-//! the next one is tried while the first still is.
+//! The shared address and every control plane lead to the same API. An address that does not answer must not delay a request,
+//! so the next address is tried while the attempt at the first one continues.
 
 use std::fmt;
 use std::io;
@@ -36,7 +37,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// Time without data after which TCP keepalive checks the connection.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// Why one address could not be connected to.
+/// Reason why the connection to one address failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiDialError {
     #[error("cannot connect to {address}")]
@@ -47,7 +48,7 @@ pub enum ApiDialError {
     Tls { address: Address, source: io::Error },
 }
 
-/// A request that got no answer.
+/// Reason why a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
     /// The request was not sent. Holds the error of each address.
@@ -90,8 +91,8 @@ fn all(failures: &[ApiDialError]) -> String {
 }
 
 impl ApiDialError {
-    /// The text of the error with that of its cause. [`Unanswered::Dial`] contains several errors, and the source of an
-    /// error can only be one.
+    /// The text of the error and of its cause. [`Unanswered::Dial`] contains several errors, but an error can have only one
+    /// source.
     fn with_cause(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),
@@ -150,7 +151,7 @@ impl Connections {
         };
         match self.send_on(live, request).await {
             Ok(response) => Ok(response),
-            // hyper returned the request unsent: the server had closed the connection.
+            // hyper returned the request unsent, because the server had closed the connection.
             Err((_, Some(request))) if is_kept => {
                 trace::resent(&request);
                 let live = self.dial().await?;
@@ -211,7 +212,7 @@ impl Connections {
                 Ok(Ok((stream, host))) => {
                     let made = http1::handshake(TokioIo::new(stream)).await;
                     let (sender, connection) = made.map_err(Unanswered::Cut)?;
-                    // Ends when the sender is dropped, or the server closes the connection.
+                    // This task ends when the sender is dropped, or when the server closes the connection.
                     tokio::spawn(connection);
                     return Ok(Live { sender, host });
                 }
@@ -248,7 +249,7 @@ impl Endpoint {
     }
 }
 
-/// Sends small requests without delay, and detects a server that lost its power.
+/// Sets socket options so that small requests are sent without delay, and a server that lost its power is detected.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE / 2);
     socket.set_nodelay(true)?;

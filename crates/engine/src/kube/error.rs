@@ -1,4 +1,4 @@
-//! Errors of requests to Kubernetes, distinguished by what to do about them.
+//! Errors of requests to Kubernetes, one variant for each reaction of the caller.
 
 use kube::core::Status;
 
@@ -7,19 +7,19 @@ use super::rejection_text::{misfit, words};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
-    /// Nothing was sent.
+    /// The request was not sent.
     #[error("cannot {operation}: the Kubernetes API does not answer")]
     Unreachable { operation: String, source: Box<Unanswered> },
-    /// The request may have been carried out: read the state before a retry.
+    /// The request may have been carried out. Read the state before a retry.
     #[error("cannot {operation}: the connection to the Kubernetes API broke")]
     Lost { operation: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The request may have been carried out: read the state before a retry.
+    /// The request may have been carried out. Read the state before a retry.
     #[error("cannot {operation}: the Kubernetes API did not answer in time")]
     Late { operation: String },
     /// The API rejected the request.
     #[error("cannot {operation}: {} ({})", status.message, status.code)]
     Rejected { operation: String, status: Box<Status> },
-    /// The kind exists and has no such field, or another type of field.
+    /// The kind exists, but a field of the manifest is unknown or has another type.
     #[error("cannot {operation}: {why}")]
     Misfit { operation: String, why: String },
     /// The API does not have this kind yet. A CustomResourceDefinition may add it.
@@ -59,7 +59,7 @@ impl KubeError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } => true,
-            // Overload, no leader, a webhook that is not up yet.
+            // For example overload, an etcd cluster without a leader, or a webhook that does not run yet.
             Self::Rejected { status, .. } => matches!(status.code, 429 | 500 | 502..=504),
             Self::Misfit { .. }
             | Self::UnknownKind { .. }
@@ -68,7 +68,7 @@ impl KubeError {
         }
     }
 
-    /// The namespace or kind whose absence caused the error. It may be created later.
+    /// The namespace or kind whose absence caused the error. Another manifest or add-on may create it later.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(self.reason()),

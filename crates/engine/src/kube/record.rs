@@ -1,6 +1,6 @@
-//! Record of the objects of each add-on, so that they are found when the add-on is no longer in the inventory. Every object has a
-//! label, and a ConfigMap in the cluster lists the objects. Without the ConfigMap, talmox would have to search all kinds of
-//! objects.
+//! Record of the objects of each add-on, so that talmox finds them after the add-on was removed from the inventory. Every
+//! object has a label, and a ConfigMap in the cluster lists the objects. Without the ConfigMap, talmox would have to search
+//! all kinds of objects.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use super::{FIELD_MANAGER, KubeClient, KubeError};
 
 const NAMESPACE: &str = "kube-system";
 
-/// The recorded objects of each add-on, by name alone.
+/// The recorded objects of each add-on, by the name of the add-on. The manifests contain only API version, kind, namespace
+/// and name.
 pub type Noted = BTreeMap<String, Vec<Manifest>>;
 
 impl KubeClient {
@@ -30,7 +31,7 @@ impl KubeClient {
         Ok(found.items.into_iter().filter_map(read).collect())
     }
 
-    /// Records the objects that will be applied, in addition to recorded ones that still exist.
+    /// Records the objects that will be applied. Recorded objects of the add-on that still exist stay in the record.
     pub async fn note(&self, addon: &str, manifests: &[Manifest]) -> Result<(), KubeError> {
         let before = self.noted().await?.remove(addon).unwrap_or_default();
         let mut lines: Vec<String> = manifests.iter().map(line).collect();
@@ -44,7 +45,7 @@ impl KubeClient {
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": {LABEL: slug(addon)}},
             "data": {"addon": addon, "objects": lines.join("\n")},
         });
-        // No other field manager may own fields of it.
+        // `force`, because no other field manager may own fields of this ConfigMap.
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let api = self.notes();
         let patch = Patch::Apply(&note);
@@ -52,7 +53,7 @@ impl KubeClient {
         self.ask(format!("record the add-on {addon}"), noted).await.map(|_| ())
     }
 
-    /// The recorded objects of an add-on that `manifests` do not contain, and that still exist with its label.
+    /// The recorded objects of an add-on that are not in `manifests`, and that still exist with the label of the add-on.
     pub async fn left_over(
         &self,
         addon: &str,

@@ -6,10 +6,10 @@ use talmox_plan::observed::RejectedObject;
 use super::KubeError;
 use super::rejection_text::JUDGES;
 
-/// Reported for ports and addresses that another object has at the moment.
+/// Text of the API about a port or an address that another object uses at the moment.
 const TAKEN: &str = "already allocated";
 
-/// Why the API rejects a manifest. None if the API would accept it, or if the reason may pass by itself.
+/// Reason why the API rejects a manifest. None if the API may accept the manifest, or if the reason may pass by itself.
 pub(super) fn rejection_of(manifest: &Manifest, error: &KubeError) -> Option<RejectedObject> {
     let is_final = match error {
         KubeError::Misfit { .. } => manifest.is_built_in(),

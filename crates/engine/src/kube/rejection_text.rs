@@ -1,17 +1,18 @@
 //! Texts of rejections, without the values that may be secret.
 //!
-//! The API quotes what it rejects, and that may hold a secret: of an immutable pod template it quotes the whole
-//! template, with all its settings.
+//! The API quotes rejected values, and these may contain secrets. For an immutable pod template, for example, the API quotes
+//! the whole template.
 
 use kube::core::Status;
 use kube::core::response::StatusCause;
 use talmox_talos_config::leaf::is_secret_name;
 
-/// Start of the API's text for a manifest that does not fit the fields of its kind. The status of that answer is 500.
+/// Start of the message about a manifest that does not fit the fields of its kind. The API answers with status 500 in this
+/// case.
 pub(super) const MISFIT: &str = "failed to create typed patch object";
 
-/// Names of other components that reject objects, in the text of the API. Their reasons are not limited to the object,
-/// and their texts have no common form.
+/// Words in messages of the API that show that an admission webhook or policy rejected the object. The reason may not be in
+/// the object itself, and such messages have no common form.
 pub(super) const JUDGES: [&str; 2] = ["admission webhook", "AdmissionPolicy"];
 
 /// Maximum length of a value that is shown.
@@ -22,13 +23,13 @@ const LONGEST: usize = 64;
 pub(super) fn misfit(status: &Status) -> Option<String> {
     let text = status.message.strip_prefix(MISFIT)?;
     let text = text.split_once("): ").map_or(text, |(_, fields)| fields);
-    // The value that was found may be anything, and have any number of lines.
+    // The rejected value may be any text, with any number of lines.
     let text = text.split(", got ").next().unwrap_or_default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "errors:");
     Some(lines.collect::<Vec<_>>().join("; "))
 }
 
-/// The text of the API, without values that may be secret.
+/// The message of the API, without values that may be secret.
 pub(super) fn words(status: &Status) -> String {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice());
     let causes = causes.unwrap_or_default();
@@ -41,10 +42,10 @@ pub(super) fn words(status: &Status) -> String {
     causes.iter().map(cause_text).collect::<Vec<_>>().join(", ")
 }
 
-/// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
+/// The text of one cause, such as `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
 fn cause_text(cause: &StatusCause) -> String {
     let StatusCause { field, message, .. } = cause;
-    // For a pod, a comparison of all its fields follows in further lines.
+    // For a pod, further lines contain a comparison of all its fields.
     let message = message.lines().next().unwrap_or_default();
     let told =
         match message.split_once(": ") {
@@ -64,7 +65,7 @@ fn cause_text(cause: &StatusCause) -> String {
     if field.is_empty() { told.to_owned() } else { format!("{field}: {told}") }
 }
 
-/// Splits a text into the value and the problem with it. The second part is None if the text has no such form.
+/// Splits a text into the value and the problem with it. The second part is None if the text does not have this form.
 fn split(text: &str) -> (&str, Option<&str>) {
     let found = if is_single(text) {
         match text.strip_prefix('"') {

@@ -21,7 +21,7 @@ enum WorkloadState {
     Failed(String),
 }
 
-/// Why a pod does not run.
+/// Reason why a pod does not run.
 struct PodTrouble {
     text: String,
     /// Whether Kubernetes found no node for the pod.
@@ -112,7 +112,7 @@ fn shortened(reasons: &[String]) -> String {
     }
 }
 
-/// Why a workload does not run; none for any other object.
+/// Reason why a workload does not run. None if it runs, or if the object is not a workload.
 pub(super) fn trouble_of(manifest: &Manifest, found: &Value) -> Option<String> {
     if !is_workload(manifest) {
         return None;

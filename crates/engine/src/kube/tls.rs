@@ -1,4 +1,5 @@
-//! TLS as the cluster's administrator: certificates of its own authority on both sides.
+//! TLS settings of a client with administrator rights. The certificate authority of the cluster issues the certificates of
+//! the client and of the server.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(super) fn client(
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
         .map_err(KubeSetupError::new)?;
-    // One request at a time on a connection: one that hangs takes nothing else with it.
+    // HTTP/1.1 carries one request at a time on a connection, so a request that hangs does not delay other requests.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -1,4 +1,4 @@
-//! The span of a request: method, path, outcome, and whether it was retried.
+//! The span of a request: its method, path and outcome, and whether it was retried.
 //!
 //! A span never contains queries, bodies or headers, because manifests contain secrets. The code that records traces depends
 //! on the targets, names and fields of spans (ARCHITECTURE.md, "Traces").
@@ -11,7 +11,7 @@ use tracing::{Instrument as _, Span, debug_span, info, info_span};
 
 const TARGET: &str = "talmox::kube";
 
-/// The span of a request. Its parent is the current span, so this is called before a task is spawned.
+/// The span of a request. Its parent is the current span, so call this function before a task is spawned.
 pub(super) fn span<B>(request: &Request<B>) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun="));
@@ -24,13 +24,13 @@ pub(super) fn span<B>(request: &Request<B>) -> Span {
     }
 }
 
-/// Waits for the head of the answer inside of the span. `outcome` is the text of an error.
+/// Waits for the head of the answer inside of the span. `outcome` converts an error into a text.
 pub(super) fn traced<B, E>(
     span: Span,
     work: impl Future<Output = Result<Response<B>, E>>,
     outcome: fn(&E) -> String,
 ) -> impl Future<Output = Result<Response<B>, E>> {
-    // Boxed, because futures of requests are part of many others, and would make those large.
+    // Boxed, because many other futures contain this one and would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;

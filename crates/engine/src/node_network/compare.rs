@@ -123,7 +123,7 @@ fn is_called(link: &NodeLink, name: &CardName) -> bool {
     }
 }
 
-/// The addressing of a link in the config; none if the config does not mention the link.
+/// The addressing of a link in the config. None if the config does not mention the link.
 fn wanted(shape: &ExpectedNetwork, link: &NodeLink) -> Option<Addressing> {
     let cards = shape.cards.iter().filter(|card| is_called(link, &card.name));
     cards.map(|card| card.addressing.clone()).reduce(|mut all, more| {
@@ -142,7 +142,7 @@ fn has_any(shape: &ExpectedNetwork, links: &[NodeLink]) -> bool {
         || shape.cards.iter().any(|card| !card.addressing.fixed.is_empty())
 }
 
-/// The addresses of a link that are not shared.
+/// The IPv4 addresses of a link that are not shared.
 fn own(shape: &ExpectedNetwork, link: &NodeLink) -> Vec<IpAddr> {
     let is_own = |ip: &IpAddr| ip.is_ipv4() && !shape.shared.contains(ip);
     let fixed = link.addresses.iter().filter(|one| !one.is_shared).map(|one| one.ip);
@@ -217,7 +217,7 @@ mod tests {
         };
         let (first, second): (&[&str], &[&str]) = (&["10.0.0.11/24"], &["10.1.0.11/24"]);
         assert_eq!(compare(first, second), NodeNetwork::Configured);
-        // Those that a router gave, and shared ones, do not count.
+        // IPv6 addresses from a router and shared addresses are ignored.
         let more = ["10.0.0.11/24", "fd00::5054/64", "10.0.0.20/24", "10.0.0.99/32"];
         assert_eq!(compare(&more, second), NodeNetwork::Configured);
         assert_eq!(compare(first, &["10.1.0.11/32"]), NodeNetwork::Configured);
@@ -230,7 +230,7 @@ mod tests {
             "eth0 does not have the address 10.0.0.11, and has 10.0.0.77"
         );
         assert_eq!(not_yet(compare(first, &[])), "eth1 does not have the address 10.1.0.11");
-        // The right address on the wrong card is none.
+        // The address of one card does not count on another card.
         assert_eq!(
             not_yet(compare(second, first)),
             "eth0 does not have the address 10.0.0.11, and has 10.1.0.11"

@@ -1,7 +1,7 @@
 //! Whether a node has the hostname and the network addresses of its config.
 //!
-//! While a node boots, the addresses of its first-boot drive are configured first. If drive and config differ, the node has both
-//! addresses and keeps using the wrong one; this is detected here.
+//! While a node boots, the addresses of its first-boot drive are configured first. If the drive and the config have different
+//! addresses, the node has both and keeps using the wrong one. This module detects that.
 
 mod compare;
 mod link;
@@ -50,7 +50,7 @@ async fn bad_node_ip(
 ) -> Result<Option<WaitReason>, TalosError> {
     match client.get(ResourceKind::NODE_IP, "kubelet").await {
         Ok(found) => Ok(compare_node_ips(shape, links, &node_ips(found.as_ref()))),
-        // Some versions of Talos do not allow to read it.
+        // Some versions of Talos do not allow clients to read this resource.
         Err(TalosError::No { code: Code::PermissionDenied, .. }) => Ok(None),
         Err(error) => Err(error),
     }

@@ -47,9 +47,9 @@ pub(super) fn bring_network(read: &BTreeMap<String, AddonRead>) -> bool {
     read.values().any(AddonRead::brings_network)
 }
 
-/// Compares all add-ons whose manifests were read with the cluster. If the result lacks an add-on, its state is not known, and
-/// the plan applies it. If this version of Kubernetes does not have the kind of a manifest, the add-on is in the result as
-/// [`AddonRead::Wrong`].
+/// Compares the manifests of all add-ons that could be read with the cluster. If the result lacks an add-on, its state is not
+/// known, and the plan applies it. If this version of Kubernetes does not have the kind of a manifest, the add-on is in the
+/// result as [`AddonRead::Wrong`].
 pub(super) async fn addons(
     desired: &Desired,
     read: &BTreeMap<String, AddonRead>,
@@ -73,14 +73,15 @@ pub(super) async fn addons(
             Err(error @ KubeError::NoSuchKind { .. }) => {
                 addons.read.insert((*name).to_owned(), AddonRead::Wrong(error.to_string()));
             }
-            // Kubernetes does not answer, or cannot compare it now.
+            // Kubernetes does not answer, or cannot compare the add-on now.
             Err(_) => {}
         }
     }
     let all = || wanted.values().copied().flatten();
     let needed: BTreeSet<String> = all().filter_map(|one| one.namespace.clone()).collect();
     addons.namespaces = Some(kube.existing_namespaces(needed).await?);
-    // An object that moved from one add-on to another is not left over, also if the manifests of the other one could not be read.
+    // An object that moved from one add-on to another is not left over, even if the manifests of the other add-on could not
+    // be read.
     let is_wanted = |name: &str| desired.addons.iter().any(|addon| addon.name == name);
     let is_unknown = |name: &str| is_wanted(name) && !wanted.contains_key(name);
     let mut kept: Vec<Manifest> = all().cloned().collect();

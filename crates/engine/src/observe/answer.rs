@@ -1,4 +1,4 @@
-//! Answers of Proxmox as observed state.
+//! Conversion of answers of Proxmox into observed state.
 
 use talmox_plan::observed::{Answer, Unobserved};
 use talmox_pve::PveError;

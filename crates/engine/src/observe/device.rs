@@ -17,7 +17,7 @@ use super::answer::answer;
 #[derive(Debug, Default)]
 struct DeviceHosts {
     all: BTreeSet<talmox_pve::id::NodeName>,
-    /// Hosts whose device has no mapping yet.
+    /// Hosts on which the inventory names the device by its PCI address, so that it has no mapping yet.
     unnamed: BTreeSet<talmox_pve::id::NodeName>,
 }
 
@@ -80,7 +80,7 @@ fn unread_vms(pve: &Pve, hosts: &DeviceHosts) -> Vec<Guest> {
     pve.resources.guests.iter().filter(is_one).cloned().collect()
 }
 
-/// Reads the mappings, which all hosts share, and the problems with them, which each host reports for itself.
+/// Reads the mappings, which are the same for all hosts, and their problems, which differ from host to host.
 async fn mappings(client: &Client, pve: &mut Pve, hosts: &DeviceHosts) {
     if hosts.all.is_empty() {
         pve.mappings = Some(answer(client.send(&mapping::list(None)).await));

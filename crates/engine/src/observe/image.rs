@@ -1,4 +1,4 @@
-//! Observing the storages for images, and which other VMs and tasks may need the images there.
+//! Observing the image storages, and the other VMs and tasks that may need the images there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ fn own(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     nodes.chain(places.removed.iter().map(|(own, _)| own.vm.vmid)).collect()
 }
 
-/// Hosts that have the storage; of a shared one, the first.
+/// The hosts that have the image storage. If the storage is shared, only the first host.
 fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
     let storages = pve.resources.storages.iter();
     let own = storages.filter(|seen| seen.storage == desired.image_storage);
@@ -59,8 +59,8 @@ fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
     }
 }
 
-/// Hosts on which a VM is being created or an image is being downloaded, and by which task. The task does not show which image it
-/// reads, so it may read any image on that host.
+/// Hosts on which a VM is being created or an image is being downloaded, with a description of the VM or task. A task does
+/// not show which image it reads, so it may read any image on that host.
 async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeName, String> {
     let mut busy = BTreeMap::new();
     let own = own(desired, pve);
@@ -85,7 +85,7 @@ async fn busy(desired: &Desired, client: &Client, pve: &Pve) -> BTreeMap<NodeNam
     busy
 }
 
-/// The configs of all VMs that are not of this cluster, as far as the token can read them.
+/// The configs of all VMs that do not belong to this cluster, as far as the token can read them.
 async fn configs_of_others(
     desired: &Desired,
     client: &Client,
@@ -108,7 +108,7 @@ async fn configs_of_others(
     configs
 }
 
-/// Hosts with a VM of another cluster, which may need the same image for another node.
+/// Hosts with a VM of another cluster. That cluster may need the same image for another node.
 fn others(
     desired: &Desired,
     pve: &Pve,
@@ -126,8 +126,8 @@ fn others(
     others
 }
 
-/// Files to which the config of a VM refers, with the vmid. Disks that were created from an image are copies, so their
-/// configs do not refer to it.
+/// The image files to which the config of a VM refers, with the vmid. A disk that was created from an image is a copy, so its
+/// config does not refer to the image.
 fn used(configs: &BTreeMap<VmId, VmConfig>, seen: &ImagesSeen) -> BTreeMap<VolumeId, VmId> {
     let mut used = BTreeMap::new();
     for volume in seen.contents.values().flatten().flatten() {

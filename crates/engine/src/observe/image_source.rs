@@ -16,7 +16,7 @@ use crate::web::{Web, WebError};
 /// Timeout of each source, in real time, also in a lab.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends one request to each factory, and one for each file to check that it exists.
+/// Queries each factory for the Talos version, and checks for each other source that the file exists.
 pub(super) async fn look(desired: &Desired, pve: &Pve, web: &Web) -> BTreeMap<String, SourceSeen> {
     let talos = desired.talos_version.clone().unwrap_or_default();
     let mut asked = BTreeSet::new();

@@ -31,7 +31,7 @@ struct OtherMachine {
     vm: Vm,
     contact: Contact,
     has_agent: bool,
-    /// Uptime in seconds; 0 if Proxmox does not report one yet.
+    /// Uptime in seconds. 0 if Proxmox does not report one yet.
     uptime: u64,
 }
 
@@ -42,8 +42,8 @@ struct Access {
     reach: Reach,
 }
 
-/// The nodes without Talos that are not up, with the reason. Proxmox may still list a VM as running that was just
-/// stopped: this function asks for the state of each such VM, sets it in `pve`, and omits stopped VMs from the result.
+/// The nodes without Talos that are not up, with the reason. The list of VMs may still show a VM as running that was just
+/// stopped. So this function requests the state of each such VM, sets it in `pve`, and omits stopped VMs from the result.
 pub(super) async fn silent_nodes(
     desired: &Desired,
     pve: &mut Pve,
@@ -55,7 +55,7 @@ pub(super) async fn silent_nodes(
     for (machine, seen) in each(machines(desired, pve), &ask, by_ssh_port).await {
         match (seen, machine.contact) {
             (Look::Done(()), _) => open.push(machine),
-            // Without an agent, the SSH port is the only sign.
+            // Without an agent, only the SSH port shows whether the machine is up.
             (Look::NotYet(reason), Contact::At(_)) if !machine.has_agent => {
                 without_agent.push((machine, reason));
             }
@@ -100,7 +100,7 @@ fn machines(desired: &Desired, pve: &Pve) -> Vec<OtherMachine> {
     all.collect()
 }
 
-/// Looks at all machines at the same time.
+/// Checks all machines at the same time.
 async fn each<F: Future<Output = Look<()>> + Send>(
     machines: Vec<OtherMachine>,
     ask: &Access,

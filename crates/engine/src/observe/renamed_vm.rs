@@ -27,8 +27,8 @@ fn is_own_pool(desired: &Desired, pool: &PoolId) -> bool {
     desired.nodes.iter().any(|node| node.pool.as_ref() == Some(pool))
 }
 
-/// Searches every VM without the tag of another cluster, if a tag policy keeps talmox from setting tags. In that case VMs of
-/// nodes that are no longer in the inventory may have no tags.
+/// Searches every VM without the tag of another cluster, if a tag policy keeps talmox from setting tags. VMs of nodes that
+/// are no longer in the inventory may then have no tags.
 pub(super) async fn search_untagged(desired: &Desired, client: &Client, pve: &mut Pve) {
     let is_untagged = pve.vms.values().filter_map(|seen| seen.config.as_ref().ok()).any(|config| {
         let marker = Marker::find(config.description());
@@ -39,16 +39,17 @@ pub(super) async fn search_untagged(desired: &Desired, client: &Client, pve: &mu
     }
 }
 
-/// Searches all VMs if a node has no VM, before a second one is created.
+/// Searches all VMs if a node has no VM, so that no second VM is created for a node whose VM was renamed.
 pub(super) async fn search_missing(desired: &Desired, client: &Client, pve: &mut Pve) {
     if locations(desired, pve).iter().any(|(_, vm)| vm.is_none()) {
-        // VMs with tags of another cluster are searched too: with copied secrets, or after `cluster_name` was edited, such a VM has
-        // this cluster's marker.
+        // VMs with tags of another cluster are searched too. With copied secrets, or after `cluster_name` was edited, such a
+        // VM has the marker of this cluster.
         search(desired, client, pve, |_| true).await;
     }
 }
 
-/// Whether a VM has tags of another cluster. VMs with tags of this cluster were read before.
+/// Whether a VM has tags of another cluster. VMs with tags of this cluster are not checked here, because they were read
+/// before.
 fn is_of_others(guest: &Guest) -> bool {
     let is_tagged = guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(TAG));
     is_tagged && guest.tags.len() > 1
@@ -59,8 +60,8 @@ pub(super) async fn search_all(desired: &Desired, client: &Client, pve: &mut Pve
     search(desired, client, pve, |_| true).await;
 }
 
-/// Reads the VMs that were not read yet. Adds VMs with a marker, a UUID or another sign of the cluster to `pve.vms`, and VMs that
-/// cannot be read to `pve.unread`.
+/// Reads the VMs that `may_be` selects and that were not read yet. Adds VMs with a marker, a UUID or another sign of the
+/// cluster to `pve.vms`, and VMs that cannot be read to `pve.unread`.
 async fn search(
     desired: &Desired,
     client: &Client,
@@ -71,7 +72,7 @@ async fn search(
         guest.is_vm && !guest.template && !pve.vms.contains_key(&guest.vmid) && may_be(guest)
     };
     let guests = pve.resources.guests.iter().filter(is_open).cloned();
-    // Each request to a host that is down takes its whole timeout.
+    // No request is sent to a host that is down, because each one would take its whole timeout.
     let is_up = |guest: &Guest| pve.host(&guest.node).is_none_or(|host| host.status == "online");
     let (guests, lost): (Vec<Guest>, Vec<Guest>) = guests.partition(is_up);
     let uuids: BTreeSet<String> =
@@ -105,8 +106,8 @@ async fn search(
     }
 }
 
-/// Whether this login worked last on a VM that it cannot see, by the tasks of its vmid, the newest first: then the rights of the
-/// login were reduced.
+/// Whether the last task of this login shows that a VM exists that the login cannot see. If so, the rights of the login were
+/// reduced. `tasks` are the tasks of the vmid, the newest first.
 pub(super) fn is_left_by(login: &str, tasks: &[TaskEntry]) -> bool {
     let Some(last) = tasks.iter().find(|task| task.upid.user() == login) else { return false };
     let is_done = matches!(last.state, TaskState::Done { .. });

@@ -1,5 +1,5 @@
-//! Power state of VMs whose nodes do not answer. The list of all VMs is some seconds old and may show a VM as running that was just
-//! stopped, so the state of these VMs is requested one by one.
+//! Power state of VMs whose nodes do not answer. The list of all VMs is some seconds old. It may show a VM as running that
+//! was just stopped, so the state of these VMs is requested one by one.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ pub(super) async fn refresh_power_states(
     let mut looks = JoinSet::new();
     for placed in places(desired, pve).nodes {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
-        // Another machine at its address does not show that the VM runs.
+        // An answer of another machine at the address of the node does not show that the VM runs.
         let is_heard = matches!(
             nodes.get(&node.name),
             Some(TalosSeen::OwnNode(_) | TalosSeen::Maintenance { mismatch: None })
         );
-        // VMs with another system than Talos are checked in `other_system.rs`, once they are created.
+        // Finished VMs with another system than Talos are checked in `other_system.rs`.
         let is_other = !node.is_talos && found.marker.stage == Stage::Made;
         if is_heard || is_other || !found.seen.is_running {
             continue;

@@ -32,7 +32,8 @@ pub struct Sources<'a> {
 /// Purpose of an observation. It determines which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A plan that may create VMs. Only this purpose needs requests to image factories and web servers.
+    /// A plan that may create VMs. Only for this purpose, requests are sent to the sources of images. Manifests of add-ons are
+    /// requested for every purpose.
     Change,
     /// A plan that removes VMs.
     Removal,
@@ -42,10 +43,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Timeout of the nodes and Kubernetes together, once Proxmox has answered. In real time: it limits sockets.
+    /// Timeout of all requests to nodes and Kubernetes together, counted from the answer of Proxmox. It is in real time,
+    /// because it limits network connections.
     pub(super) fn limit(self) -> Duration {
         match self {
-            // Longer than any request, each of which has its own deadline.
+            // Longer than any request, because each request has its own timeout.
             Self::Change | Self::Removal => Duration::from_hours(24),
             Self::Report => Duration::from_secs(4),
         }

@@ -1,4 +1,4 @@
-//! What answers at the virtual address.
+//! Observation of the server that answers at the virtual address (VIP).
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::VipSeen;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::listener::{connect, identify};
 use super::sources::{KUBERNETES, TalosAccess};
 
-/// Probe of the virtual address that is under way.
+/// Running probe of the virtual address.
 pub(super) struct VipProbe(Option<JoinHandle<VipSeen>>);
 
 impl VipProbe {

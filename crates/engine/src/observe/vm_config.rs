@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::answer::{answer, unobserved};
 
-/// Why VMs on a host that Proxmox reports as down cannot be read.
+/// The reason for VMs that cannot be read because Proxmox reports their host as down.
 pub(super) fn host_down() -> Unobserved {
     Unobserved::Unreachable("the host does not run".to_owned())
 }
@@ -55,7 +55,7 @@ pub(super) async fn configs(client: &Client, guests: Vec<Guest>) -> Vec<(Guest, 
     looks.join_all().await.into_iter().flatten().collect()
 }
 
-/// Reads the config of a VM. Its power state is not read.
+/// Reads the config of a VM. Its power state is not read: `is_running` is false.
 pub(super) async fn see(client: &Client, vm: &Vm) -> VmSeen {
     let (config, pending) = match client.send(&qemu::pending(vm)).await {
         Ok(options) => (Ok(merged(&options)), waiting(options)),
@@ -68,7 +68,7 @@ pub(super) async fn is_running(client: &Client, vm: &Vm) -> bool {
     client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
 }
 
-/// The config with its pending changes, as it will be after the next start.
+/// The config with its pending changes, as it will be after the next start of the VM.
 fn merged(options: &[PendingOption]) -> VmConfig {
     let value = |option: &PendingOption| match &option.pending {
         Some(PendingChange::Set(value)) => Some((option.key.clone(), value.clone())),
@@ -82,7 +82,7 @@ fn waiting(options: Vec<PendingOption>) -> Vec<PendingOption> {
     options.into_iter().filter(|option| option.pending.is_some()).collect()
 }
 
-/// A missing answer does not prove that a foreign VM has the number: it may be an owned VM.
+/// Whether a vmid is free. A missing answer is an error, because the vmid may belong to an owned VM.
 pub(super) async fn is_free(client: &Client, vmid: VmId) -> Result<bool, PveError> {
     match client.send(&cluster::is_free(vmid)).await {
         Ok(_) => Ok(true),

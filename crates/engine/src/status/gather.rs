@@ -52,7 +52,7 @@ pub async fn gather(
 ) -> (Status, Option<String>) {
     let requests = Arc::new(StatusRequests::new(sources));
     let has_address = |subject: &Subject| matches!(subject.contact, Contact::At(_));
-    // None of the three waits for another, so an API that does not answer delays no other.
+    // None of the three futures waits for another, so an API that does not answer does not delay the others.
     let answers = Box::pin(async {
         tokio::join!(
             proxmox(subjects, &requests, observed, |subject| !has_address(subject)),
@@ -148,11 +148,11 @@ fn unreachable(
     all
 }
 
-/// Answers of Proxmox, and of the nodes whose address is not in the inventory and comes from Proxmox.
+/// Answers of Proxmox, and of the nodes whose addresses are not in the inventory and come from Proxmox.
 struct ProxmoxReport {
     guests: Known<Vec<Guest>>,
     found: ObservedCluster,
-    /// Why the cluster could not be observed. None if it was observed.
+    /// Reason why the cluster could not be observed. None if it was observed.
     trouble: Option<String>,
     vms: Vec<VmState>,
     nodes: Vec<(usize, NodeReport)>,
@@ -216,8 +216,8 @@ async fn proxmox(
     ProxmoxReport { guests, found, trouble, vms: in_order(vms), nodes }
 }
 
-/// Returns the reason once Proxmox has not answered any request in time. Never returns if it answers: then it has until the
-/// deadline, because it may have to read a thousand VMs.
+/// Returns the reason if Proxmox does not answer any request in time. Never returns if Proxmox answers. Its further answers
+/// may take until the deadline, because Proxmox may have to read a thousand VMs.
 async fn silence(requests: &StatusRequests, answered: &Notify) -> String {
     let clock = Clock::real();
     let limit = requests.first_answer_limit();
@@ -265,8 +265,8 @@ pub(super) async fn kubernetes(
     tokio::join!(version, nodes)
 }
 
-/// The VM of a node. If it does not exist, the error describes the foreign VM in its place; `none` is the error if
-/// there is no such VM.
+/// The VM of a node. If the VM does not exist, the error describes the foreign VM that has its vmid or name. If there is no
+/// foreign VM either, the error is `none`.
 fn guest_of(guests: &Known<Vec<Guest>>, subject: &Subject, none: &str) -> Result<Vm, String> {
     let guests = match guests {
         Known::Unknown(why) => return Err(why.clone()),

@@ -14,9 +14,9 @@ pub struct NodeStatus {
     pub vmid: Option<u32>,
     pub address: Known<IpAddr>,
     pub vm: VmState,
-    /// None if it runs another system.
+    /// State of Talos. None if the node runs another operating system.
     pub talos: Option<Known<TalosStatus>>,
-    /// None if it runs another system.
+    /// State of the node in Kubernetes. None if the node runs another operating system.
     pub kubernetes: Option<Known<KubernetesStatus>>,
     /// State of etcd. None for workers.
     pub etcd: Option<Known<EtcdStatus>>,
@@ -61,7 +61,7 @@ pub struct VmStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TalosStatus {
-    /// `running`, `booting`…, or `maintenance` without a config.
+    /// Stage of Talos: `running`, `booting`…, or `maintenance` if the machine has no config.
     pub stage: String,
     /// Version of Talos. None for older versions in maintenance mode.
     pub version: Option<String>,

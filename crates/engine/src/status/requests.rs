@@ -45,14 +45,14 @@ impl StatusRequests {
         FIRST_ANSWER.min(self.deadline.left())
     }
 
-    /// Deadline of a request that is sent to a node or to Kubernetes now. It is sooner than that of Proxmox, which may have to
-    /// read a thousand VMs.
+    /// Deadline of a request that is sent to a node or to Kubernetes now. It is earlier than the deadline of Proxmox, because
+    /// Proxmox may have to read a thousand VMs.
     pub(super) fn node_deadline(&self) -> Deadline {
         Clock::real().deadline(NODE_LIMIT.min(self.deadline.left()))
     }
 }
 
-/// The answer, or an error if it does not arrive before the deadline.
+/// The answer. If it is an error or does not arrive before the deadline, the reason.
 pub(super) async fn by_deadline<T>(
     deadline: Deadline,
     answer: impl Future<Output = Result<T, String>>,

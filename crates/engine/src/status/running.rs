@@ -19,7 +19,7 @@ use crate::other_system::ssh_port;
 pub struct Running {
     /// The version of the Kubernetes API.
     pub kubernetes: Known<String>,
-    /// In the order of the request.
+    /// The nodes, in the order of the argument `subjects`.
     pub nodes: Vec<NodeRunning>,
 }
 
@@ -75,7 +75,7 @@ fn node_running(
         (Known::Is(address), _) if is_there => Known::Is(address),
         (_, Some(address)) => Known::Is(address),
         (Known::Is(address), None) if subject.contact == Contact::AskAgent => Known::Is(address),
-        // Nothing answers at the address of the inventory.
+        // No machine answers at the address in the inventory.
         (Known::Is(_), None) => Known::Unknown(why(talos.as_ref())),
         (unknown, None) => unknown,
     };

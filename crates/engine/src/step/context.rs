@@ -26,9 +26,9 @@ pub struct Context {
     pub web: Web,
     /// Access to Talos and Kubernetes. None for a plan that concerns only VMs.
     pub cluster: Option<ClusterAccess>,
-    /// Locks of the run in Proxmox. Each must be held at every change.
+    /// Locks of the run in Proxmox. The run must hold all of them at every change.
     pub locks: Vec<Fence>,
-    /// Seed of the jitter.
+    /// Seed of the random part of pauses.
     pub seed: u64,
     /// Hook with which tests end a run at a certain point.
     pub cut: Option<CutHook>,
@@ -40,7 +40,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Decides how a step continues at a certain point in it.
+/// Function with which tests decide whether a step continues at a certain point.
 pub type CutHook = Arc<dyn Fn(&StepId, Moment) -> Cut + Send + Sync>;
 
 /// A point in a step.
@@ -81,7 +81,7 @@ pub struct StepContext {
     pub deadline: PausableDeadline,
     /// Number of this attempt, counted from 1.
     pub attempt: u32,
-    /// The reason of the wait that was reported last; empty if none was.
+    /// The reason of the wait that was reported last. Empty if no wait was reported.
     pub(crate) last_wait: Arc<Mutex<String>>,
     /// The request that Proxmox has not answered yet.
     pub(crate) open_request: Arc<Mutex<Option<String>>>,
@@ -104,7 +104,7 @@ impl StepContext {
         })
     }
 
-    /// Reports what the step waits for.
+    /// Reports the reason why the step waits.
     pub fn waits(&self, reason: impl Into<String>) {
         let (step, reason) = (self.step.to_string(), reason.into());
         self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
@@ -126,13 +126,13 @@ impl StepContext {
         Ok(answer)
     }
 
-    /// The reason of the wait that was reported last; empty if none was.
+    /// The reason of the wait that was reported last. Empty if no wait was reported.
     pub fn last_reason(&self) -> String {
         self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers a request to Proxmox until it is answered. Answers are quick, so the request is not reported as a wait; but without an
-    /// answer it is the reason of a timeout.
+    /// Stores a request to Proxmox until it is answered. The request is not reported as a wait, because answers are quick. If
+    /// no answer comes, the request is the reason of the timeout.
     pub(super) async fn answered<T>(&self, operation: String, call: impl Future<Output = T>) -> T {
         *self.open_request.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
         let answer = call.await;
@@ -140,7 +140,7 @@ impl StepContext {
         answer
     }
 
-    /// The request that is not answered, or else the reason of the last wait; empty if there is neither.
+    /// The request that is not answered. If there is none, the reason of the last wait. Empty if there is neither.
     pub(crate) fn unanswered_or_last_reason(&self) -> String {
         let asked = self.open_request.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match asked {
@@ -149,7 +149,8 @@ impl StepContext {
         }
     }
 
-    /// Fails once one of these steps failed or was skipped: waiting for its effect is useless then.
+    /// Returns an error if one of these steps failed or was skipped, because it is useless to wait for the effect of that
+    /// step.
     pub(super) fn still_needs(&self, steps: &[StepId]) -> Result<(), StepError> {
         match steps.iter().find(|step| self.unfinished.has(step)) {
             Some(step) => Err(StepError::blocked(step.clone())),
@@ -157,7 +158,7 @@ impl StepContext {
         }
     }
 
-    /// Reports a note about a step that continues.
+    /// Reports information about the running step.
     pub fn note(&self, text: impl Into<String>) {
         let (step, text) = (self.step.to_string(), text.into());
         self.events.send(Event::StepNote { step, text });
@@ -186,7 +187,7 @@ impl StepContext {
         self.act_after(LockCheck::Shared, act)
     }
 
-    /// Makes a change that must never be made by two runs. The locks are read for this change alone.
+    /// Makes a change that two runs must never make both. The locks are read for this change alone.
     pub fn act_alone<T>(
         &self,
         act: impl Future<Output = Result<T, StepError>>,
@@ -205,7 +206,8 @@ impl StepContext {
         let checking = Box::pin(self.check_locks(check));
         tokio::select! {
             biased;
-            // First, because a lost lock cancels the steps, and its reason must be reported.
+            // The check is polled first, because a lost lock also cancels the steps, and the reason of the loss must be
+            // reported.
             checked = checking => checked?,
             () = self.cancel.cancelled() => return Err(StepError::cancelled()),
         }
@@ -215,7 +217,8 @@ impl StepContext {
         Ok(done)
     }
 
-    /// Keeps a run that lost its lock from changing anything: another run may work on the cluster.
+    /// Checks that the run still holds its locks. A run that lost a lock must not change anything, because another run may
+    /// work on the cluster.
     async fn check_locks(&self, check: LockCheck) -> Result<(), StepError> {
         for lock in &self.run.locks {
             let checked = match check {
@@ -225,7 +228,7 @@ impl StepContext {
             match checked {
                 Ok(()) => {}
                 Err(Unconfirmed::Lost(lost)) => return Err(StepError::lock_lost(lost)),
-                // A retry asks Proxmox again, until the deadline of the step.
+                // The step is retried and asks Proxmox again, until its deadline.
                 Err(unconfirmed) => {
                     return Err(StepError::locked(
                         StepCode::ClusterLockUnconfirmed,
@@ -238,7 +241,7 @@ impl StepContext {
         Ok(())
     }
 
-    /// Wait for a condition of a node or of the cluster, which cancelling the run ends.
+    /// A wait for a condition of a node or of the cluster. Cancelling the run ends the wait.
     pub(super) fn cancellable_wait(&self, deadline: impl Into<WaitDeadline>) -> Wait<'_> {
         Wait::new(self.run.clock, deadline)
             .pausing(NODE_PAUSE)
@@ -270,7 +273,7 @@ impl StepContext {
         }
     }
 
-    /// Notes whether a task may be running in Proxmox for this step.
+    /// Stores whether a task may be running in Proxmox for this step.
     pub(super) fn set_begun(&self, has_begun: bool) {
         self.has_task.store(has_begun, Ordering::Relaxed);
     }

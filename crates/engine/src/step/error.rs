@@ -1,4 +1,4 @@
-//! Errors of steps, distinguished by what to do about them.
+//! Errors of steps. The kind of an error determines whether the step is retried.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::cluster_lock::LockLost;
 use crate::event::StepEnd;
 use crate::web::WebError;
 
-/// Error of a step. Its texts are shown, and contain no secrets.
+/// Error of a step. Its texts are shown to users and contain no secrets.
 #[derive(Debug)]
 pub struct StepError {
     pub code: StepCode,
@@ -27,7 +27,7 @@ pub struct StepError {
 pub enum ErrorKind {
     /// The step can be retried, after this time if one is given.
     Retry { after: Option<Duration> },
-    /// Another task holds a lock: the step is retried until its deadline.
+    /// Another task holds a lock, or Proxmox does not confirm the cluster lock. The step is retried until its deadline.
     Locked,
     /// A retry would not help.
     Failed,
@@ -56,7 +56,7 @@ impl StepError {
         Self { kind: ErrorKind::Cancelled, ..Self::failed(StepCode::Cancelled, "cancelled") }
     }
 
-    /// Error of a step of a run that lost its lock: another run may change the cluster now.
+    /// Error of a step whose run lost its lock. Another run may change the cluster now.
     pub fn lock_lost(lost: LockLost) -> Self {
         Self::failed(
             StepCode::ClusterLockLost,
@@ -94,7 +94,7 @@ impl StepError {
         kind(StepCode::DownloadFailed, doing).caused_by(error)
     }
 
-    /// The causes, the nearest first.
+    /// The causes of the error. The first one is the direct cause.
     pub fn causes(&self) -> Vec<String> {
         let mut causes = vec![];
         let mut next = self.source();

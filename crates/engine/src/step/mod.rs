@@ -1,7 +1,8 @@
-//! The steps of a plan, one file for each kind: observe, return if there is nothing to do, act, observe again.
+//! The steps of a plan, one file for each kind of step. A step observes, returns if there is nothing to do, makes its change,
+//! and observes again.
 //!
-//! Every step can run twice, and can be killed at any point. It makes no choices: everything that it needs is in its action. An
-//! error says whether another attempt, from the first observation on, can succeed.
+//! Every step can run twice, and can be killed at any point. A step makes no choices, because its action contains everything
+//! that it needs. An error shows whether a retry can succeed. A retry starts again with the first observation.
 
 mod code;
 mod context;
@@ -33,13 +34,13 @@ fn secret_text(secret: &PlannedSecret) -> Result<&SecretText, StepError> {
     secret.text().ok_or_else(missing)
 }
 
-/// Execution of the steps of a kind. [`StepKind`](talmox_plan::plan::StepKind) defines the data of the kind.
+/// Execution of the steps of one kind. [`StepKind`](talmox_plan::plan::StepKind) defines the data of the kind.
 trait RunStep {
     /// Runs the step once.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError>;
 }
 
-/// Generates `run`, which calls the [`RunStep`] of the kind.
+/// Generates the function `run`, which calls [`RunStep::run`] of the kind of the step.
 macro_rules! define_run {
     ($($Kind:ident in $module:ident,)*) => {
         /// Runs a step once.

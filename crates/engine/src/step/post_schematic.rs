@@ -27,7 +27,7 @@ impl RunStep for PostSchematic {
         if answered == *id {
             return Ok(Done::Acted);
         }
-        // Images and installers are named by this id, so with another one neither would be found.
+        // The names of images and installers contain this id, so they would not be found under another id.
         let text = format!("{factory} has the schematic under the id {answered}, not {id}");
         Err(StepError::failed(StepCode::SchematicMismatch, text)
             .hint("set `image.schematic` in the inventory to the factory's id"))

@@ -1,6 +1,6 @@
-//! Tag policy of the datacenter, as far as a run has found out.
+//! Known part of the tag policy of the datacenter.
 //!
-//! A token with few privileges cannot read the policy (`user-tag-access`, `registered-tags`). The run derives it from
+//! A token with few privileges cannot read the policy (`user-tag-access`, `registered-tags`). The run derives the policy from
 //! the answers to its changes.
 
 use std::collections::BTreeSet;

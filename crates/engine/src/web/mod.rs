@@ -1,7 +1,7 @@
 //! Files and answers from the web: the Image Factory, cloud images, manifests.
 //!
-//! The client uses HTTP/1.1 over TLS, with a new connection for each request, because there are few requests. The
-//! reach map determines the address of a host name; certificates must be valid for the host name itself.
+//! The client uses HTTP/1.1 over TLS, with a new connection for each request, because there are few requests. The reach map
+//! determines the address of a host name. Certificates must be valid for the host name itself.
 
 mod body;
 mod error;
@@ -84,7 +84,7 @@ impl Web {
         Ok(Self(Arc::new(Inner { reach: settings.reach, connector })))
     }
 
-    /// How long a file is, if the server says so.
+    /// The length of a file in bytes. None if the server does not report it.
     pub async fn length(&self, url: &str) -> Result<Option<u64>, WebError> {
         let response = self.ask(url, Ask::plain(Method::HEAD)).await?;
         Ok(header(&response, &CONTENT_LENGTH).and_then(|text| text.parse().ok()))
@@ -96,11 +96,12 @@ impl Web {
         let ask =
             Ask { headers: vec![(RANGE, format!("bytes=0-{last}"))], ..Ask::plain(Method::GET) };
         let response = self.ask(url, ask).await?;
-        // A server without ranges sends the whole file: then the connection is closed.
+        // A server that does not support ranges sends the whole file. Then the rest is not read, and the connection is
+        // closed.
         body::read(url, response.into_body(), ANSWER, bytes).await
     }
 
-    /// A file, to be read piece by piece.
+    /// A file that is read piece by piece.
     pub async fn open(&self, url: &str) -> Result<WebFile, WebError> {
         let response = self.ask(url, Ask::plain(Method::GET)).await?;
         let length = header(&response, &CONTENT_LENGTH).and_then(|text| text.parse().ok());
@@ -120,7 +121,7 @@ impl Web {
         whole(url, response).await
     }
 
-    /// Sends a request. Redirects are followed only for requests that read.
+    /// Sends a request. Redirects are followed only for GET and HEAD requests.
     async fn ask(&self, url: &str, ask: Ask) -> Result<Response<Incoming>, WebError> {
         let mut at = redirect::parse(url)?;
         for _ in 0..=MOST_REDIRECTS {
@@ -133,7 +134,7 @@ impl Web {
                 _ => {
                     let shown = at.shown();
                     let text = body::read(&shown, response.into_body(), ANSWER, 500).await;
-                    // Servers like to repeat what they were asked for.
+                    // Servers may repeat the URL in their answer, and its query may be secret.
                     let query = at.query();
                     let mut text = one_line(&text.unwrap_or_default());
                     if !query.is_empty() {
@@ -194,7 +195,7 @@ async fn talk(
         source: io::Error::other(error),
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(broken)?;
-    // Ends with the answer, which has its errors as well.
+    // This task ends with the answer. Its errors are also reported by the answer.
     let _driver = tokio::spawn(connection);
     match timeout(ANSWER, sender.send_request(request)).await {
         Ok(response) => response.map_err(broken),
@@ -215,7 +216,8 @@ async fn whole(url: &str, response: Response<Incoming>) -> Result<Vec<u8>, WebEr
     Ok(bytes)
 }
 
-/// The text of a foreign server as one line: it must not reach a terminal as a command, nor look like a line of talmox.
+/// Converts the text of a server into one line without control characters. The text must not act as a command on a terminal,
+/// and must not look like a line of talmox.
 fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let words = text.split_whitespace().map(|word| word.replace(char::is_control, ""));

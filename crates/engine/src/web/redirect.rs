@@ -1,4 +1,4 @@
-//! URLs of requests, and where redirects lead. Errors show no part of a URL that may be a secret.
+//! URLs of requests, and targets of redirects. Errors show no part of a URL that may be a secret.
 
 use talmox_values::HttpUrl;
 use talmox_values::url::shown_url;
@@ -9,8 +9,8 @@ pub(super) fn parse(text: &str) -> Result<HttpUrl, WebError> {
     HttpUrl::parse(text).map_err(|_| WebError::BadUrl { url: shown_url(text) })
 }
 
-/// The URL that a `Location` header means. A redirect from https to http is an error: it would send the request, and
-/// what is secret in its URL, unencrypted.
+/// The target of a `Location` header. A redirect from https to http is an error, because it would send the request, and the
+/// secrets in its URL, unencrypted.
 pub(super) fn follow(from: &HttpUrl, location: &str) -> Result<HttpUrl, WebError> {
     let next = from.join(location).map_err(|_| WebError::BadUrl { url: shown_url(location) })?;
     if from.https && !next.https {

@@ -1,7 +1,7 @@
 //! The span of a request: method, address and outcome.
 //!
-//! An address is shown without its query, which may be a signature. Targets, names and fields of spans are a contract with
-//! the listener (ARCHITECTURE.md, "Traces").
+//! An address is shown without its query, because the query may contain a signature. The code that records traces depends on
+//! the targets, names and fields of spans (ARCHITECTURE.md, "Traces").
 
 use std::error::Error as _;
 use std::future::Future;
@@ -22,7 +22,7 @@ pub(super) fn traced<B>(
     work: impl Future<Output = Result<Response<B>, WebError>>,
 ) -> impl Future<Output = Result<Response<B>, WebError>> {
     let span = span(method, url);
-    // Boxed, because futures of requests are part of many others, and would make those large.
+    // Boxed, because many other futures contain this one and would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;

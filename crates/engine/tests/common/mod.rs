@@ -1,5 +1,4 @@
-//! What the rigs of several tests have in common: a lab's Proxmox, spoken to, struck, and looked at
-//! from behind.
+//! Functions for several test suites: clients of the Proxmox of a lab, faults, and reads of the recorded requests.
 
 use std::path::Path;
 
@@ -11,9 +10,9 @@ use talmox_lab::pve::{Action as FaultAction, Fault, PathPattern, When};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
 use talmox_talos_api::{Address, Reach};
 
-/// May do everything.
+/// Token that has all rights.
 pub(crate) const ADMIN: &str = "root@pam!lab=00000000-1111-4222-8333-444444444444";
-/// Has the documented roles and no more.
+/// Token that has only the documented roles.
 pub(crate) const TALMOX: &str = "talmox@pve!ci=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
 
 pub(crate) fn client(lab: &Lab, token: &str) -> Client {
@@ -38,7 +37,7 @@ pub(crate) fn client_within(lab: &Lab, token: &str, limits: Limits) -> Client {
     .unwrap()
 }
 
-/// The web as the lab has it, and what else is to be found.
+/// Web client for the servers of the lab. `also` adds entries to its reach map.
 pub(crate) fn web(lab: &Lab, also: impl IntoIterator<Item = (String, String)>) -> Web {
     let ready = lab.ready();
     let settings = WebSettings {
@@ -48,7 +47,7 @@ pub(crate) fn web(lab: &Lab, also: impl IntoIterator<Item = (String, String)>) -
     Web::new(settings).unwrap()
 }
 
-/// What was asked of Proxmox so far: method and path, but for looks at tasks.
+/// Requests to Proxmox so far, as method and path, without reads of tasks.
 pub(crate) fn asked(record: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(record).unwrap_or_default();
     let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
@@ -59,7 +58,7 @@ pub(crate) fn asked(record: &Path) -> Vec<String> {
     lines.map(call).filter(|call| !call.contains("/tasks/")).collect()
 }
 
-/// Strikes calls of this kind, the first `times` of them.
+/// Injects a fault into the first `times` requests with this method and path.
 pub(crate) fn strike(lab: &Lab, method: &str, path: &str, times: u64, action: FaultAction) {
     let when = When {
         method: Some(method.to_owned()),
@@ -69,13 +68,13 @@ pub(crate) fn strike(lab: &Lab, method: &str, path: &str, times: u64, action: Fa
     lab.faults().add(Fault { times: Some(times), ..Fault::new(when, action) });
 }
 
-/// Strikes the first task of this kind.
+/// Injects a fault into the first task of this kind.
 pub(crate) fn strike_task(lab: &Lab, task: &str, action: FaultAction) {
     let when = When { task: Some(task.to_owned()), ..When::default() };
     lab.faults().add(Fault::new(when, action));
 }
 
-/// What people were told beside the way.
+/// Texts of the notes of all steps.
 pub(crate) fn notes(events: &[Stamped]) -> Vec<&str> {
     let told = events.iter().filter_map(|event| match &event.what {
         Event::StepNote { text, .. } => Some(text.as_str()),
@@ -84,7 +83,7 @@ pub(crate) fn notes(events: &[Stamped]) -> Vec<&str> {
     told.collect()
 }
 
-/// What was waited for.
+/// Reasons of all waits.
 pub(crate) fn waits(events: &[Stamped]) -> Vec<&str> {
     let told = events.iter().filter_map(|event| match &event.what {
         Event::StepWaits { reason, .. } => Some(reason.as_str()),

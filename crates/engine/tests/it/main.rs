@@ -1,4 +1,4 @@
-//! Tests of what inventories come to.
+//! Tests of the engine: the Kubernetes client, single steps, runs of steps, and whole inventories.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[path = "../common/mod.rs"]

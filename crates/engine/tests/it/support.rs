@@ -10,7 +10,7 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secrets::{self, Bundle};
 use talmox_talos_config::time::UnixTime;
 
-/// One bundle for all tests: generating RSA keys is slow.
+/// One bundle for all tests, because generating RSA keys is slow.
 pub(crate) fn bundle() -> &'static Bundle {
     static BUNDLE: OnceLock<Bundle> = OnceLock::new();
     BUNDLE.get_or_init(|| {
@@ -19,7 +19,7 @@ pub(crate) fn bundle() -> &'static Bundle {
     })
 }
 
-/// A single-file inventory.
+/// Reads an inventory that consists of a single file.
 pub(crate) fn inventory(text: &str) -> Inventory {
     let path = PathBuf::from("cluster.yaml");
     let files = ClusterFiles {

@@ -1,4 +1,4 @@
-//! From an inventory to a cluster that is well, on a simulated Proxmox with Talos in its VMs.
+//! Creates a healthy cluster from an inventory, on a simulated Proxmox with Talos in its VMs.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

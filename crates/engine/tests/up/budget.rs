@@ -1,4 +1,4 @@
-//! How much is asked of Proxmox, without looks at tasks.
+//! Number of requests to Proxmox, without reads of tasks.
 
 use talmox_lab::pve::Action as FaultAction;
 
@@ -19,8 +19,9 @@ async fn proxmox_is_not_asked_more_than_it_must_be() {
     assert!(again.len() <= 5 + 6, "{} requests:\n{}", again.len(), again.join("\n"));
 }
 
-/// Only the agent of a machine that started within the hour tells whether its first boot came to an end, which an earlier
-/// run may not have waited for. Questions to the youngest have their place within the bar, and say enough of the others.
+/// Only the guest agent of a machine that was started within the last hour shows whether its first boot has ended. An earlier
+/// run may not have waited for that. Only the agents of the youngest machines are queried, within the limit of requests,
+/// because their answers are enough for the older machines.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_machines_of_another_system_a_few_are_asked_unless_one_is_silent() {
     let way = Way::many_others();

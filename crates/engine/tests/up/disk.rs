@@ -1,4 +1,4 @@
-//! Volumes are on the disks that the inventory names, in whatever order the kernel finds them.
+//! Volumes are on the disks that the inventory names, independent of the order in which the kernel finds the disks.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::rig::{Rig, Yard};
 
 const DISKS: ResourceKind<'_> = ResourceKind::new("runtime", "Disks.block.talos.dev");
 
-/// One node with two further disks that only their slots tell apart.
+/// One node with two additional disks that differ only in their slots.
 fn inventory(talos: &str, bus: &str, boot: &str) -> String {
     let head = HEAD.replace("v1.11.2", talos);
     assert!(head.contains(talos));
@@ -20,7 +20,7 @@ fn inventory(talos: &str, bus: &str, boot: &str) -> String {
     )
 }
 
-/// The device that is mounted there, and where it is plugged in.
+/// The device that is mounted at this path, and the bus path of its disk.
 async fn mounted(client: &Client, path: &str) -> (String, String) {
     let volumes = client.list(ResourceKind::VOLUME_STATUS).await.unwrap();
     let target = |wanted: &str| {
@@ -47,7 +47,7 @@ async fn volumes_are_where_they_belong(talos: &str, bus: &str, boot: &str, plugs
             letters.insert((volume, device));
         }
     }
-    // Otherwise letters would have done as well.
+    // The device names differ between labs, so names alone would not identify the disks.
     assert!(letters.len() > 2, "{talos} {bus}: {letters:?}");
 }
 

@@ -1,5 +1,5 @@
-//! VMs of a cluster whose notes and names were replaced in Proxmox. Nothing in the inventory leads to them any more, and with
-//! `boot: cidata` no address is in their configs.
+//! VMs of a cluster whose notes and names were replaced in Proxmox. The inventory does not refer to them any more, and with
+//! `boot: cidata` their configs contain no addresses.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 
 use super::rig::{ADMIN, Rig};
 
-/// What a user does in Proxmox to the VMs of the first run, besides replacing their names and notes.
+/// Edits by a user of the VMs of the first run in Proxmox, in addition to new names and notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProxmoxEdit {
-    /// Whether the tags stay; the UUIDs always do.
+    /// Whether the tags stay. The UUIDs always stay.
     are_tags_kept: bool,
     are_stopped: bool,
 }
@@ -42,7 +42,7 @@ impl ProxmoxEdit {
         }
     }
 
-    /// What shows that such a VM may be of the cluster.
+    /// The text about the sign that such a VM may belong to the cluster.
     fn sign(self) -> &'static str {
         if self.are_tags_kept {
             "has the tags talmox and home, and no valid marker in its notes"
@@ -74,10 +74,11 @@ controlplane:
   - {name: new-3, ip: 10.0.0.63, vmid: 352}
 ";
 
-/// The VMs of the first run are edited. A plan that is made then reports them, and a plan from before stops at its bootstrap.
+/// Edits the VMs of the first run. A plan that is made afterwards reports them, and the run of an earlier plan stops before
+/// it bootstraps etcd.
 async fn bootstrap_beside(edit: ProxmoxEdit) {
     let rig = Rig::start();
-    // Nodes that run would find each other by the discovery service.
+    // Without this patch, running nodes would find each other through the discovery service.
     let discovery = if edit.are_stopped { "" } else { NO_DISCOVERY };
     let (old, new) = (format!("{HEAD}{discovery}{OLD}"), format!("{HEAD}{discovery}{NEW}"));
     let early = rig.plan(&new).await;
@@ -85,9 +86,9 @@ async fn bootstrap_beside(edit: ProxmoxEdit) {
     rig.up(&old).await.assert_done();
     assert_eq!(rig.lab.etcd_clusters(), 1);
     edit.apply(&rig).await;
-    // The list of all VMs learns of it with the next round of the status daemon.
+    // The list of all VMs shows the edits after the next round of the status daemon.
     rig.lab.clock().sleep(Duration::from_secs(20)).await;
-    // In the folder of the first run, and in a fresh clone.
+    // Once in the folder of the first run, and once in a fresh clone.
     for is_clone in [false, true] {
         if is_clone {
             rig.files.lock().unwrap().clear();

@@ -1,5 +1,5 @@
-//! The end of a cluster, cut off at every place of its own plan, with the rights of the narrow token alone: the same
-//! command run again ends it, and nothing is left.
+//! The destruction of a cluster, interrupted at every step of its plan, with the rights of a narrow token. The same command
+//! run again completes the destruction, and nothing is left.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use talmox_plan::planning::DestroyOptions;
 use super::inventory::pair;
 use super::rig::{Rig, Yard, once};
 
-/// In the lab's time: longer than all attempts of a step together, so that only who waits for the task of the run
-/// before comes to an end.
+/// Duration of a slow task in lab time. It is longer than all attempts of a step together, so that a step succeeds only if it
+/// waits for the task of the earlier run.
 const SLOW_TASK: Duration = Duration::from_mins(6);
 
-/// Where an end is cut off.
+/// Place at which the destruction is interrupted.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     BeforeAct,
     AfterAct,
-    /// With the started task still running during the next run.
+    /// Killed while the started task runs on during the next run.
     WhileTaskRuns,
     Failed,
 }
 
-/// A lab with the machines of a cluster, and nothing in them.
+/// A lab with the VMs of a cluster, without configs.
 pub(super) async fn machines() -> Rig {
     let rig = Rig::start();
     let mut plan = rig.plan(&pair()).await;
@@ -64,7 +64,7 @@ async fn end_again(step: &Step, place: Place) {
     assert!(third.is_empty() && third.findings.is_empty(), "{}", show::text(&third));
 }
 
-/// Every step of the end's own plan.
+/// Interrupts the destruction at every step of its plan.
 async fn every_step(place: Place) {
     let rig = machines().await;
     let plan = rig.end(&pair(), DestroyOptions::default()).await;

@@ -1,4 +1,4 @@
-//! Inventories, and what they stand for.
+//! Inventories and their desired states.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{self, Bundle};
 use talmox_talos_config::time::UnixTime;
 
-/// Everything about a cluster but its nodes. Nothing that the lab does at once needs the long
-/// timeouts of a real cluster, but a busy machine does.
+/// Inventory of a cluster without its nodes. The timeouts are long because the test machine may be busy. The lab itself does
+/// not need them.
 pub(crate) const HEAD: &str = "
 cluster_name: home
 talos_version: v1.11.2
@@ -23,8 +23,8 @@ proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 30
 timeouts: {task: 30m, image: 60m, boot: 60m, bootstrap: 60m, health: 60m}
 ";
 
-/// Tests are about this way of first boot unless their inventories name another one: it is the one with the most that can go wrong,
-/// and requests are counted for it. The default has tests of its own (`first_config.rs`).
+/// Default boot way of the tests, unless their inventories name another one. Most problems are possible with this boot way,
+/// and tests count its requests. The default of talmox has separate tests (`first_config.rs`).
 const DEFAULTS: &str = "boot: cloudinit\n";
 
 pub(crate) const HOME: &str = "
@@ -37,7 +37,7 @@ workers:
   - {name: wk-2, ip: 10.0.0.22}
 ";
 
-/// One of each kind.
+/// One control plane and one worker.
 pub(crate) const PAIR: &str = "
 controlplane:
   - {name: cp-1, ip: 10.0.0.11}
@@ -45,7 +45,7 @@ workers:
   - {name: wk-1, ip: 10.0.0.21}
 ";
 
-/// Three control planes, two workers.
+/// Inventory with three control planes and two workers.
 pub(crate) fn home() -> String {
     format!("{HEAD}{HOME}")
 }
@@ -54,7 +54,7 @@ pub(crate) fn pair() -> String {
     format!("{HEAD}{PAIR}")
 }
 
-/// With what does not come up given up after a while.
+/// The inventory `pair` with shorter timeouts for nodes that do not come up.
 pub(crate) fn impatient() -> String {
     impatiently(&pair())
 }
@@ -65,19 +65,19 @@ pub(crate) fn impatiently(text: &str) -> String {
     text.replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
 }
 
-/// The same bundle in all tests: making one takes its time.
+/// One bundle for all tests, because generating a bundle is slow.
 pub(crate) fn bundle() -> Bundle {
     static BUNDLE: OnceLock<Bundle> = OnceLock::new();
     BUNDLE.get_or_init(another_bundle).clone()
 }
 
-/// The secrets of somebody else's cluster.
+/// The secrets of another cluster.
 pub(crate) fn another_bundle() -> Bundle {
     let now = UnixTime::from_seconds(1_700_000_000);
     secrets::generate(now, &mut SystemRandomness::new()).unwrap()
 }
 
-/// The rights that an inventory takes.
+/// The rights that an inventory needs.
 pub(crate) fn grants(text: &str) -> Grants {
     Grants::of(&inventory(text).clusters[0])
 }
@@ -102,7 +102,7 @@ fn inventory(text: &str) -> Inventory {
     inventory
 }
 
-/// What an inventory stands for with these secrets.
+/// The desired state of an inventory with these secrets.
 pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let inventory = inventory(text);
     let cluster = &inventory.clusters[0];

@@ -1,4 +1,4 @@
-//! Two machines, or two folders, work on one cluster: one of them runs, the errors of the others name it.
+//! Two machines or two folders use one cluster. One of them runs, and the errors of the others name its run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use tokio::task::JoinSet;
 use super::inventory::{HEAD, home};
 use super::rig::{ADMIN, Ran, Rig, Yard};
 
-/// Of runs that live: renewed often, and long enough for a busy machine.
+/// Lease of running processes: renewed often, and long enough for a busy machine.
 const LIVING: Lease = Lease {
     renew: Duration::from_millis(200),
     fresh: Duration::from_millis(100),
     trust: Duration::from_secs(4),
     end: Duration::from_secs(10),
 };
-/// Ends soon, is not renewed in the background, and has every check renew it.
+/// A lease that ends soon and is not renewed in the background. Every check renews it.
 pub(super) const SHORT: Lease = Lease {
     renew: Duration::from_mins(10),
     fresh: Duration::ZERO,
@@ -36,7 +36,7 @@ pub(super) fn key(rig: &Rig) -> LockKey {
     LockKey::of_cluster(&ClusterMark::of(&rig.bundle.cluster.id))
 }
 
-/// A run on another machine, so far as everybody else can tell.
+/// A request for the lock. Other runs cannot check whether its process runs, as for a run on another machine.
 pub(super) fn request(rig: &Rig, host: &str, lease: Lease) -> LockRequest {
     let holder = Holder {
         cluster: "home".to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn request(rig: &Rig, host: &str, lease: Lease) -> LockRequest {
     }
 }
 
-/// Who finds out that the run on this host is dead.
+/// The same request, for which the run on the host `dead` has provably ended.
 pub(super) fn knowing(request: LockRequest, dead: &'static str) -> LockRequest {
     let judge = move |holder: &Holder| {
         if holder.host == dead { Life::Dead } else { Life::Unknown }
@@ -66,14 +66,14 @@ pub(super) fn knowing(request: LockRequest, dead: &'static str) -> LockRequest {
     LockRequest { judge: Arc::new(judge), ..request }
 }
 
-/// The names of the pools that are locks.
+/// The names of all lock pools.
 pub(super) async fn pools(rig: &Rig) -> Vec<String> {
     let all = rig.client(ADMIN).send(&pool::list()).await.unwrap();
     let names = all.into_iter().map(|pool| pool.id.to_string());
     names.filter(|name| name.starts_with("talmox-lock/")).collect()
 }
 
-/// The lock of a run on the same machine, where a process that runs is seen at once.
+/// Takes the lock for a run on the same machine, which detects at once that another process runs.
 pub(super) async fn take_beside(rig: &Rig, host: &str) -> Result<ClusterLock, TakeError> {
     let request = LockRequest { judge: Arc::new(|_| Life::Alive), ..request(rig, host, LIVING) };
     cluster_lock::take(request).await
@@ -86,7 +86,7 @@ pub(super) async fn run_with(rig: &Rig, text: &str, fence: Fence) -> Ran {
     rig.carry_out_in(plan, context).await
 }
 
-/// The control planes of one checkout are in another order: without a lock each run bootstraps its own first one.
+/// The control planes of the two folders are in different orders. Without a lock, each run would bootstrap its own first one.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
     let rig = Rig::start();
@@ -111,7 +111,7 @@ async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
     assert_eq!(pools(&rig).await, Vec::<String>::new(), "nothing is left behind");
 }
 
-/// Of many that see the same dead run at the same moment one takes its lock over.
+/// Many runs find the same dead run at the same time, and one of them takes its lock over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_lock_is_taken_over_by_one_of_many() {
     const HOSTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -142,7 +142,7 @@ async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_bef
     let next = cluster_lock::take(request(&rig, "next", SHORT)).await.unwrap();
     let passed = clock.moment().since(start);
     assert!(passed >= SHORT.end, "{passed:?}");
-    // A machine that slept, and wakes up: it must not change anything.
+    // A run on a machine that was suspended must not change anything.
     let lost = silent.fence().check().await.unwrap_err();
     let Unconfirmed::Lost(LockLost::TakenOver(by)) = lost else { panic!("{lost:?}") };
     assert_eq!(by.host, "next");
@@ -151,7 +151,7 @@ async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_bef
     assert_eq!(pools(&rig).await, [next.pool()], "who lost its lock leaves that of others alone");
 }
 
-/// The lock is renewed, which a waiting run sees.
+/// The lock is renewed, and a waiting run detects that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_renewed_is_never_taken_over() {
     let rig = Rig::start();
@@ -162,7 +162,7 @@ async fn a_lock_that_is_renewed_is_never_taken_over() {
     lock.fence().check().await.unwrap();
 }
 
-/// Machines are about to boot when another user breaks the lock and takes it: the run stops, and never bootstraps.
+/// Another user breaks the lock and takes it while machines boot. The run stops, and does not bootstrap etcd.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
     let rig = Rig::start();
@@ -192,7 +192,7 @@ async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
     assert_eq!(rig.lab.etcd_clusters(), 0);
     other.fence().check().await.unwrap();
     other.release().await.unwrap();
-    // Nothing was lost: the next run resumes.
+    // The next run resumes.
     let lock = cluster_lock::take(request(&rig, "desktop", LIVING)).await.unwrap();
     run_with(&rig, &home(), lock.fence()).await.assert_done();
     lock.release().await.unwrap();
@@ -232,7 +232,8 @@ async fn a_token_without_the_right_is_told_so_and_nothing_is_taken() {
     }
 }
 
-/// The right is on the pool around the locks, which stays: Proxmox takes the access entries of a pool away with it.
+/// The right is granted on the parent pool of the locks. The parent pool is never deleted, because Proxmox deletes the access
+/// entries of a pool with the pool.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_costs_five_requests_and_can_be_taken_again() {
     for release in ["9.2", "8.4"] {
@@ -256,7 +257,7 @@ async fn a_lost_answer_leaves_no_second_lock() {
     assert_eq!(pools(&rig).await, [lock.pool()]);
 }
 
-/// A run that was cut off from Proxmox for too long does not act on what it knew before.
+/// A run that could not reach Proxmox for too long does not rely on an old read of its lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_confirmation_is_not_trusted() {
     let rig = Rig::start();

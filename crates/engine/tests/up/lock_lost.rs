@@ -1,4 +1,4 @@
-//! A run that lost its lock changes nothing any more, and leaves the locks of other runs alone.
+//! A run that lost its lock makes no more changes, and does not change the locks of other runs.
 
 use std::time::Duration;
 
@@ -19,12 +19,13 @@ use super::inventory::pair;
 use super::lock::{key, knowing, pools, request, run_with, take_beside};
 use super::rig::{ADMIN, Rig};
 
-/// In the lab's time: tasks that last until after the removal of the lock is found.
+/// Duration of slow tasks in lab time. They last until the run has detected that its lock was removed.
 const SLOW_TASK: Duration = Duration::from_mins(1);
-/// In real time: longer than a read of the scaled lock counts, and shorter than the slow tasks.
+/// Pause in real time. It is longer than the time for which a read of the scaled lock counts, and shorter than the slow
+/// tasks.
 const AFTER_REMOVAL: Duration = Duration::from_millis(500);
 
-/// A run with the lease of the program.
+/// A request for the lock with the default lease.
 fn production(rig: &Rig, host: &str) -> LockRequest {
     request(rig, host, Lease::default())
 }
@@ -33,7 +34,7 @@ async fn take(rig: &Rig, host: &str) -> ClusterLock {
     cluster_lock::take(production(rig, host)).await.unwrap()
 }
 
-/// The lease of the program on the clock of the lab.
+/// The default lease, scaled to lab time.
 fn scaled(rig: &Rig) -> Lease {
     let speed = rig.lab.clock().speed();
     let Lease { renew, fresh, trust, end } = Lease::default();
@@ -45,7 +46,7 @@ fn scaled(rig: &Rig) -> Lease {
     }
 }
 
-/// Requests since then that are not reads.
+/// Requests other than reads that were sent after the first `before` requests of any kind.
 fn changes_since(rig: &Rig, before: usize) -> Vec<String> {
     let asked = rig.asked().split_off(before);
     asked.into_iter().filter(|call| !call.starts_with("GET")).collect()
@@ -57,7 +58,7 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
     let first = take(&rig, "first").await;
     let shown = cluster_lock::held(&rig.client(rig.token), &key(&rig)).await.unwrap();
     let unlock = cluster_lock::take_over(production(&rig, "unlock"), &shown).await.unwrap();
-    // No third run starts while the first one may still make a change.
+    // No third run can start while the first one may still make a change.
     let refused = take_beside(&rig, "next").await.unwrap_err();
     assert!(matches!(&refused, TakeError::Held(by) if by.host == "unlock"), "{refused:?}");
     unlock.release().await.unwrap();
@@ -70,7 +71,7 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
     assert_eq!(pools(&rig).await, [next.pool()]);
     next.release().await.unwrap();
 
-    // Also when the cluster is not locked any more.
+    // The lock stays lost, even when no other run holds a lock.
     let lost = first.fence().check_now().await.unwrap_err();
     assert!(matches!(lost, Unconfirmed::Lost(_)), "{lost:?}");
     let before = rig.asked().len();
@@ -121,8 +122,8 @@ async fn a_run_without_its_lock_changes_nothing() {
     assert!(rig.guests().await.iter().all(|guest| guest.vmid.get() == 100));
 }
 
-/// Carries out a plan whose lock is removed once its first step for a VM has started, and returns its failures. Nothing is changed after
-/// the time for which a read of the lock counts.
+/// Runs a plan, removes its lock after the first step for a VM has started, and returns the failures. Checks that no change
+/// is made after the time for which a read of the lock counts.
 async fn without_lock_from_first_vm(rig: &Rig, plan: &Plan, slow: &str) -> Vec<String> {
     let when = When { task: Some(slow.to_owned()), ..When::default() };
     let delay = Fault::new(when, FaultAction::Delay(SLOW_TASK));

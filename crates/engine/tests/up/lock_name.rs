@@ -12,7 +12,8 @@ use talmox_pve::id::PoolId;
 use super::lock::{SHORT, key, knowing, pools, request, take_beside};
 use super::rig::{ADMIN, Rig};
 
-/// Creates a pool with this name for the key of the cluster, with the comment of a run on the host `laptop`. Returns its whole name.
+/// Creates a lock pool with this name for the key of the cluster, with the comment of a run on the host `laptop`. Returns the
+/// whole name of the pool.
 async fn forge(rig: &Rig, name: &str) -> String {
     let lock = cluster_lock::take(request(rig, "laptop", SHORT)).await.unwrap();
     let comment = held(rig).await.remove(0).comment;
@@ -43,7 +44,7 @@ async fn a_lock_of_an_older_build_excludes_other_runs_until_its_lease_ends() {
     assert_eq!(pools(&rig).await, [lock.pool()]);
 }
 
-/// No lock can be numbered after these. They are reported, and `unlock` removes them.
+/// No later lock can have a larger number than these locks. talmox reports them, and `unlock` removes them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_with_a_forged_number_or_name_is_unreadable_and_can_be_removed() {
     let names =
@@ -66,7 +67,7 @@ async fn a_lock_with_a_forged_number_or_name_is_unreadable_and_can_be_removed() 
     }
 }
 
-/// A newer build may have created it: two runs must not work on the cluster.
+/// A newer build may have created the lock, and two runs must not change the cluster at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_when_a_lock_with_an_unknown_name_appears() {
     let rig = Rig::start();
@@ -77,12 +78,12 @@ async fn a_run_stops_when_a_lock_with_an_unknown_name_appears() {
     let lost = lock.fence().check_now().await.unwrap_err();
     let by_name = matches!(&lost, Unconfirmed::Lost(LockLost::Disputed(name)) if *name == forged);
     assert!(by_name, "{lost:?}");
-    // The run stays without a lock when that pool is gone.
+    // The lock of the run stays lost after that pool was deleted.
     rig.client(ADMIN).send(&pool::delete(&pool)).await.unwrap();
     assert!(matches!(lock.fence().check_now().await, Err(Unconfirmed::Lost(_))));
 }
 
-/// What `unlock` showed is what it removes: not the lock that another run took since then.
+/// `unlock` removes only the locks that it showed, and not a lock that another run took since then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_was_taken_since_it_was_shown_is_not_removed() {
     let rig = Rig::start();

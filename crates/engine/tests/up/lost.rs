@@ -1,4 +1,4 @@
-//! Clusters that lost more than they can go on without.
+//! Clusters that lost the majority of their control planes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use talmox_plan::plan::show;
 use super::inventory::home;
 use super::rig::Rig;
 
-/// What the plan says once etcd has noticed.
+/// The text of the plan, as soon as it contains these words.
 async fn told(rig: &Rig, words: &str) -> String {
     let mut shown = String::new();
     for _ in 0..100 {
@@ -35,7 +35,7 @@ async fn etcd_without_a_majority_is_named_before_anything_is_made() {
     assert!(shown.contains("from a Proxmox backup") && shown.contains("snapshot"), "{shown}");
     assert!(!shown.contains("bootstrapped on"), "{shown}");
 
-    // Without a leader a real one does not tell who its members are.
+    // Without a leader, a real etcd does not list its members.
     let script = "faults:\n  - {talos: EtcdMemberList, node: cp-2, times: always, \
                   refuse: {code: Unavailable, message: 'etcdserver: no leader'}}\n";
     for fault in Fault::parse("faults.yaml", script).unwrap() {

@@ -1,6 +1,5 @@
-//! Both releases of Proxmox, four of Talos, and the five ways of first boot, pairwise: every way with every
-//! Talos, every way and every Talos with both releases. DHCP counts twice: with leases that the inventory knows, and
-//! with addresses that only guest agents tell.
+//! Tests of all pairs of Proxmox releases, Talos versions and boot ways. DHCP has two variants: with addresses in the
+//! inventory, and with addresses that only guest agents report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +12,11 @@ use super::rig::{Rig, Yard};
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 const TALOS: [&str; 4] = ["v1.8.4", "v1.11.2", "v1.12.4", "v1.13.6"];
 const WAYS: [&str; 6] = ["cloudinit", "cidata", "meta", "dhcp", AGENT, "template"];
-/// `boot: dhcp`, and the inventory does not say where nodes are.
+/// `boot: dhcp` without addresses in the inventory.
 const AGENT: &str = "dhcp by agent";
 
-/// What is run: a way, and with each Talos the releases that it is tried on. The newest Talos is tried on
-/// both, in every way.
+/// The tested combinations: for each boot way, and for each Talos version, the Proxmox releases. The newest Talos is tested
+/// with both releases, in every boot way.
 const RUNS: [(&str, [&[&str]; 4]); 6] = [
     ("cloudinit", [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
     ("cidata", [&["8.4"], &["9.2"], &["8.4"], &["9.2", "8.4"]]),
@@ -27,7 +26,7 @@ const RUNS: [(&str, [&[&str]; 4]); 6] = [
     ("template", [&["9.2"], &["8.4"], &["9.2"], &["8.4", "9.2"]]),
 ];
 
-/// The runs of the table: release, Talos, way.
+/// The combinations of the table: Proxmox release, Talos version, boot way.
 fn runs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     RUNS.into_iter().flat_map(|(way, releases)| {
         let each = TALOS.into_iter().zip(releases);
@@ -73,7 +72,7 @@ fn inventory(talos: &str, way: &str) -> String {
     }
 }
 
-/// What a DHCP server gives to the nodes.
+/// The leases of the DHCP server for the nodes.
 fn leases(desired: &Desired) -> BTreeMap<String, String> {
     let nodes = desired.nodes.iter().zip(101..);
     let lease = |(node, number): (&talmox_plan::desired::DesiredNode, u8)| {
@@ -86,7 +85,7 @@ fn leases(desired: &Desired) -> BTreeMap<String, String> {
     nodes.map(lease).collect()
 }
 
-/// What is around the cluster: a DHCP server, and whoever asks guest agents needs a right for it.
+/// Settings of the lab: the DHCP leases, and the right to query guest agents if it is needed.
 fn yard(release: &'static str, way: &str, text: &str) -> Yard {
     let mut yard = Yard { release, ..Yard::default() };
     if matches!(way, "dhcp" | AGENT) {
@@ -117,7 +116,7 @@ async fn comes_up(release: &'static str, talos: &str, way: &str) {
         let has = |text: &str| vm.config.values().any(|value| value.contains(text));
         let has_drive = matches!(way, "cloudinit" | "dhcp" | AGENT | "template");
         assert_eq!(has("cloudinit"), has_drive, "{place}: {vm:#?}");
-        // A volume with the config is gone once it was read.
+        // The cidata volume is removed after the node has read it.
         let disks: Vec<&String> =
             vm.config.keys().filter(|key| *key != "scsihw" && key.starts_with("scsi")).collect();
         assert_eq!(disks, ["scsi0"], "{place}: {vm:#?}");
@@ -126,7 +125,7 @@ async fn comes_up(release: &'static str, talos: &str, way: &str) {
     assert!(again.is_empty(), "{place}\n{}", show::text(&again));
 }
 
-/// One way of first boot, as often as the table has it.
+/// Tests one boot way with all combinations of the table.
 async fn every_run(way: &str) {
     for (release, talos, way) in runs().filter(|run| run.2 == way) {
         Box::pin(comes_up(release, talos, way)).await;

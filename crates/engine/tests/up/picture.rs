@@ -1,4 +1,4 @@
-//! What there is in the end, by the three APIs and as somebody sees it who may see everything.
+//! State of a cluster after a run, from the three APIs, read with administrator rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use talmox_talos_api::{Client, node_address};
 
 use super::rig::{ADMIN, Rig};
 
-/// A VM: where it is, and its config without what is drawn by chance.
+/// Host, state and config of a VM, without options that are random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VmPicture {
     pub(crate) host: String,
@@ -26,14 +26,14 @@ pub(crate) struct VmPicture {
     pub(crate) config: BTreeMap<String, String>,
 }
 
-/// A node by its own words.
+/// State of a node, as the node reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePicture {
     pub(crate) version: String,
     pub(crate) hostname: String,
-    /// What `machine.yaml` says, secrets and all.
+    /// The machine config, with its secrets.
     pub(crate) config: String,
-    /// The members of etcd, where it is one.
+    /// Names of the etcd members. Empty for workers.
     pub(crate) etcd: BTreeSet<String>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct Picture {
     pub(crate) vms: BTreeMap<u32, VmPicture>,
     pub(crate) nodes: BTreeMap<String, NodePicture>,
     pub(crate) kubernetes: Vec<NodeFacts>,
-    /// Images and uploads, disks of VMs and what is left of any of them, each with its size.
+    /// All volumes with their sizes: images, uploads, and disks of VMs.
     pub(crate) volumes: BTreeMap<String, Option<u64>>,
 }
 
-/// What two runs cannot have in common.
+/// Options of VMs that differ between runs.
 const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
 
 impl Rig {
@@ -73,12 +73,12 @@ impl Rig {
         vms
     }
 
-    /// Somebody pulls the plug, just now.
+    /// Stops a VM. The list of all VMs may still show it as running.
     pub(crate) async fn stop_vm_now(&self, vmid: u32) {
         self.change(vmid, |vm| qemu::stop(vm, false)).await;
     }
 
-    /// Somebody pulls the plug, so long ago that the list of all VMs knows.
+    /// Stops a VM, and waits until the list of all VMs shows it as stopped.
     pub(crate) async fn stop_vm(&self, vmid: u32) {
         self.stop_vm_now(vmid).await;
         let is_it = |guest: &Guest| guest.vmid.get() == vmid && guest.status == "running";
@@ -87,7 +87,7 @@ impl Rig {
         }
     }
 
-    /// Somebody deletes a VM.
+    /// Stops and deletes a VM, as a user does.
     pub(crate) async fn delete_vm(&self, vmid: u32) {
         self.stop_vm(vmid).await;
         self.change(vmid, |vm| qemu::delete(vm, true)).await;
@@ -123,7 +123,7 @@ impl Rig {
         }
     }
 
-    /// The whole of it.
+    /// Reads the state of the whole cluster.
     pub(crate) async fn picture(&self, text: &str) -> Picture {
         let desired = self.desired(text);
         let kubernetes = self.kube(text).nodes().await.unwrap();
@@ -157,14 +157,14 @@ impl Rig {
 }
 
 impl Picture {
-    /// Every node has one VM of ours, finished and running, and there are no others of ours; etcd is
-    /// one cluster; all nodes are ready.
+    /// Checks that every node has one owned VM, which is finished and running, and that no other owned VMs exist. Also checks
+    /// that etcd is one cluster and that all nodes are ready.
     #[track_caller]
     pub(crate) fn assert_whole(&self, control_planes: &[&str], workers: &[&str]) {
         self.assert_whole_beside(control_planes, workers, &[]);
     }
 
-    /// The same with other machines beside the cluster.
+    /// The same check, with machines of another system in addition to the cluster.
     #[track_caller]
     pub(crate) fn assert_whole_beside(
         &self,
@@ -187,7 +187,7 @@ impl Picture {
         assert_eq!(ready, all, "{:#?}", self.kubernetes);
     }
 
-    /// These have one VM of ours each, finished and running, and there are no others.
+    /// Checks that each of these nodes has one owned VM, which is finished and running, and that no other owned VMs exist.
     #[track_caller]
     fn assert_owned(&self, all: &BTreeSet<&str>) {
         let mut owned = vec![];

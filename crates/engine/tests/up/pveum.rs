@@ -1,4 +1,4 @@
-//! Carries out lines for `pveum` in a lab, as root would on a host.
+//! Runs `pveum` commands against a lab, as root does on a host.
 
 use std::fs::Permissions;
 use std::future::poll_fn;
@@ -19,15 +19,16 @@ use tokio_rustls::TlsConnector;
 
 use super::rig::{ADMIN, Rig};
 
-/// What a gateway says when an answer takes too long: on a busy machine that may happen, and `pveum` on a host has no
-/// gateway before it.
+/// Status of a proxy when an answer takes too long. This may happen on a busy machine. Real `pveum` runs on a host without a
+/// proxy.
 const TOO_LATE: u16 = 596;
 const TRIES: usize = 50;
 
-/// A call of the API: method, path, parameters.
+/// An API call: method, path and parameters.
 type Call = (&'static str, String, Vec<(&'static str, String)>);
 
-/// Stands in for `pveum`: writes down whether its errors are shown, and its arguments. A new token has a secret.
+/// A script that replaces `pveum`. It records its arguments, and whether its errors are shown. For a new token, it prints a
+/// secret.
 const PVEUM: &str = r#"#!/bin/sh
 shown=yes
 [ "$(readlink /proc/$$/fd/2)" = /dev/null ] && shown=no
@@ -45,8 +46,8 @@ struct Command {
 }
 
 impl Rig {
-    /// Runs the lines in a shell, as root would on a host, and makes the calls that they ask for. No error may be shown on the
-    /// way. Gives what they print.
+    /// Runs the lines in a shell, as root does on a host, and makes the API calls that they request. No error may be shown.
+    /// Returns the output of the lines.
     pub(crate) async fn pveum(&self, lines: &[String]) -> String {
         let (commands, printed) = self.shell(lines).await;
         for command in commands {
@@ -92,7 +93,7 @@ impl Rig {
         (log.lines().map(command).collect(), String::from_utf8(ran.stdout).unwrap())
     }
 
-    /// The file of vnets, as Proxmox writes it.
+    /// The file of vnets, in the format of Proxmox.
     async fn vnets(&self) -> String {
         let (_, answer) = self.call(&("GET", "/cluster/sdn/vnets".to_owned(), vec![])).await;
         let vnets = answer["data"].as_array().unwrap().iter();
@@ -103,7 +104,7 @@ impl Rig {
         vnets.map(vnet).collect()
     }
 
-    /// All of these calls can be made twice.
+    /// Makes a call, with retries. That is safe, because all of these calls can be made twice.
     async fn answer(&self, call: &Call) -> StatusCode {
         for _ in 0..TRIES {
             let (status, _) = self.call(call).await;

@@ -1,4 +1,4 @@
-//! The lines that are printed for rights, carried out as they are, are all it takes; on both releases.
+//! The printed commands for rights are enough, without changes, on both releases.
 
 use talmox_engine::observe::free_numbers;
 use talmox_lab::pve::Action as FaultAction;
@@ -16,7 +16,7 @@ const YARD: &str = include_str!("yard.yaml");
 const POOLS: &str = "pools:\n  - {poolid: talos, comment: the cluster}\n";
 const DEVICE: &str = "gpu: {pci: '0000:28:00.0'}";
 
-/// A yard with a device, a name for another, and a token that may do nothing.
+/// A lab with a PCI device, a mapping for another device, and a token without rights.
 pub(crate) fn bare(release: &'static str) -> Yard {
     let (first, last) = (YARD.find("  roles:\n").unwrap(), YARD.find("\npools:\n").unwrap());
     let device = |address: &str, group: u8| {
@@ -49,7 +49,7 @@ pub(crate) fn assert_sound(plan: &Plan) {
     assert_eq!(plan.errors().count(), 0, "{}", show::findings(plan));
 }
 
-/// What is printed for a token without any right makes the plan sound, and then it can be carried out.
+/// With the commands that are printed for a token without rights, the plan has no errors and can be carried out.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_plan_prints_gives_all_that_it_lacks() {
     let with_device = pair().replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, {DEVICE}"));
@@ -81,7 +81,7 @@ async fn an_existing_role_gets_its_missing_privileges() {
     }
 }
 
-/// With exactly the roles that `init --role` prints.
+/// Creates and destroys a cluster with exactly the roles that `init --role` prints.
 async fn comes_up_with_its_roles(yard: Yard, text: &str) {
     let rig = Rig::of(yard);
     rig.pveum(&inventory::grants(text).lines(&rig.desired(text).login)).await;
@@ -92,7 +92,7 @@ async fn comes_up_with_its_roles(yard: Yard, text: &str) {
     rig.up(text).await.assert_done();
     let again = rig.plan(text).await;
     assert!(again.is_empty(), "{}", show::text(&again));
-    // A template can be made for nodes that are there, on storages that lists hide.
+    // A template can be created for existing nodes, on storages that the list of all resources omits.
     assert_sound(&templates(&rig, &text.replace("-base", "-other")).await);
     rig.destroy(text).await.assert_done();
 }
@@ -104,12 +104,12 @@ async fn templates(rig: &Rig, text: &str) -> Plan {
     planning::templates(&desired, &world, &numbers)
 }
 
-/// What `talmox template create` does.
+/// Creates templates, as `talmox template create` does.
 async fn make_templates(rig: &Rig, text: &str) {
     let templates = templates(rig, text).await;
     assert_sound(&templates);
     rig.carry_out(templates, text, None).await.assert_done();
-    // The list of all VMs learns of it with the next round of the status daemon.
+    // The list of all VMs shows the template after the next round of the status daemon.
     while !rig.guests().await.iter().any(|guest| guest.template) {
         rig.lab.clock().sleep(std::time::Duration::from_secs(1)).await;
     }
@@ -148,7 +148,7 @@ async fn the_printed_roles_are_enough_to_ask_guest_agents() {
     }
 }
 
-/// A pool is not asked for: then the rights are for all VMs.
+/// The inventory has no pool, so the rights are for all VMs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_printed_roles_are_enough_without_a_pool() {
     for release in RELEASES {
@@ -169,8 +169,8 @@ async fn the_printed_roles_are_enough_for_other_systems() {
     }
 }
 
-/// Nothing is complained about, on the first run or a later one, though the right to ask guest agents has another name in each
-/// release; and the secret of the token comes last, as talmox takes it.
+/// The commands show no error, neither on the first run nor on a later one, although the right to query guest agents has
+/// another name in each release. The last line is the token with its secret, in the format that talmox reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lines_for_a_new_token_show_no_error_and_end_with_its_secret() {
     let worker = "{name: wk-1, boot: dhcp, image: {extensions: [siderolabs/qemu-guest-agent]}}";
@@ -187,7 +187,7 @@ async fn the_lines_for_a_new_token_show_no_error_and_end_with_its_secret() {
     }
 }
 
-/// A busy machine may be too late with an answer, which is none of what the lines are about.
+/// On a busy machine an answer may come too late, which must not matter for the commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_are_carried_out_however_late_the_answers_are() {
     let rig = Rig::of(bare("9.2"));

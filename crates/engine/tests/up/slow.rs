@@ -13,7 +13,7 @@ use super::rig::{Rig, Yard};
 const SLOW: &str = "wk-2";
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// A lab in which the disk of one worker takes so much longer.
+/// A lab in which the creation of the VM of one worker takes this much longer.
 fn lab(seed: u64, time: Duration) -> Rig {
     let rig = Rig::of(Yard { seed, profile: Profile::Homelab, ..Yard::default() });
     let when = When { task: Some("qmcreate".to_owned()), vmid: Some(304), ..When::default() };
@@ -21,7 +21,7 @@ fn lab(seed: u64, time: Duration) -> Rig {
     rig
 }
 
-/// The disk takes longer than anybody looks on: what is waited for is the others.
+/// The slow disk takes longer than the test. The test waits only for the other nodes.
 async fn the_others_come_up(seed: u64) {
     let rig = lab(seed, Duration::from_hours(9));
     let text = home().replace("image: 60m", "image: 10h");
@@ -45,7 +45,7 @@ async fn the_others_come_up(seed: u64) {
     assert_eq!(names, ["cp-1", "cp-2", "cp-3", "wk-1"].into(), "seed {seed}");
 }
 
-/// The disk is done in time.
+/// The slow disk is finished in time.
 async fn all_come_up(seed: u64) {
     let rig = lab(seed, Duration::from_mins(6));
     rig.up(&home()).await.assert_done();

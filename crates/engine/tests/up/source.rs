@@ -10,7 +10,7 @@ use super::inventory::pair;
 use super::rig::Rig;
 
 impl Rig {
-    /// What a plan finds where the factory cannot be reached.
+    /// Findings of a plan if the Image Factory cannot be reached.
     async fn findings_offline(&self, text: &str) -> String {
         let reach = Reach::new([("factory.talos.dev", "127.0.0.1:1")]);
         let web = Web::new(WebSettings { reach, authorities: vec![] }).unwrap();

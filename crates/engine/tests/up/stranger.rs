@@ -18,7 +18,7 @@ use super::inventory::{another_bundle, home, pair};
 use super::rig::Rig;
 
 impl Rig {
-    /// Where a listener must be to be met at this address.
+    /// A listener that talmox reaches at this address and port.
     async fn listener(&self, address: &str, port: u16) -> TcpListener {
         let place = &self.lab.ready().reach[address];
         TcpListener::bind((place.as_str(), port)).await.unwrap()
@@ -30,7 +30,7 @@ impl Rig {
     }
 }
 
-/// Takes connections, and says something that is no TLS.
+/// Accepts connections, and sends text that is not TLS.
 fn plain(listener: TcpListener) -> JoinHandle<()> {
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
@@ -40,7 +40,7 @@ fn plain(listener: TcpListener) -> JoinHandle<()> {
     })
 }
 
-/// A server with a certificate of the Kubernetes authority of these secrets.
+/// A server with a certificate from the Kubernetes authority of this bundle.
 fn server(listener: TcpListener, bundle: &Bundle, subject: &str) -> JoinHandle<()> {
     let request = LeafRequest {
         subject: Name { common_name: Some(subject.to_owned()), organizations: vec![] },
@@ -102,7 +102,7 @@ async fn the_virtual_address_must_be_free_and_then_the_clusters() {
     );
     stranger.abort();
     stranger.await.unwrap_err();
-    // A certificate that is over does not make it somebody else's.
+    // An expired certificate of this cluster still identifies this cluster.
     let ours = server(rig.listener("10.0.0.20", 6443).await, &rig.bundle, "kube-apiserver");
     let errors = rig.errors(&home()).await;
     assert!(errors.len() == 1 && errors[0].contains("of this cluster answers"), "{errors:?}");

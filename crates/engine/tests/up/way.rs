@@ -1,4 +1,4 @@
-//! The ways of first boot that make VMs by steps of their own, each with an inventory for it.
+//! Boot ways that create VMs with different steps, each with an inventory.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use talmox_pve::id::VmId;
 use super::inventory::{HEAD, home};
 use super::rig::{Rig, Yard};
 
-/// A cluster, the lab it comes up in, and who is in it.
+/// A cluster with its inventory and nodes, and the settings of its lab.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) text: String,
     pub(crate) control_planes: &'static [&'static str],
     pub(crate) workers: &'static [&'static str],
-    /// Machines that are not Kubernetes's.
+    /// Machines that are not part of the Kubernetes cluster.
     pub(crate) others: &'static [&'static str],
     is_cloned: bool,
 }
 
-/// Neither waits for the other, as workers wait for a control plane.
+/// Two control planes. Neither waits for the other, unlike workers, which wait for a control plane.
 const TWO: &str = "
 controlplane:
   - {name: cp-1, ip: 10.0.0.11}
@@ -34,7 +34,7 @@ const UBUNTU: &str = "  - name: ub-1
 ";
 
 impl Way {
-    /// The usual one: three control planes and two workers.
+    /// The usual cluster: three control planes and two workers, with the boot way `cloudinit`.
     pub(crate) fn usual() -> Self {
         Self {
             text: home(),
@@ -45,19 +45,19 @@ impl Way {
         }
     }
 
-    /// Clones of a template.
+    /// Two control planes that are cloned from a template.
     pub(crate) fn clones() -> Self {
         let nodes = TWO.replace("ip:", "template: talos-v1.11.2-base, ip:");
         Self::two(format!("{HEAD}boot: template\n{nodes}"), true)
     }
 
-    /// Configs on volumes: of Talos, and of the Ubuntu beside it.
+    /// Two control planes and an Ubuntu machine, with their configs on volumes.
     pub(crate) fn volumes() -> Self {
         let text = format!("{HEAD}boot: cidata\n{TWO}{UBUNTU}");
         Self { others: &["ub-1"], ..Self::two(text, false) }
     }
 
-    /// The same with more of them than a plan can ask.
+    /// The same with more Ubuntu machines than a plan queries.
     pub(crate) fn many_others() -> Self {
         let all: String = (1..=5)
             .map(|nth| {
@@ -74,9 +74,9 @@ impl Way {
         Self { text, control_planes, workers: &[], others: &[], is_cloned }
     }
 
-    /// A lab with all that is there before anybody runs `up`.
+    /// A lab in the state before the first `up`.
     pub(crate) async fn lab(&self) -> Rig {
-        // Whoever asks a guest agent needs a right for it.
+        // Queries of guest agents need a right.
         let with = match self.others {
             [] => vec![],
             _ => vec![("Pool.Audit]", "Pool.Audit, VM.GuestAgent.Audit]".to_owned())],
@@ -90,14 +90,14 @@ impl Way {
 }
 
 impl Rig {
-    /// What `talmox template create` does.
+    /// Creates templates, as `talmox template create` does.
     pub(crate) async fn make_templates(&self, text: &str) {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
         let plan = planning::templates(&desired, &world, &[VmId::new(200).unwrap()]);
         assert_eq!(plan.errors().count(), 0, "{:#?}", plan.findings);
         self.carry_out(plan, text, None).await.assert_done();
-        // The list of all VMs learns of it with the next round of the status daemon.
+        // The list of all VMs shows the template after the next round of the status daemon.
         while !self.guests().await.iter().any(|guest| guest.template) {
             self.lab.clock().sleep(Duration::from_secs(1)).await;
         }

@@ -1,8 +1,8 @@
 //! Injected faults: rules that make calls, tasks, requests and boots fail.
 //!
-//! A rule matches one kind of event (see [`When`]) and counts the matches. It acts on the `nth`
-//! match and on `times` matches in total. Rules have no other state, so the same calls get the same
-//! faults. The simulation of the nodes applies faults that affect a whole node.
+//! A rule matches one kind of event (see [`When`]) and counts its matches. From the `nth` match on, the rule acts on `times`
+//! matches. Rules have no other state, so the same sequence of calls always gets the same faults. The simulation of the nodes
+//! applies the faults that affect a whole node.
 
 mod node;
 mod rules;
@@ -21,10 +21,10 @@ pub struct Fault {
     pub when: When,
     /// First match that the rule acts on, counted from 1.
     pub nth: u64,
-    /// Number of matches that it acts on; `None` for no limit.
+    /// Number of matches that the rule acts on; `None` for no limit.
     pub times: Option<u64>,
     pub action: Action,
-    /// File and line from which the fault rule was read.
+    /// File and line of the rule, as `path:line`; `None` for a rule that was not read from a file.
     pub written: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub enum Action {
     Refuse { status: u16, message: String },
     /// A call of the Talos API is rejected and has no effect.
     RefuseCall { code: Code, message: String },
-    /// The call or task takes this much longer.
+    /// The call or the task takes this much longer.
     Delay(Duration),
     /// The connection closes before the call has an effect.
     CutBefore,
@@ -43,21 +43,20 @@ pub enum Action {
     CutAfter,
     /// The call has no effect and is never answered.
     Hang,
-    /// The call takes effect, but the host that forwards it does not get the answer of the other host in time: status
-    /// 596.
+    /// The call takes effect, but the host that forwards the call does not get the answer of the other host in time. The client
+    /// gets status 596.
     TimedOut,
-    /// The task fails after this percentage of its first wait; with 100, after it took effect.
+    /// The task fails after this percentage of its first wait. With 100, the task fails at its end, after it took effect.
     Fail { percent: u8, message: String },
-    /// The host cannot start the process of the task. The effects of the call before that remain,
-    /// and there is no task.
+    /// The host cannot start the process of the task, so no task exists. Changes that the call made before the start remain.
     Unstarted,
-    /// Fault: the storage has no free space.
+    /// The storage has no free space.
     Full { storage: String },
-    /// The lock file of the VM cannot be acquired.
+    /// The lock file of the VM cannot be locked before the timeout.
     LostLock,
     /// A host is switched off, for some time or permanently.
     Down { host: String, lasts: Option<Duration> },
-    /// Fault: an API token of Proxmox is deleted.
+    /// An API token of Proxmox is deleted.
     Revoke { token: String },
     /// The answer of the Image Factory ends after this percentage of its length.
     Truncate { percent: u8 },
@@ -66,7 +65,7 @@ pub enum Action {
 }
 
 impl Fault {
-    /// Rule that acts on the first match only.
+    /// Creates a rule that acts only on its first match.
     pub fn new(when: When, action: Action) -> Self {
         Self { when, nth: 1, times: Some(1), action, written: None }
     }

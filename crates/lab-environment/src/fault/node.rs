@@ -9,7 +9,7 @@ pub enum NodeAction {
     Crash(Who),
     /// The machine loses power and stays off.
     Unplug(Who),
-    /// The machine hangs: it accepts connections and does not answer. Only a reset ends this.
+    /// The machine hangs: it accepts connections but does not answer. Only a reset ends this fault.
     Freeze(Who),
     /// The disk is full: etcd raises an alarm and images cannot be pulled, until the next boot.
     Fill(Who),
@@ -17,18 +17,16 @@ pub enum NodeAction {
     Slow(Who, Duration),
     /// At a boot: the clock is off by this many seconds until it is synchronized.
     Clock(i64),
-    /// At a boot without a config on the disk: whether the machine stalls. A stalled machine has
-    /// its address, but opens no port until it is reset. False prevents random stalls.
+    /// At a boot without a config on the disk: `true` makes the machine stall, `false` prevents a random stall. A stalled
+    /// machine has its address, but opens no port until it is reset.
     Stall(bool),
-    /// At the first boot after an upgrade: the new system does not start, and the machine boots the
-    /// old one.
+    /// At the first boot after an upgrade: the new Talos version does not start, and the machine boots the old version.
     Revert,
-    /// Nodes in different groups cannot reach each other. Nodes that no group names form a further
-    /// group.
+    /// Nodes in different groups cannot reach each other. Nodes that are in no group form one further group.
     Partition { groups: Vec<Vec<String>>, lasts: Option<Duration> },
     /// Ends all network partitions between nodes.
     Heal,
-    /// Another server answers on a node's address.
+    /// Another server answers on the address of a node.
     Impostor { at: String, disguise: Disguise, lasts: Option<Duration> },
 }
 
@@ -46,12 +44,12 @@ pub enum Who {
 pub enum Disguise {
     /// Machine in maintenance mode with another UUID.
     Maintenance,
-    /// Impostor: a Talos node of another cluster.
+    /// Talos node of another cluster.
     Talos,
     /// TLS server that does not speak gRPC.
     Tls,
-    /// Impostor: a TCP server that does not speak TLS.
+    /// TCP server that does not speak TLS.
     Tcp,
-    /// Impostor: a TCP server that sends nothing.
+    /// TCP server that sends nothing.
     Silent,
 }

@@ -8,12 +8,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Action, Fault, Sight};
 
-/// Fault rules, with the queue of node faults to apply.
+/// Fault rules, and the queue of faults that are due without a call.
 #[derive(Debug)]
 pub struct Faults {
     rules: Mutex<Vec<Rule>>,
     orders: UnboundedSender<Order>,
-    /// Receiver of the queue, until [`Self::orders`] takes it.
+    /// Receiving end of the queue, until [`Self::orders`] takes it.
     ordered: Mutex<Option<UnboundedReceiver<Order>>>,
 }
 
@@ -28,7 +28,7 @@ struct Rule {
 pub struct Seen(Arc<AtomicU64>);
 
 impl Seen {
-    /// Increments the number of matches and returns it.
+    /// Adds 1 to the number of matches, and returns the new number.
     pub fn count(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -38,14 +38,14 @@ impl Seen {
     }
 }
 
-/// Fault that is due without a call to apply it to.
+/// Fault that the simulation of the nodes applies after a delay, independent of any call.
 #[derive(Debug)]
 pub struct Order {
     pub after: Duration,
-    /// Node to apply it to, if the action does not name one.
+    /// Node that the fault applies to, if the action does not name one.
     pub node: Option<String>,
     pub action: Action,
-    /// Match counter of the rule, incremented when the fault is due.
+    /// Match counter of the rule, which is incremented when the fault is applied.
     pub seen: Seen,
 }
 
@@ -66,7 +66,7 @@ impl Faults {
         locked(&self.rules).push(Rule { fault, seen });
     }
 
-    /// File and line of the rules that have not acted yet.
+    /// File and line of each rule that has not acted yet. Rules that were not read from a file are omitted.
     pub fn idle(&self) -> Vec<String> {
         let rules = locked(&self.rules);
         let idle = rules.iter().filter(|rule| rule.seen.so_far() < rule.fault.nth.max(1));
@@ -95,11 +95,11 @@ impl Faults {
     }
 
     pub fn order(&self, order: Order) {
-        // Without a receiver there are no simulated nodes.
+        // Sending fails without a receiver. Then the lab has no simulated nodes, and the fault has no target.
         drop(self.orders.send(order));
     }
 
-    /// Queue of node faults, for the simulation that applies them; `None` if it was taken.
+    /// Receiving end of the queue, for the simulation that applies the faults; `None` if it was taken before.
     pub fn orders(&self) -> Option<UnboundedReceiver<Order>> {
         locked(&self.ordered).take()
     }

@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-/// Condition of a rule. Missing fields match everything. Without a field that says otherwise, a
-/// rule matches calls to Proxmox.
+/// Condition of a rule. A field that is `None` matches everything. If no field selects another kind of event, the rule matches
+/// calls to Proxmox.
 #[derive(Clone, Debug, Default)]
 pub struct When {
     /// HTTP method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: Option<String>,
     pub path: Option<PathPattern>,
-    /// Task type such as `qmcreate`; the rule matches tasks instead of calls.
+    /// Type of a Proxmox task such as `qmcreate`; with this field, the rule matches tasks.
     pub task: Option<String>,
     pub vmid: Option<u32>,
     pub host: Option<String>,
-    /// Path of the Image Factory; the rule matches requests to it.
+    /// Path of the Image Factory; with this field, the rule matches requests to the Image Factory.
     pub factory: Option<PathPattern>,
-    /// Method of the Talos API such as `Bootstrap`; the rule matches calls of it.
+    /// Method of the Talos API such as `Bootstrap`; with this field, the rule matches calls of that method.
     pub talos: Option<String>,
-    /// Path of the Kubernetes API; the rule matches requests to it.
+    /// Path of the Kubernetes API; with this field, the rule matches requests to the Kubernetes API.
     pub kube: Option<PathPattern>,
-    /// Kind of boot; the rule matches boots of nodes.
+    /// Kind of boot; with this field, the rule matches boots of nodes.
     pub boot: Option<Boot>,
     /// Node by the name of its VM, its vmid, or an address.
     pub node: Option<String>,
-    /// Delay after which the rule acts once, without a call.
+    /// Delay after which the rule acts once; with this field, the rule needs no call.
     pub after: Option<Duration>,
 }
 
@@ -43,14 +43,14 @@ pub enum Boot {
 /// Pattern that a fault rule compares with the path of a request.
 #[derive(Clone, Debug)]
 pub enum PathPattern {
-    /// `/nodes/{node}/qemu/*/config`: braces and `*` match one segment, `**` at the end matches the
-    /// rest.
+    /// Path with wildcards, such as `/nodes/{node}/qemu/*/config`. Braces and `*` match one segment, `**` at the end matches
+    /// all remaining segments.
     Parts(Vec<String>),
     /// Regular expression, for a pattern that starts with `^`.
     Regex(Regex),
 }
 
-/// Event that rules are matched against.
+/// Event that is compared with the fault rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sight<'a> {
     pub place: Place<'a>,
@@ -60,7 +60,7 @@ pub struct Sight<'a> {
     pub node: Option<Machine<'a>>,
 }
 
-/// API and path of an event that fault rules are matched against.
+/// API of an event, with the path, method or task type.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// Path of a Proxmox call, below `/api2/json`.
@@ -97,7 +97,7 @@ impl Default for Place<'_> {
 }
 
 impl Machine<'_> {
-    /// Whether this is a name, the vmid or an address of the node.
+    /// Whether `name` is the name, the vmid or an address of the node.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name
             || self.vmid.to_string() == name
@@ -140,8 +140,8 @@ impl PathPattern {
     }
 }
 
-/// Whether a method name matches a path: `Bootstrap`, `MachineService/Bootstrap`, the full path, or
-/// `*`.
+/// Whether the method of a fault rule matches the path of a call. The method may be `Bootstrap`, `MachineService/Bootstrap`,
+/// the full path, or `*`.
 pub fn is_method(wanted: &str, path: &str) -> bool {
     let (wanted, path) = (wanted.trim_start_matches('/'), path.trim_start_matches('/'));
     let ends = path.strip_suffix(wanted).map(|before| before.ends_with(['/', '.']));

@@ -33,7 +33,7 @@ impl Body {
         Self { stream, framing: Framing::UntilEnd }
     }
 
-    /// Remaining length, if the response declared one.
+    /// Number of bytes that are not read yet, if the response declared a length.
     pub fn length(&self) -> Option<u64> {
         match self.framing {
             Framing::Length { left } => Some(left),
@@ -85,7 +85,7 @@ fn line(stream: &mut impl BufRead) -> io::Result<String> {
     Ok(line)
 }
 
-/// Length of the next chunk. Skips the trailers after the last one.
+/// Reads the length of the next chunk. After the last chunk, skips the trailers.
 fn next_chunk(stream: &mut impl BufRead) -> io::Result<u64> {
     let text = line(stream)?;
     let digits = text.split(';').next().unwrap_or_default().trim();

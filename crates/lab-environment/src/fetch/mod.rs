@@ -1,8 +1,7 @@
 //! Blocking HTTP client for downloads by the simulated hosts.
 //!
-//! The lab connects only to configured addresses. Names are looked up in the `reach` map, loopback
-//! addresses are reachable as they are, and all other hosts are unreachable. Calls block, so they
-//! need their own thread.
+//! The client connects only to configured addresses. It looks up host names in the `reach` map, and connects directly to
+//! loopback addresses. All other hosts are unreachable. Calls block, so each needs a thread of its own.
 
 mod body;
 mod tls;
@@ -20,17 +19,17 @@ use talmox_values::{Address, HttpUrl};
 
 pub use body::Body;
 
-/// Timeout of sockets, as of `wget`.
+/// Read timeout of a socket, the same as the default of `wget`.
 const READ_TIMEOUT: Duration = Duration::from_mins(15);
 const MAX_REDIRECTS: usize = 20;
 const MAX_HEAD: u64 = 64 << 10;
 
-/// Servers outside of the simulation that it can reach.
+/// Servers outside the lab that simulated hosts can reach.
 #[derive(Clone, Debug)]
 pub struct Outside {
-    /// Closed: what it does not name is not connected to.
+    /// Addresses of the reachable servers. No connection is made to a server that is missing here.
     reach: Reach,
-    /// The authorities that certificates are judged by.
+    /// Certificate authorities that the client trusts.
     roots: RootCertStore,
 }
 
@@ -72,7 +71,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Message of `wget` for this error: its last line, or its exit code if that is empty.
+    /// Message of `wget` for this error: the last line of its output, or its exit code if the output is empty.
     pub fn in_wgets_words(&self) -> String {
         match self {
             Self::NotAUrl => "exit code 1".to_owned(),
@@ -92,7 +91,7 @@ impl FetchError {
         }
     }
 
-    /// Status line of the response that the client generates for this error.
+    /// Status line of the response that the HTTP client of Proxmox generates for this error.
     pub fn as_status_line(&self) -> String {
         let why = match self {
             Self::NotAUrl => return "400 URL must be absolute".to_owned(),
@@ -135,7 +134,7 @@ impl Response {
 }
 
 impl Outside {
-    /// `servers` has the address of each `host:port`.
+    /// `servers` maps each reachable `host:port` to its address.
     pub fn new(servers: BTreeMap<String, SocketAddr>) -> Self {
         let servers = servers.into_iter().map(|(name, address)| (name, address.to_string()));
         Self { reach: Reach::closed(servers), roots: RootCertStore::empty() }
@@ -146,12 +145,12 @@ impl Outside {
         Self { roots, ..self }
     }
 
-    /// Whether a server of this name can be reached.
+    /// Whether the `reach` map has this server.
     pub fn has_server(&self, host: &str, port: u16) -> bool {
         self.reach.has_entry(&Address::new(host, port))
     }
 
-    /// Sends a request and reads the head of the answer, wherever redirects lead.
+    /// Sends a request, follows redirects, and reads the head of the final response.
     pub fn fetch(&self, method: Method, url: &str, verify: bool) -> Result<Response, FetchError> {
         let mut url = parse(url)?;
         for _ in 0..=MAX_REDIRECTS {
@@ -202,7 +201,7 @@ impl Outside {
     }
 }
 
-/// Reads a URL as `wget` does: the scheme in any case, and user and password are ignored.
+/// Parses a URL like `wget`: the scheme may be in upper case, and user and password are ignored.
 fn parse(url: &str) -> Result<HttpUrl, FetchError> {
     let url = without_user(url);
     let (scheme, rest) = url.split_once("://").ok_or(FetchError::NotAUrl)?;
@@ -210,7 +209,7 @@ fn parse(url: &str) -> Result<HttpUrl, FetchError> {
     HttpUrl::parse(&url).map_err(|_| FetchError::NotAUrl)
 }
 
-/// A connection, with or without TLS.
+/// Connection, with or without TLS.
 pub(crate) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 

@@ -27,8 +27,8 @@ pub(super) fn connect(
     let connection =
         ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
     let mut stream = StreamOwned::new(connection, socket);
-    // rustls performs the handshake with the first byte. Doing it here distinguishes handshake
-    // errors from later ones.
+    // rustls performs the handshake with the first byte that is sent. Completing the handshake here distinguishes its errors
+    // from later errors.
     match stream.conn.complete_io(&mut stream.sock) {
         Ok(_) => {}
         Err(error) => {

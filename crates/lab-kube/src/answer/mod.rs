@@ -25,9 +25,9 @@ use super::watch::Watch;
 #[derive(Debug)]
 pub(crate) enum Answer {
     Json(u16, Bytes),
-    /// Aggregated discovery document, which lists all groups and resources.
+    /// Aggregated discovery document, which lists all API groups and resources.
     Aggregated(Bytes),
-    /// OpenAPI v2 document as a protocol buffer, the only form that older clients read.
+    /// OpenAPI v2 document as a protocol buffer. Older clients read only this form.
     OldOpenApi(Bytes),
     Text(u16, String),
     Watch(Box<Watch>),
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// Returns the answer to a request and the warnings for its `Warning` headers.
+/// Returns the answer to a request, and the texts for its `Warning` headers.
 pub(crate) fn answer(state: &mut State, request: &Request) -> (Answer, Vec<String>) {
     state.warnings.clear();
     let answer = match find_answer(state, request) {
@@ -212,7 +212,7 @@ fn object_request(
     }
 }
 
-/// Converts an object to the API version and the form (object, table, metadata only) of a request.
+/// Converts an object to the API version of a request and to the form that the client accepts: object, table or metadata only.
 pub(super) fn show<'o>(
     target: &Target,
     object: &'o Value,

@@ -1,4 +1,4 @@
-//! Creating, updating, patching and deleting.
+//! Requests that create, update, patch and delete objects.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn part(target: &Target) -> Part {
     if target.subresource == "status" && target.kind.status { Part::Status } else { Part::Main }
 }
 
-/// Runs a function with the field manager of a request.
+/// Calls `act` with the field manager of a request.
 fn with_manager<T>(
     state: &State,
     request: &Request,
@@ -273,7 +273,7 @@ pub(super) fn delete_all(
     let how = deletion(request)?;
     let objects = read::selected_objects(state, target, &read::selector(request, target)?);
     for object in &objects {
-        // The object may have been deleted in the meantime, which is the desired result.
+        // The object may have been deleted since it was listed, so an error here is ignored.
         state.delete(&target.kind, object::namespace(object), object::name(object), &how).ok();
     }
     let items: Vec<&Value> = objects.iter().map(AsRef::as_ref).collect();

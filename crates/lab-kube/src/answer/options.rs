@@ -1,5 +1,5 @@
-//! Validation of request options. Invalid options are rejected, because a misspelled `dryRun` must
-//! not change anything.
+//! Validation of request options. Invalid options are rejected, because otherwise a request with a misspelled `dryRun` would
+//! change objects.
 
 use serde_json::Value;
 
@@ -105,7 +105,7 @@ fn check_listing(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Validates the `propagationPolicy` of a deletion.
+/// Validates the options `dryRun` and `propagationPolicy` of a deletion.
 pub(super) fn check_deletion(body: &Value, propagation: Option<&str>) -> Result<(), Failure> {
     const OPTIONS: &str = "DeleteOptions";
     if let Some(other) = list(body, "/dryRun").iter().find(|how| *how != "All") {

@@ -1,4 +1,4 @@
-//! Getting, listing and watching.
+//! Requests that get, list and watch objects.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::object::text;
 use crate::request::Request;
 use crate::store::State;
 
-/// Answers an access review; `None` if the path is not one.
+/// Answers an access review; `None` if the path is not the path of an access review.
 pub(super) fn answer(
     state: &State,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Subresources that are not part of their object: eviction, binding, scale, logs and so on.
+//! Subresources that are not part of their object: eviction, binding, scale, logs and others.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn answer(
     }
 }
 
-/// Error message of a connection to the kubelet of a pod, where nothing listens.
+/// Error message of a failed connection to the kubelet of a pod. A simulated kubelet listens on no port.
 fn kubelet_error(state: &State, pod: &Value) -> String {
     format!("dial tcp {}: connect: connection refused", kubelet(state, pod))
 }
@@ -66,7 +66,8 @@ fn kubelet(state: &State, pod: &Value) -> String {
     format!("{address}:10250")
 }
 
-/// Logs of a pod: empty if the pod is not scheduled, an error of the kubelet connection otherwise.
+/// Answers a request for the logs of a pod. The log of an unscheduled pod is empty. For other pods, the connection to the
+/// kubelet fails.
 fn logs(state: &State, request: &Request, pod: &Value) -> Result<Answer, Failure> {
     if text(pod, "/spec/nodeName").is_empty() {
         return Ok(Answer::Text(200, String::new()));

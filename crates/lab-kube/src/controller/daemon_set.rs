@@ -1,4 +1,4 @@
-//! DaemonSet controller: runs one pod on every node that its template allows.
+//! DaemonSet controller: runs one pod on every node that the pod template allows.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub(super) fn pass(state: &mut State) {
     }
 }
 
-/// Tolerations of the pods of a DaemonSet: those of the template and those that the controller
-/// adds.
+/// Tolerations of the pods of a DaemonSet: those of the template, and those that the DaemonSet controller adds.
 fn tolerations(spec: &Value) -> Vec<Value> {
     let tolerate = |key: &str, effect: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect});
     let mut all = list(spec, "/tolerations").to_vec();

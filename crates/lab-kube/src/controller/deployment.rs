@@ -1,4 +1,5 @@
-//! Deployment controller: keeps one ReplicaSet for each template and rolls from one to the next.
+//! Deployment controller: keeps one ReplicaSet for each pod template, and moves the replicas from the old to the new
+//! ReplicaSet.
 
 use std::sync::Arc;
 
@@ -70,8 +71,8 @@ fn roll(state: &mut State, deployment: &Value) {
     };
     let current = if new.is_some_and(|set| revision(set) == newest) { newest } else { newest + 1 };
     mark(state, ID, deployment, current);
-    // Deleting old pods that are not ready does not reduce availability; of the ready ones only
-    // `maxUnavailable` may go.
+    // Old pods that are not ready may always be deleted, because this does not reduce availability. Of the ready old pods, only
+    // as many may be deleted as `maxUnavailable` allows.
     let old_ready: u64 =
         old.iter().filter_map(|set| number(set, "/status/availableReplicas")).sum();
     let least = wanted.saturating_sub(missing);
@@ -85,8 +86,8 @@ fn roll(state: &mut State, deployment: &Value) {
     forget(state, deployment, &old);
 }
 
-/// Finds the ReplicaSet of the deployment's template. The comparison ignores the order of fields,
-/// because a rollback may write them in another order.
+/// Finds the ReplicaSet of the deployment's template. The comparison ignores the order of fields, because a rollback may write
+/// the fields in another order.
 fn set_of_template<'s>(deployment: &Value, sets: &'s [Arc<Value>]) -> Option<&'s Arc<Value>> {
     let wanted = &deployment["spec"]["template"];
     sets.iter().find(|set| {
@@ -113,7 +114,7 @@ fn make_set(state: &mut State, deployment: &Value, replicas: u64, revision: u64)
         },
         "spec": {"replicas": replicas, "selector": selector, "template": template},
     });
-    // Creation fails in a terminating namespace; the deployment is deleted with it.
+    // Creation fails in a terminating namespace. The deployment is then deleted with its namespace.
     state.create_inside(SETS, set).ok();
 }
 
@@ -130,7 +131,7 @@ fn mark(state: &mut State, id: &str, object: &Value, revision: u64) {
     });
 }
 
-/// Deletes empty ReplicaSets beyond `revisionHistoryLimit`.
+/// Deletes ReplicaSets without replicas if there are more of them than `revisionHistoryLimit`.
 fn forget(state: &mut State, deployment: &Value, old: &[&Arc<Value>]) {
     let limit = number(deployment, "/spec/revisionHistoryLimit").unwrap_or(10);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -8,8 +8,8 @@ use crate::store::State;
 
 const ID: &str = "events";
 
-/// Records an event once. A repeated event for the same object and reason is recorded only if its
-/// message differs by more than a generated pod name, which is different at each attempt.
+/// Records an event. If the object already has an event with this reason, that event is updated. It stays unchanged if the
+/// message differs only in the generated pod name, which is different in each attempt.
 pub(super) fn record(
     state: &mut State,
     about: &Value,
@@ -61,7 +61,7 @@ pub(super) fn record(
         "reportingComponent": component,
         "reportingInstance": "",
     });
-    // The name of an event can become too long; losing this event has no consequence.
+    // Creation can fail because the name of the event is too long. No other object depends on the event.
     state.create_inside(ID, event).ok();
 }
 

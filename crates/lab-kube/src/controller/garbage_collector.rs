@@ -40,8 +40,7 @@ pub(super) fn pass(state: &mut State) {
         if !is_abandoned || object::is_going(object) {
             continue;
         }
-        // With foreground deletion an owner waits for its dependents, and for the dependents of
-        // these.
+        // With foreground deletion, an owner is deleted after its dependents, which are deleted after their own dependents.
         let owners = list(object, "/metadata/ownerReferences").iter();
         let is_awaited = owners.map(|owner| text(owner, "/uid")).any(|uid| waiting.contains(uid));
         let has_dependents = owned.iter().any(|(_, other)| {
@@ -51,7 +50,7 @@ pub(super) fn pass(state: &mut State) {
         let foreground = (is_awaited && has_dependents).then(|| "Foreground".to_owned());
         let how = Deletion { propagation: foreground, ..Deletion::default() };
         if let Some(kind) = state.kinds.get(id).cloned() {
-            // The object may have been deleted in the meantime.
+            // The object may have been deleted since it was listed, so an error here is ignored.
             state.delete(&kind, namespace(object), name(object), &how).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Machines of a cluster, as their kubelets register them.
+//! Machines of a cluster, whose kubelets register them as nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::heartbeat::micro_time;
 use crate::object;
 use crate::store::{KubeStore, State};
 
-/// Properties of a machine with which its kubelet registers a node.
+/// Machine with the properties that its kubelet reports when it registers the node.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     pub name: String,
@@ -24,7 +24,7 @@ pub struct Machine {
     pub cpus: u64,
     pub memory_bytes: u64,
     pub system_uuid: String,
-    /// Id that distinguishes machines with the same name.
+    /// Id of the current boot, which distinguishes machines with the same name.
     pub boot_id: String,
     /// Node labels in addition to those that every node has.
     pub labels: BTreeMap<String, String>,
@@ -34,25 +34,25 @@ pub struct Machine {
     pub static_pods: Vec<Value>,
 }
 
-/// All machines whose kubelets have started at least once.
+/// All machines whose kubelet has started at least once.
 #[derive(Debug, Default)]
 pub(crate) struct Machines {
     pub(super) all: BTreeMap<String, Kubelet>,
-    /// Time at which the running operation on a pod finishes, by the pod's uid.
+    /// Time at which the current operation on a pod finishes, by the uid of the pod.
     pub(super) due: BTreeMap<String, Duration>,
-    /// Time since which a pod does not tolerate the taints of its node, by the pod's uid.
+    /// Time at which a pod stopped tolerating the taints of its node, by the uid of the pod.
     pub(super) leaving: BTreeMap<String, Duration>,
 }
 
 #[derive(Debug)]
 pub(super) struct Kubelet {
-    /// Machine that registered last under the name of the node.
+    /// Machine that registered last under this node name.
     pub(super) machine: Machine,
-    /// Other running machines with the same name.
+    /// Other running machines with the same node name.
     same_name: Vec<Machine>,
-    /// Time since which the kubelet is stopped; `None` while it runs.
+    /// Time at which the kubelet stopped; `None` while the kubelet runs.
     pub(super) stopped: Option<Duration>,
-    /// Whether a CNI plugin was installed. It stays on the disk.
+    /// Whether a CNI plugin is installed. The plugin stays on the disk across restarts.
     pub(super) has_network: bool,
     /// Number of pod addresses allocated on this machine.
     pub(super) addresses: u8,
@@ -64,12 +64,12 @@ impl Machines {
         with.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Time of the last report of a kubelet; `None` for an unknown node.
+    /// Time of the last heartbeat of a kubelet; `None` for an unknown node.
     pub(crate) fn last_heartbeat(&self, name: &str, now: Duration) -> Option<Duration> {
         self.all.get(name).map(|kubelet| kubelet.stopped.unwrap_or(now))
     }
 
-    /// Adds a machine whose kubelet has not reported since this time.
+    /// Adds a machine whose kubelet stopped at `since`.
     pub(crate) fn add_silent(&mut self, name: &str, since: Duration, has_network: bool) {
         let machine = Machine { name: name.to_owned(), ..Machine::default() };
         let kubelet =
@@ -102,14 +102,13 @@ impl KubeStore {
             same_name.retain(|other| other.boot_id != machine.boot_id);
             let kubelet = Kubelet { machine, same_name, stopped: None, has_network, addresses };
             state.machines.all.insert(name, kubelet);
-            // A new revision wakes the kubelet controller, although no object changed.
+            // The new revision triggers a run of the kubelets, although no object changed.
             state.revision += 1;
         });
     }
 
-    /// Stops the kubelet of this boot. The node becomes not ready after the node controller's grace
-    /// period. If another machine runs under the same name, the node belongs to that machine
-    /// afterwards.
+    /// Stops the kubelet of this boot. The node becomes not ready after the grace period of the node controller. If another
+    /// machine runs under the same name, the node then belongs to that machine.
     pub fn stop_kubelet(&self, node: &str, boot_id: &str) {
         self.with(|state| {
             let now = state.now;
@@ -121,7 +120,7 @@ impl KubeStore {
             match kubelet.same_name.pop() {
                 Some(next) => {
                     kubelet.machine = next.clone();
-                    // A deleted node must not be registered again by this.
+                    // If the node was deleted, this code must not register it again.
                     if state.get("nodes", "", node).is_some() {
                         register(state, &next);
                     }
@@ -183,7 +182,7 @@ fn register(state: &mut State, machine: &Machine) {
     }
     let uid = match state.create_inside("nodes", node) {
         Ok(node) => object::uid(&node).to_owned(),
-        // The API server rejected the node name; a real kubelet retries forever.
+        // The API server rejected the name of the node. A real kubelet would retry forever.
         Err(_) => return,
     };
     state.change("nodes", "", &machine.name, |node| node["status"] = status);
@@ -197,7 +196,8 @@ fn register(state: &mut State, machine: &Machine) {
         },
         "spec": {"holderIdentity": machine.name, "leaseDurationSeconds": 40, "renewTime": now},
     });
-    // A lease of an earlier node with the same name is garbage collected with its owner.
+    // Creation fails if a lease of an earlier node with the same name exists. The garbage collector deletes that lease, because
+    // its owner is deleted.
     state.create_inside("leases.coordination.k8s.io", lease).ok();
 }
 
@@ -230,7 +230,7 @@ fn status(machine: &Machine) -> Value {
     })
 }
 
-/// First free /24 of the pod network.
+/// First free /24 network of the pod network.
 fn pod_network(state: &State) -> String {
     let [a, b] = state.settings.pod_network;
     let used: Vec<&str> =

@@ -1,5 +1,5 @@
-//! Controller manager, scheduler and kubelets. All controllers run one after the other over the
-//! store, until no object changes and no timer is due.
+//! Controller manager, scheduler and kubelets. All controllers run one after the other over the store, until no object changes
+//! and no timer is due.
 
 mod daemon_set;
 mod deployment;
@@ -31,19 +31,19 @@ use crate::server::stopped;
 pub use machine::Machine;
 pub(crate) use machine::Machines;
 
-/// Delay before a pass, in lab time, so that one pass handles simultaneous changes.
+/// Delay before a run of the controllers, in lab time. One run then handles all changes that happen at about the same time.
 const PASS_DELAY: Duration = Duration::from_millis(100);
-/// Minimum delay before a pass, in real time, because lab time can run much faster than the passes.
+/// Minimum delay before a run of the controllers, in real time, because lab time can be much faster than the controllers.
 const MIN_REAL_DELAY: Duration = Duration::from_millis(10);
 
-/// Handle of the running controllers of a cluster. Dropping it stops them.
+/// Handle of the running controllers of a cluster. Dropping the handle stops the controllers.
 #[derive(Debug)]
 pub struct KubeControllers {
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,
 }
 
-/// Starts the controllers. A cluster runs them once, independent of the number of API servers.
+/// Starts the controllers. Each cluster runs its controllers once, for any number of API servers.
 pub fn control(store: Arc<KubeStore>) -> KubeControllers {
     let (stop, stop_signal) = watch::channel(false);
     KubeControllers { stop, running: tokio::spawn(run(store, stop_signal)) }
@@ -52,7 +52,7 @@ pub fn control(store: Arc<KubeStore>) -> KubeControllers {
 impl KubeControllers {
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        // An error means that the task panicked, so it has ended too.
+        // An error means that the task panicked, so the task has ended as well.
         self.running.await.ok();
     }
 }
@@ -74,7 +74,7 @@ async fn run(store: Arc<KubeStore>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Runs every controller once. Returns the time of the next pass if no object changes before.
+/// Runs every controller once. Returns the time of the next run, which applies if no object changes before.
 pub(crate) fn pass(state: &mut State) -> Option<Duration> {
     namespace::pass(state);
     garbage_collector::pass(state);

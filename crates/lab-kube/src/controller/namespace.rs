@@ -1,5 +1,4 @@
-//! Namespace controller: creates the default objects of a namespace and deletes its content when it
-//! terminates.
+//! Namespace controller: creates the default objects of a namespace, and deletes the content of a terminating namespace.
 
 use serde_json::json;
 
@@ -19,7 +18,7 @@ pub(super) fn pass(state: &mut State) {
 fn add_default_objects(state: &mut State, space: &str) {
     let metadata = |name: &str| json!({"name": name, "namespace": space});
     if state.get("serviceaccounts", space, "default").is_none() {
-        // The namespace exists: it was listed under the same lock.
+        // The creation cannot fail, because the namespace was listed while the same lock was held.
         state.create_inside("serviceaccounts", json!({"metadata": metadata("default")})).ok();
     }
     if state.get("configmaps", space, "kube-root-ca.crt").is_none() {

@@ -9,7 +9,8 @@ use crate::object::{self, flag, list, text};
 /// Directory in which the container runtime looks for CNI configuration.
 const SETTINGS: &str = "/etc/cni/net.d";
 
-/// Name prefixes of DaemonSets that install a CNI plugin, whatever their pods mount.
+/// Name prefixes of DaemonSets that install a CNI plugin. A pod of such a DaemonSet counts even if it does not mount the CNI
+/// directory.
 const NAMES: [&str; 9] = [
     "antrea-agent",
     "calico-node",

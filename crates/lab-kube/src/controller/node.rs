@@ -1,5 +1,5 @@
-//! Node controller: marks nodes without heartbeats as unreachable, taints nodes that are not ready,
-//! and deletes pods of deleted nodes.
+//! Node controller: marks nodes without heartbeats as unreachable, taints nodes that are not ready, and deletes the pods of
+//! deleted nodes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::pod;
 use crate::object::{self, annotation, flag, list, name, namespace, text};
 use crate::store::State;
 
-/// Time without heartbeat after which a node becomes unreachable (`node-monitor-grace-period`).
+/// Time without a heartbeat after which a node becomes unreachable (`node-monitor-grace-period`).
 const GRACE_PERIOD: Duration = Duration::from_secs(40);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";

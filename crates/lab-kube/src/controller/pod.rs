@@ -26,7 +26,7 @@ pub(super) fn owned(state: &State, owner: &Value) -> Vec<Arc<Value>> {
     pods.filter(|pod| object::is_controlled_by(pod, owner)).cloned().collect()
 }
 
-/// Pod from the template of its owner; `metadata` overrides that of the template.
+/// Creates a pod from the template of its owner. Fields of `metadata` override those of the template.
 pub(super) fn from_template(owner: &Value, metadata: &Value) -> Value {
     let template = &owner["spec"]["template"];
     let mut pod = json!({"metadata": {}, "spec": template["spec"]});
@@ -49,8 +49,7 @@ pub(super) fn from_template(owner: &Value, metadata: &Value) -> Value {
     pod
 }
 
-/// Hash of a pod template in letters that are valid in names. It does not depend on the order of
-/// keys.
+/// Hash of a pod template, in letters that are valid in names. The order of the keys does not change the hash.
 pub(super) fn template_hash(template: &Value) -> String {
     const LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
     let mut sorted = template.clone();
@@ -66,7 +65,7 @@ pub(super) fn template_hash(template: &Value) -> String {
         .collect()
 }
 
-/// Number from an absolute value or a percentage of `whole`, as in `maxSurge` and `maxUnavailable`.
+/// Number of pods from an absolute value or from a percentage of `whole`, as in `maxSurge` and `maxUnavailable`.
 pub(super) fn share(value: &Value, whole: u64, round_up: bool) -> u64 {
     match value {
         Value::String(text) => {
@@ -92,7 +91,7 @@ pub(super) fn tolerates_by(toleration: &Value, taint: &Value) -> bool {
     fits_effect && fits_key && fits_value
 }
 
-/// Whether taints of the node prevent a pod with these tolerations from being scheduled there.
+/// Whether a taint of the node keeps pods with these tolerations from being scheduled on the node.
 pub(super) fn is_repelled(node: &Value, tolerations: &[Value]) -> bool {
     let taints = list(node, "/spec/taints").iter();
     let mut strict = taints.filter(|taint| text(taint, "/effect") != "PreferNoSchedule");

@@ -31,12 +31,12 @@ fn reconcile(state: &mut State, set: &Value) {
                 Err(rejection) => {
                     event::record_rejection(state, set, "replicaset-controller", &rejection);
                     failure = Some(rejection);
-                    // The API server would reject the other pods for the same reason.
+                    // The API server would reject the remaining pods for the same reason.
                     break;
                 }
             }
         }
-        // Pods that are not ready are deleted first, then the newest.
+        // Surplus pods are deleted from the end of this order: pods that are not ready first, then the newest.
         pods.sort_by_key(|pod| {
             (!pod::is_ready(pod), object::text(pod, "/metadata/creationTimestamp").to_owned())
         });
@@ -61,7 +61,7 @@ fn write_status(state: &mut State, set: &Value, pods: &[Arc<Value>], failure: Op
             "observedGeneration": observed,
         });
         if let Some(failure) = failure {
-            // The message contains a generated pod name, which is different at each attempt.
+            // The present condition stays, because the message contains a generated pod name that differs in each attempt.
             if let Some(known) = known {
                 set["status"]["conditions"] = json!([known]);
             } else {

@@ -24,7 +24,7 @@ pub(super) fn pass(state: &mut State) {
         return;
     }
     let nodes = state.all("nodes");
-    // Number of pods on each node, and number of pods with the same owner on it.
+    // Number of pods on each node, and number of pods of each owner on each node.
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     let mut kin: BTreeMap<(String, String), usize> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty()) {

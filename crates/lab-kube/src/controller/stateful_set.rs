@@ -1,4 +1,4 @@
-//! StatefulSet controller: creates and replaces pods with stable names one after the other.
+//! StatefulSet controller: creates and replaces pods with stable names, one after the other.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn revision(set: &Value) -> String {
     format!("{}-{}", name(set), pod::template_hash(&set["spec"]["template"]))
 }
 
-/// Performs the next change, if any: creates, deletes or replaces one pod.
+/// Creates, deletes or replaces one pod, if a change is needed.
 fn step(state: &mut State, set: &Value) {
     let wanted = number(set, "/spec/replicas").unwrap_or(1);
     let is_parallel = set["spec"]["podManagementPolicy"] == "Parallel";

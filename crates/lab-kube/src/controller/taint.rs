@@ -42,7 +42,7 @@ fn no_execute_taints(node: &Value) -> Vec<Value> {
     taints.filter(|taint| text(taint, "/effect") == "NoExecute").cloned().collect()
 }
 
-/// Time that the pod tolerates these taints; `None` for no limit.
+/// Time for which the pod tolerates these taints; `None` for no limit.
 fn toleration_time(pod: &Arc<Value>, taints: &[Value]) -> Option<Duration> {
     let is_mirror = object::controller(pod).is_some_and(|owner| text(owner, "/kind") == "Node");
     if is_mirror || !pod::is_active(pod) {
@@ -67,6 +67,6 @@ fn evict(state: &mut State, pod: &Value) {
     let message = format!("Marking for deletion Pod {}/{}", namespace(pod), name(pod));
     let who = ("taint-eviction-controller", "Normal");
     event::record(state, pod, who, "TaintManagerEviction", &message);
-    // The pod exists: it was listed under the same lock.
+    // The deletion cannot fail, because the pod was listed while the same lock was held.
     state.delete_inside("pods", namespace(pod), name(pod)).ok();
 }

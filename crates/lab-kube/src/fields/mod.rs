@@ -1,5 +1,5 @@
-//! Detection of unknown and duplicate fields. The request option `fieldValidation` selects between
-//! ignoring them, a warning and an error.
+//! Detection of unknown and duplicate fields. The request option `fieldValidation` decides whether they are ignored, cause a
+//! warning, or are an error.
 
 mod shape;
 mod table;
@@ -33,7 +33,7 @@ enum Style {
 struct Findings {
     /// Messages about unknown and duplicate fields.
     messages: Vec<String>,
-    /// Paths of unknown fields in an object.
+    /// Paths of the unknown fields of an object.
     unknown: Vec<String>,
 }
 
@@ -44,8 +44,8 @@ impl Findings {
         findings
     }
 
-    /// Searches a subtree. `at` is its path, the name of the field that it is or is in, and the
-    /// name of the field around that.
+    /// Searches a subtree. `at` contains the path of the subtree, the name of the innermost field that contains it, and the
+    /// name of the parent of that field.
     fn walk(&mut self, tree: &Tree, shape: FieldShape<'_>, at: (&str, &str, &str), style: Style) {
         let (path, field, parent) = at;
         match tree {
@@ -96,7 +96,7 @@ fn prune(value: &mut Value, shape: FieldShape<'_>) {
     }
 }
 
-/// Sorts the messages about custom objects by name, after those about duplicate fields.
+/// Sorts the messages about custom objects: first those about duplicate fields, then those about unknown fields, each by name.
 fn ordered(kind: &Kind, mut messages: Vec<String>) -> Vec<String> {
     if kind.custom.is_some() {
         messages.sort_by_key(|text| (text.starts_with("unknown"), text.clone()));
@@ -105,7 +105,7 @@ fn ordered(kind: &Kind, mut messages: Vec<String>) -> Vec<String> {
     messages
 }
 
-/// Checks an object that was sent, and removes unknown fields from it.
+/// Checks the object that a client sent, and removes unknown fields from it.
 pub(super) fn check(
     state: &mut State,
     request: &Request,
@@ -130,8 +130,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks an object that a patch changed, and removes unknown fields. Unknown fields that the
-/// object had before the patch are not reported.
+/// Checks an object that a patch changed, and removes unknown fields from it. Unknown fields that the object had before the
+/// patch are not reported.
 pub(super) fn check_patched(
     state: &mut State,
     request: &Request,
@@ -161,8 +161,8 @@ pub(super) fn check_patched(
     Ok(())
 }
 
-/// Rejects a server-side apply with unknown fields. The error contains only the first unknown field
-/// in alphabetical order; a real API server picks one at random.
+/// Rejects a server-side apply with unknown fields. The error names the first unknown field in alphabetical order. A real API
+/// server names a random one.
 pub(super) fn check_applied(target: &Target, config: &Value) -> Result<(), Failure> {
     let shape = FieldShape::of(&target.kind, &target.version);
     let mut sorted = config.clone();

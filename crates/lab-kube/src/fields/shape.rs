@@ -1,5 +1,4 @@
-//! Fields that an object may have: by the table of built-in kinds, or by the schema of a
-//! CustomResourceDefinition.
+//! Fields that an object may have, from the table of built-in kinds or from the schema of a CustomResourceDefinition.
 
 use serde_json::Value;
 
@@ -51,7 +50,7 @@ impl<'s> FieldShape<'s> {
         }
     }
 
-    /// Allowed content of the items of a list.
+    /// Shape of the items of a list.
     pub(super) fn item(self) -> Self {
         match self {
             Self::ListOf(fields) => Self::TypeFields(fields),
@@ -61,7 +60,7 @@ impl<'s> FieldShape<'s> {
     }
 }
 
-/// Fields that every object has: `apiVersion`, `kind` and `metadata`.
+/// Shape of a field that every object has: `apiVersion`, `kind` or `metadata`.
 fn of_resource<'s>(key: &str) -> Option<FieldShape<'s>> {
     match key {
         "apiVersion" | "kind" => Some(FieldShape::Anything),

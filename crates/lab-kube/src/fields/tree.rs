@@ -6,13 +6,13 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) enum Tree {
     Leaf,
-    /// Items, each with its value where that is known.
+    /// Items of a list, each with its JSON value. The value is null if the tree was parsed from text.
     List(Vec<(Self, Value)>),
     Map(Vec<(String, Self)>),
 }
 
 impl Tree {
-    /// Parses JSON; `None` if it is invalid.
+    /// Parses JSON; `None` for invalid JSON.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }

@@ -21,7 +21,7 @@ fn strategies(kind: &Kind) -> StrategyOf {
     if kind.custom.is_some() { merge_strategy::of_custom } else { merge_strategy::of }
 }
 
-/// Returns the object after `config` was applied by `manager`; `force` takes fields from other
+/// Returns the object after `manager` applied `config`. With `force`, `manager` takes over fields that belong to other
 /// managers.
 pub(crate) fn apply(
     kind: &Kind,
@@ -50,7 +50,7 @@ pub(crate) fn apply(
         let mut dropped = fields_of(mine);
         fields::subtract(&mut dropped, &wanted);
         let others = entries.iter().filter(|entry| !is_mine(entry)).map(fields_of);
-        // A mapping that the config contains stays, even if it is or becomes empty.
+        // A mapping that the config contains stays in the object, even if it is empty.
         let others: Vec<FieldSet> = others.chain([wanted.clone()]).collect();
         fields::prune(&mut merged, &dropped, &others.iter().collect::<Vec<_>>());
     }
@@ -67,7 +67,7 @@ pub(crate) fn apply(
     Ok(merged)
 }
 
-/// Records in `managedFields` that the manager made the difference between `old` and `new`.
+/// Records in `managedFields` that the manager changed the fields that differ between `old` and `new`.
 pub(crate) fn track(kind: &Kind, old: &Value, new: &mut Value, manager: &Manager<'_>) {
     let changed = fields::changed(old, new, strategies(kind));
     let mut entries = entries(old);
@@ -92,7 +92,7 @@ fn entries(object: &Value) -> Vec<Value> {
     object::list(object, "/metadata/managedFields").to_vec()
 }
 
-/// Manager of an entry, in the form used in conflict messages.
+/// Manager of a `managedFields` entry, in the form of conflict messages.
 fn shown(entry: &Value) -> String {
     let mut text = format!("{:?}", object::text(entry, "/manager"));
     if let Some(subresource) = entry["subresource"].as_str() {

@@ -1,6 +1,5 @@
-//! Sets of fields, in the form that `managedFields` has: a tree whose keys are `f:name` for a
-//! field, `k:{…}` for an item of a keyed list, `v:…` for a member of a set, and `.` for the item
-//! itself. A leaf is an empty mapping.
+//! Sets of fields in the format of `managedFields`: a tree of mappings. The key `f:name` is a field, `k:{…}` is an item of a
+//! keyed list, `v:…` is a member of a set, and `.` is the item itself. A leaf is an empty mapping.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +8,7 @@ use super::merge_strategy::{self, MergeStrategy};
 pub(super) type FieldSet = Map<String, Value>;
 pub(super) type StrategyOf = fn(&str, &str) -> MergeStrategy;
 
-/// Fields that the system sets and that have no manager.
+/// Fields that the API server sets. They have no manager.
 const SYSTEM: [&str; 11] = [
     "name",
     "namespace",
@@ -51,7 +50,7 @@ fn changed_map(old: &Value, new: &Value, parent: &str, strategy_of: StrategyOf) 
             continue;
         }
         let inner = match (value, strategy_of(parent, key)) {
-            // An empty mapping is recorded as the mapping itself.
+            // An empty mapping is recorded with the key `.`.
             (Value::Object(map), _) if map.is_empty() => {
                 FieldSet::from_iter([(".".to_owned(), json!({}))])
             }
@@ -95,7 +94,7 @@ fn changed_items(
     fields
 }
 
-/// Value that a key of a field set refers to.
+/// Value that one key of a field set refers to.
 pub(super) fn child<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     match step.split_at_checked(2)? {
         ("f:", name) => value.get(name),
@@ -142,7 +141,7 @@ pub(super) fn subtract(from: &mut FieldSet, less: &FieldSet) {
     });
 }
 
-/// Removes fields that the object no longer has.
+/// Removes fields from the set that the object no longer has.
 pub(super) fn retain_existing(fields: &mut FieldSet, object: &Value) {
     fields.retain(|step, value| {
         if step == "." {
@@ -156,7 +155,7 @@ pub(super) fn retain_existing(fields: &mut FieldSet, object: &Value) {
     });
 }
 
-/// Paths in both sets whose values differ between the two objects.
+/// Paths that are in both sets, and whose values differ between the two objects.
 pub(super) fn clashes(
     fields: &FieldSet,
     others: &FieldSet,
@@ -193,7 +192,7 @@ fn shown(step: &str) -> String {
     }
 }
 
-/// Removes from the object the fields that are in `fields` and in none of the `others`.
+/// Removes fields from the object that are in `fields` but in none of the `others`.
 pub(super) fn prune(object: &mut Value, fields: &FieldSet, others: &[&FieldSet]) {
     for (step, mine) in fields.iter().filter(|(step, _)| *step != ".") {
         let kept: Vec<&FieldSet> = others.iter().filter_map(|other| inner(other, step)).collect();

@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-/// Applies a JSON patch; `None` if it does not fit the target.
+/// Applies a JSON patch; `None` if it cannot be applied to the target.
 pub(super) fn apply(target: &mut Value, operations: &[Value]) -> Option<()> {
     operations.iter().try_for_each(|operation| one(target, operation))
 }
 
 fn one(target: &mut Value, operation: &Value) -> Option<()> {
     let part = |key: &str| operation[key].as_str();
-    // A missing value counts as null.
+    // An operation without `value` has the value null.
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = part("path")?;
     match part("op")? {
         "add" => add(target, path, value()),
         "remove" => remove(target, path).map(drop),
-        // A key of a mapping may be replaced even if it does not exist.
+        // `replace` may also name a key that the mapping does not have.
         "replace" => match target.pointer_mut(path) {
             Some(slot) => {
                 *slot = value();
@@ -31,7 +31,7 @@ fn one(target: &mut Value, operation: &Value) -> Option<()> {
             let from = part("from")?;
             let copy = match target.pointer(from) {
                 Some(found) => found.clone(),
-                // Moving or copying a missing key of a mapping yields null.
+                // `move` and `copy` of a key that the mapping does not have result in null.
                 None => parent(target, from)?.0.is_object().then_some(Value::Null)?,
             };
             add(target, path, copy)
@@ -41,7 +41,7 @@ fn one(target: &mut Value, operation: &Value) -> Option<()> {
     }
 }
 
-/// Container that holds the last key of a path, and that key.
+/// Mapping or list that contains the last key of a path, and that key.
 fn parent<'t>(target: &'t mut Value, path: &str) -> Option<(&'t mut Value, String)> {
     let (parent, last) = path.rsplit_once('/')?;
     Some((target.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~")))

@@ -13,7 +13,7 @@ pub(super) enum MergeStrategy {
     Keyed(&'static [&'static str]),
 }
 
-/// Merge strategy of the list `field` inside of `parent`.
+/// Merge strategy of the list `field` inside the field `parent`.
 pub(super) fn of(parent: &str, field: &str) -> MergeStrategy {
     match (parent, field) {
         ("metadata", "finalizers") | ("spec", "podCIDRs") => MergeStrategy::Set,
@@ -44,12 +44,12 @@ pub(super) fn of(parent: &str, field: &str) -> MergeStrategy {
     }
 }
 
-/// Merge strategy in custom objects, where only the metadata is known.
+/// Merge strategy of a list in a custom object. Only the lists in the metadata have a known strategy; all others are atomic.
 pub(super) fn of_custom(parent: &str, field: &str) -> MergeStrategy {
     if parent == "metadata" { of(parent, field) } else { MergeStrategy::Atomic }
 }
 
-/// Key of an item of a keyed list; the protocol defaults to TCP.
+/// Key of an item in a keyed list. A missing `protocol` counts as TCP.
 pub(super) fn key(item: &Value, keys: &[&str]) -> Map<String, Value> {
     let default = |key: &str| if key == "protocol" { "TCP".into() } else { Value::Null };
     let value = |key: &str| item.get(key).cloned().unwrap_or_else(|| default(key));

@@ -1,4 +1,4 @@
-//! The four patch types.
+//! The four patch types of the Kubernetes API.
 
 mod apply;
 mod fields;
@@ -36,8 +36,7 @@ impl PatchType {
     }
 }
 
-/// Key of a list item in the form of server-side apply; `None` if items are identified by position
-/// only.
+/// Key of a list item in the notation of server-side apply; `None` if only the position identifies the items of the list.
 pub(crate) fn item_key(parent: &str, field: &str, item: &Value) -> Option<String> {
     let merge_strategy::MergeStrategy::Keyed(keys) = merge_strategy::of(parent, field) else {
         return None;

@@ -1,4 +1,4 @@
-//! Strategic merge patches: merge patches that know which lists are merged by key.
+//! Strategic merge patches: merge patches in which some lists are merged by key.
 
 use serde_json::{Map, Value, json};
 

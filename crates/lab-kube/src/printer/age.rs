@@ -1,10 +1,10 @@
-//! Formatting of ages like kubectl.
+//! Formatting of ages as in the output of kubectl.
 
 use std::time::Duration;
 
 use talmox_talos_config::time::UnixTime;
 
-/// Time since a timestamp; `<unknown>` without one.
+/// Time since a timestamp; `<unknown>` if the timestamp is missing or invalid.
 pub(super) fn since(timestamp: &str, now: Duration) -> String {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     match UnixTime::parse(timestamp) {
@@ -13,7 +13,7 @@ pub(super) fn since(timestamp: &str, now: Duration) -> String {
     }
 }
 
-/// Formats a duration; longer durations have less precision.
+/// Formats a duration. The longer the duration, the lower the precision.
 pub(super) fn human(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

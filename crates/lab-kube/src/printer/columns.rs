@@ -22,7 +22,8 @@ fn definition(column: &str) -> Value {
     })
 }
 
-/// Names of columns; a column with `+` is shown only by `-o wide`, one with `#` is a number.
+/// Names of the columns, separated by `|`. A column with the prefix `+` is shown only by `-o wide`; the prefix `#` marks a
+/// number.
 fn of(id: &str) -> &'static str {
     match id {
         "pods" => "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::age_of;
 use crate::object::{flag, list, name, number, text};
 
-/// Names of columns in the notation of [`super::columns`]; `None` for kinds with only name and age.
+/// Names of the columns in the notation of [`super::columns`]; `None` for kinds that have only name and age.
 pub(super) fn columns(id: &str) -> Option<&'static str> {
     Some(match id {
         "replicationcontrollers" => "Name|#Desired|#Current|#Ready|Age",

@@ -23,7 +23,7 @@ pub(crate) enum Include {
     Object,
 }
 
-/// Table of objects; `metadata` is that of the list.
+/// Table of objects. `metadata` is the metadata of the list.
 pub(crate) fn table<'o>(
     kind: &Kind,
     version: &str,

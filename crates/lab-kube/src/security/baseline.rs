@@ -38,11 +38,10 @@ const SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
 ];
-/// First minor version that checks the hosts of probes.
+/// First minor version of Kubernetes that checks the hosts of probes.
 const PROBES: u64 = 34;
 
-/// Violations of `baseline`. With `also_restricted`, checks that `restricted` repeats more strictly
-/// are left out.
+/// Violations of `baseline`. With `also_restricted`, checks that `restricted` repeats more strictly are omitted.
 pub(super) fn problems(pod_check: &PodCheck<'_>, also_restricted: bool) -> Vec<Problem> {
     let all = [
         (app_armor(pod_check), true),

@@ -1,5 +1,5 @@
-//! PodSecurity admission. The config of the API server and labels of the namespace set the levels.
-//! Older versions of a level are treated as the newest one.
+//! PodSecurity admission. The config of the API server and the labels of a namespace set the levels. All versions of a level
+//! have the checks of the newest version.
 
 mod baseline;
 mod pod_check;
@@ -64,8 +64,8 @@ pub(crate) struct PodSecurity {
 }
 
 impl PodSecurity {
-    /// Reads the config from the admission plugins. Without the plugin config, only namespace
-    /// labels set levels.
+    /// Reads the PodSecurity config from the admission plugins. Without a config of the plugin, only namespace labels set
+    /// levels.
     pub(crate) fn of_plugins(plugins: &[Value], server_version: &str) -> Self {
         let plugin = plugins.iter().find(|plugin| plugin["name"] == "PodSecurity");
         let config = plugin.map_or(&Value::Null, |plugin| &plugin["configuration"]);
@@ -97,7 +97,7 @@ impl PodSecurity {
             || self.exempt_runtimes.iter().any(|name| name == runtime)
     }
 
-    /// Level in a namespace: its labels override the config.
+    /// Level in a namespace. The labels of the namespace override the config.
     fn standard(&self, namespace: &Value, mode: &str) -> Standard {
         let mut standard = if mode == "enforce" { &self.enforce } else { &self.warn }.clone();
         let label = |key: &str| object::label(namespace, &format!("{LABEL}{key}"));
@@ -123,7 +123,7 @@ impl PodSecurity {
         }
     }
 
-    /// Violations of a pod by the level of its namespace, as a message.
+    /// Message with the violations of a pod against the level of its namespace; `None` if there are no violations.
     fn verdict(&self, namespace: &Value, mode: &str, spec: &Value) -> Option<String> {
         let standard = self.standard(namespace, mode);
         let problems = self.problems(standard.level, spec);
@@ -133,7 +133,7 @@ impl PodSecurity {
     }
 }
 
-/// Reason why PodSecurity rejects a pod; `None` if it is allowed.
+/// Reason why PodSecurity rejects a pod; `None` if PodSecurity allows the pod.
 pub(super) fn rejection(state: &State, pod: &Value) -> Option<String> {
     let (security, spec) = (state.pod_security.as_ref()?, &pod["spec"]);
     let namespace = state.get("namespaces", "", object::namespace(pod))?;
@@ -153,7 +153,7 @@ pub(super) fn warnings(
     let Some(security) = &state.pod_security else { return vec![] };
     let pointer = match kind.id.as_str() {
         "namespaces" => return of_namespace(state, security, old, new),
-        // The mutable fields of a pod do not affect PodSecurity.
+        // An update cannot cause a violation, because the mutable fields of a pod do not affect PodSecurity.
         "pods" if old.is_some() => return vec![],
         "pods" => "/spec",
         "cronjobs.batch" => "/spec/jobTemplate/spec/template/spec",
@@ -192,7 +192,7 @@ fn of_namespace(
     if before == after || after.level == Level::Privileged || is_laxer {
         return vec![];
     }
-    // Pods with the same violations share one line, which names the first of them.
+    // Pods with the same violations share one line. The line names the first of these pods.
     let mut lines: Vec<(String, &str, usize)> = vec![];
     for pod in state.in_namespace("pods", name) {
         let problems = security.problems(after.level, &pod["spec"]);
@@ -223,7 +223,7 @@ fn of_namespace(
     messages
 }
 
-/// Warning about a level set on an exempt namespace.
+/// Warning that the level of an exempt namespace has no effect.
 fn exempt_namespace(security: &PodSecurity, old: Option<&Value>, new: &Value) -> Option<String> {
     let asked = |object: &Value| -> Vec<String> {
         let modes = ["enforce", "warn"].into_iter();

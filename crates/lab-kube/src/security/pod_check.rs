@@ -1,4 +1,4 @@
-//! Pod under a PodSecurity check, and the wording of violations.
+//! Pod that PodSecurity checks, and the texts of violations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,7 +54,7 @@ impl<'p> PodCheck<'p> {
         text(self.spec, "/os/name") == "windows"
     }
 
-    /// Subject of a violation: the pod, containers, or both. `None` if there is no violation.
+    /// Subject of a violation in messages: the pod, some containers, or both. `None` if there is no violation.
     pub(super) fn violators(
         &self,
         pointer: &str,
@@ -75,7 +75,7 @@ pub(super) fn of_container<'c>(container: &'c Value, pointer: &str) -> Option<&'
     container.pointer(&format!("/securityContext{pointer}"))
 }
 
-/// Phrase `container "a"`, or `containers "a", "b"`.
+/// Phrase in messages: `container "a"`, or `containers "a", "b"`.
 pub(super) fn containers(names: &[&str]) -> String {
     format!("container{} {}", plural(names.len()), quoted(names))
 }
@@ -89,7 +89,7 @@ pub(super) fn quoted<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Strin
     names.join(", ")
 }
 
-/// Added capabilities that are not among these, and the names of the containers that add them.
+/// Names of the containers that add capabilities outside `allowed`, and these capabilities.
 pub(super) fn added<'p>(
     pod_check: &PodCheck<'p>,
     allowed: &[&str],

@@ -1,4 +1,4 @@
-//! Checks of the PodSecurity level `restricted` that are not in `baseline` or are stricter.
+//! Checks of the PodSecurity level `restricted` that `baseline` does not have, or that are stricter than in `baseline`.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ fn volumes(pod_check: &PodCheck<'_>) -> Option<Problem> {
     for volume in list(pod_check.spec, "/volumes") {
         let keys = volume.as_object().into_iter().flat_map(|map| map.keys());
         let source = keys.map(String::as_str).find(|key| *key != "name");
-        // A volume without a source is an `emptyDir`.
+        // A volume without a source is an `emptyDir`, which is allowed.
         if let Some(kind) = source.filter(|kind| !VOLUMES.contains(kind)) {
             names.push(text(volume, "/name"));
             kinds.insert(kind);
@@ -87,8 +87,8 @@ fn volumes(pod_check: &PodCheck<'_>) -> Option<Problem> {
     })
 }
 
-/// Violation of `runAsNonRoot`, which the pod or each container must set: first wrong values, then
-/// missing ones.
+/// Violation of `runAsNonRoot`, which the pod or each container must set to true. Wrong values are reported before missing
+/// values.
 fn non_root(pod_check: &PodCheck<'_>) -> Option<Problem> {
     const KEY: &str = "/runAsNonRoot";
     let reason = "runAsNonRoot != true";

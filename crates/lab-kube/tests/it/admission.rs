@@ -8,7 +8,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LEVEL: &str = "pod-security.kubernetes.io/enforce";
 
-/// Admission plugins with the defaults of Talos.
+/// Admission plugins with the default settings of Talos.
 pub(super) fn talos() -> Vec<Value> {
     vec![json!({
         "name": "PodSecurity",
@@ -53,8 +53,7 @@ async fn pods_that_violate_the_pod_security_level_are_rejected() {
     assert_eq!((plain.status, plain.warnings.len()), (201, 1));
     let prefix = "299 - \"would violate PodSecurity \\\"restricted:latest\\\": allowPrivilegeEscalation != false (";
     assert!(plain.warnings[0].starts_with(prefix), "{:?}", plain.warnings);
-    // A stricter level produces warnings about existing pods; a looser level is accepted without
-    // any.
+    // A stricter level causes warnings about existing pods. A less strict level causes no warnings.
     let level = |level: &str| json!({"metadata": {"labels": {LEVEL: level}}});
     let space = "/api/v1/namespaces/default";
     let strict = admin.patch(space, "merge-patch+json", &level("restricted")).await;
@@ -68,7 +67,7 @@ async fn pods_that_violate_the_pod_security_level_are_rejected() {
     assert_eq!(admin.post(PODS, &pod("late", &json!({}))).await.status, 403);
     admin.patch(space, "merge-patch+json", &level("privileged")).await;
     assert_eq!(admin.post(PODS, &shared).await.status, 201);
-    // Without plugin config, only namespace labels set a level.
+    // Without a config of the plugin, only namespace labels set a level.
     cluster.store.admit_pods_by(&[], "v1.34.1");
     admin.patch(space, "merge-patch+json", &json!({"metadata": {"labels": {LEVEL: null}}})).await;
     assert_eq!(admin.post(PODS, &pod("free", &json!({"hostPID": true}))).await.status, 201);
@@ -154,7 +153,7 @@ async fn pods_that_refer_to_missing_objects_are_rejected() {
     let made = admin.post(PODS, &pod("a", &more)).await;
     assert_eq!((made.status, &made.body["spec"]["priority"]), (201, &json!(7)), "{}", made.body);
     assert_eq!(made.body["spec"]["tolerations"][1]["tolerationSeconds"], 300);
-    // Sending the stored pod again changes nothing.
+    // A pod that is sent again as it was stored changes nothing.
     let mut again = pod("a", &more);
     again["spec"]["containers"][0]["image"] = "tool:2".into();
     let put = admin.put(&format!("{PODS}/a"), &again).await;

@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-/// Client certificate and key in PEM.
+/// Client certificate and private key, as PEM.
 pub(crate) type Pair = (String, String);
 
 fn now() -> UnixTime {
@@ -53,7 +53,7 @@ fn now() -> UnixTime {
 }
 
 impl Cluster {
-    /// Starts a cluster with these nodes, whose time runs a hundred times faster than real time.
+    /// Starts a cluster with these nodes. Its lab time runs a hundred times faster than real time.
     pub(crate) async fn start(nodes: &[&str]) -> Self {
         let request = AuthorityRequest {
             subject: Name::organization("kubernetes"),
@@ -95,7 +95,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a further API server with a newer version.
+    /// Starts a further API server, with a newer version than the first one.
     pub(crate) async fn listen(&self) -> (SocketAddr, KubeServer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -161,7 +161,7 @@ impl Cluster {
         self.connect(Some(self.certificate("admin", &["system:masters"]))).await
     }
 
-    /// Waits up to a minute until an object matches the predicate.
+    /// Waits up to one minute until the object matches the predicate.
     pub(crate) async fn until(
         &self,
         id: &str,
@@ -186,7 +186,7 @@ impl Cluster {
         self.clock.since_epoch()
     }
 
-    /// Asserts that an idle cluster makes no changes for half a minute of lab time.
+    /// Checks that an idle cluster changes no object for half a minute of lab time.
     pub(crate) async fn assert_idle(&self) {
         let mut admin = self.admin().await;
         let mut before = Value::Null;
@@ -201,7 +201,7 @@ impl Cluster {
         panic!("the cluster does not come to rest");
     }
 
-    /// Waits up to a minute until an object is deleted.
+    /// Waits up to one minute until the object is deleted.
     pub(crate) async fn until_gone(&self, id: &str, namespace: &str, name: &str) {
         let clock = Clock::real();
         for _ in 0..6000 {
@@ -284,7 +284,7 @@ impl Client {
         self.ask("DELETE", path, &[], &Value::Null).await
     }
 
-    /// Opens a watch; its events come from [`Events::next`].
+    /// Opens a watch. [`Events::next`] returns its events.
     pub(crate) async fn watch(&mut self, path: &str) -> Events {
         let response = self.send("GET", path, &[], &Value::Null).await;
         assert_eq!(response.status(), 200);
@@ -298,7 +298,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Waits for the next event; `None` when the watch has ended.
+    /// Waits for the next event; `None` after the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {

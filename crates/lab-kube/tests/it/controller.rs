@@ -108,7 +108,7 @@ async fn a_rollback_reuses_the_old_replica_set() {
     let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "web:2"}]);
     admin.patch(&path, "json-patch+json", &image).await;
     cluster.until("deployments.apps", "default", "web", is_done(2)).await;
-    // kubectl sends the fields in another order and with a null timestamp.
+    // kubectl sends the fields in another order, and with a timestamp that is null.
     let mut back = json!({"metadata": {"creationTimestamp": null}, "spec": {}});
     back["metadata"]["labels"] = first["metadata"]["labels"].clone();
     for (key, value) in first["spec"].as_object().unwrap().iter().rev() {

@@ -1,4 +1,4 @@
-//! Tests with the real kubectl, where it is installed.
+//! Tests with the real kubectl. They are skipped if kubectl is not installed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use super::cluster::{Cluster, deployment};
 use crate::real_kubectl::Kubectl;
 
 impl Kubectl {
-    /// Error output of a command that must fail.
+    /// Runs a command that must fail, and returns its error output.
     fn fail(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
         assert!(!output.status.success(), "kubectl {line} succeeded");
@@ -172,7 +172,7 @@ async fn kubectl_describes_nodes_and_reports_missing_objects() {
     let said = kubectl.fail(&format!("exec {} -- ls", pod.trim()));
     assert!(said.contains("error dialing backend") && said.contains(rejected), "{said}");
 
-    // The tables have the same columns as those of a real API server.
+    // The tables must have the same columns as those of a real API server.
     for (kind, columns) in [
         (
             "nodes -o wide",

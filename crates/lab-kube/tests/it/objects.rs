@@ -315,7 +315,7 @@ async fn custom_resource_definitions_add_and_remove_kinds() {
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["columnDefinitions"][1]["name"], "Size");
     assert_eq!(table["rows"][0]["cells"], json!(["a", 3]));
-    // Unknown fields are pruned, and invalid values are rejected.
+    // Unknown fields are removed, and invalid values are rejected.
     let more = json!({"spec": {"size": 4, "colour": "red"}});
     let patched = admin.patch(&format!("{pools}/a"), "merge-patch+json", &more).await;
     assert_eq!((patched.status, &patched.body["spec"]), (200, &json!({"size": 4})));

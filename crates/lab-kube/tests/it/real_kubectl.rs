@@ -1,4 +1,4 @@
-//! The real kubectl with a temporary directory for its files.
+//! Real kubectl, with a temporary directory for its files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Environment variable with the path of the kubectl that the tests must use. CI sets it.
+/// Environment variable with the path of the kubectl that the tests must use. CI sets this variable.
 const VARIABLE: &str = "TALMOX_KUBECTL";
 
 pub(crate) struct Kubectl {
@@ -16,8 +16,8 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Finds kubectl and sets it up with this kubeconfig. Without kubectl it prints a note and
-    /// returns `None`; if the variable names one, it must exist.
+    /// Finds kubectl, and sets it up with this kubeconfig. Without kubectl, prints a note and returns `None`. If the variable
+    /// is set, the kubectl at its path must exist.
     #[expect(clippy::disallowed_methods, reason = "tests find their programs by the environment")]
     pub(crate) fn find(kubeconfig: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());
@@ -45,7 +45,7 @@ impl Kubectl {
         command
     }
 
-    /// Output of a command that must succeed.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -4,7 +4,7 @@ use super::{access, cluster, node, not_implemented, pool, qemu, storage, version
 use crate::call::{Call, Outcome, Upload};
 use crate::schema::Endpoint;
 
-/// Answers an authenticated and authorized call. Only upload endpoints receive a file.
+/// Answers a call after authentication and permission checks. `upload` is set only for calls that upload a file.
 pub(crate) async fn answer(
     endpoint: &'static Endpoint,
     call: Call,

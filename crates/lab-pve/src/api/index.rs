@@ -1,4 +1,4 @@
-//! Index answers: names of the subdirectories of an API path.
+//! Index answers: the names below an API path.
 
 use serde_json::{Value as Json, json};
 

@@ -19,7 +19,7 @@ use crate::ApiError;
 use crate::call::Outcome;
 use crate::schema::Endpoint;
 
-/// Error for a call that Proxmox implements and the lab does not.
+/// Error of a call that Proxmox supports but the lab does not.
 fn not_implemented(endpoint: &Endpoint) -> Outcome {
     let (method, path) = (endpoint.method.name(), endpoint.path);
     Err(ApiError::new(501, format!("Method '{method} {path}' not implemented")))

@@ -15,8 +15,7 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     match endpoint.id() {
         (Get, "/pools") => list(call),
         (Post, "/pools") => create(call),
-        // The id of a nested pool contains `/`, so only the forms with `poolid` as a parameter can
-        // name it.
+        // The id of a nested pool contains `/`, so only the calls with `poolid` as a parameter support nested pools.
         (Put, "/pools" | "/pools/{poolid}") => update(call),
         (Delete, "/pools" | "/pools/{poolid}") => delete(call),
         (Get, "/pools/{poolid}") => data(read(call)?),
@@ -99,8 +98,8 @@ fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Pools after the requested change, or an error if any part of the request is invalid. The pools
-/// are changed as a whole or not at all.
+/// Pools after the requested change. If any part of the request is invalid, the result is an error and the pools stay
+/// unchanged.
 fn changed(
     call: &Call,
     world: &World,
@@ -161,8 +160,7 @@ fn delete(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Rejects deletion of a pool that contains pools, VMs or storages. Members that no longer exist
-/// are ignored.
+/// Rejects the deletion of a pool that contains pools, VMs or storages. Members that no longer exist are ignored.
 fn check_empty(world: &World, id: &str) -> Result<(), ApiError> {
     let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
     let below = format!("{id}/");

@@ -45,8 +45,7 @@ impl ApiTestBench {
         self.site.world().vms.insert(vmid, vm);
     }
 
-    /// Checks permissions and parameters and calls the handler, on the host in the path or else on
-    /// `pve1`.
+    /// Checks the permissions and parameters of a call, and calls the handler. The host is the one in the path, or else `pve1`.
     pub(crate) fn call(
         &self,
         who: &str,
@@ -85,7 +84,7 @@ pub(crate) fn host(name: &str) -> Host {
     }
 }
 
-/// Data of a successful answer, without the page information.
+/// Data of a successful answer. A page becomes an object with `data` and `total`.
 pub(crate) fn data(outcome: Outcome) -> Json {
     match outcome.expect("an answer") {
         Reply::Data(data) => data,

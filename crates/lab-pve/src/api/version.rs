@@ -4,7 +4,7 @@ use super::reply::data;
 use crate::Release;
 use crate::call::{Call, Outcome};
 
-/// Commit id of the packages' sources. `/version` returns its first digits.
+/// Commit id of the package sources. `/version` returns the first digits of this id.
 fn repository(release: Release) -> &'static str {
     match release {
         Release::V8 => "2a8fee0c5cfde7bb",

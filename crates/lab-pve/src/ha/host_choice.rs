@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::schema::split_list;
 use crate::world::{Section, World};
 
-/// Host for a resource: online and permitted by the rules, then with the highest priority, then
-/// with the fewest resources. `but` is excluded.
+/// Host for an HA resource. Only hosts that are online and permitted by the rules are considered. Of these, the host with the
+/// highest priority is chosen, then the one with the fewest resources. The host `but` is excluded.
 pub(super) fn choose_host(world: &World, sid: &str, but: Option<&str>) -> Option<String> {
     let priorities = priorities(world, sid);
     let online = world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name);
@@ -30,7 +30,7 @@ pub(super) fn choose_host(world: &World, sid: &str, but: Option<&str>) -> Option
     best.cloned()
 }
 
-/// Priority of each host that a group or rule names for a resource.
+/// Priority of each host that a group or a rule lists for a resource.
 fn priorities(world: &World, sid: &str) -> BTreeMap<String, i64> {
     let lists = group(world, sid).into_iter().chain(node_rules(world, sid));
     let nodes = lists.flat_map(|section| split_list(text(section, "nodes")));
@@ -68,12 +68,12 @@ fn rules<'a>(
     })
 }
 
-/// Whether a host has a resource that a negative affinity rule keeps apart from this one.
+/// Whether a host runs a resource that must not be on the same host as `sid`, because of a negative affinity rule.
 fn is_kept_apart(world: &World, sid: &str, node: &str) -> bool {
     has_partner_on(world, sid, "negative", node)
 }
 
-/// Whether a host has a resource that a positive affinity rule keeps together with this one.
+/// Whether a host runs a resource that must be on the same host as `sid`, because of a positive affinity rule.
 fn is_kept_together(world: &World, sid: &str, node: &str) -> bool {
     has_partner_on(world, sid, "positive", node)
 }
@@ -83,7 +83,7 @@ fn has_partner_on(world: &World, sid: &str, affinity: &'static str, node: &str) 
     affinity_partners(world, sid, affinity).into_iter().any(on_node)
 }
 
-/// Resources that share a resource affinity rule of this kind with `sid`.
+/// Resources that are in the same resource affinity rule as `sid`. `affinity` selects positive or negative rules.
 pub(crate) fn affinity_partners<'a>(
     world: &'a World,
     sid: &str,

@@ -1,4 +1,4 @@
-//! One round of the HA manager: compares requested with actual states and starts tasks.
+//! One round of the HA manager: compares the requested state of each resource with its current state, and starts tasks.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) fn round(site: &Arc<Site>) {
     }
 }
 
-/// Stops the guests of offline hosts, and starts the VMs with `onboot` of hosts that came back.
+/// Stops the guests of hosts that are offline. For hosts that are online again, starts the VMs with `onboot`.
 fn watch_hosts(world: &mut World, now: u64) -> (Vec<u32>, Vec<(u32, ManagerAction)>) {
     let (mut lost, mut actions) = (vec![], vec![]);
     for (name, host) in &world.hosts {
@@ -67,7 +67,7 @@ fn watch_resources(world: &mut World, now: u64) -> Vec<(u32, ManagerAction)> {
     actions
 }
 
-/// Updates the manager state of a resource, and returns the task that it needs.
+/// Updates the state of a resource in the HA manager, and returns the action that the resource needs.
 fn watch_resource(world: &mut World, vmid: u32, now: u64) -> Option<ManagerAction> {
     let sid = format!("vm:{vmid}");
     let wants_running = requested(world.ha.resources.get(&sid)?) == "started";

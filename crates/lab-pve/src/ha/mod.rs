@@ -1,8 +1,7 @@
-//! HA manager: keeps managed VMs in their requested state, and restarts them on another host when
-//! theirs fails.
+//! HA manager: keeps managed VMs in their requested state. If a host fails, the manager restarts its VMs on another host.
 //!
-//! API calls only record a request. The manager runs every few seconds and starts tasks as root, so
-//! a requested change happens some time after the call.
+//! API calls only record a request. The manager runs every few seconds and starts tasks as root, so a requested change happens
+//! some time after the call.
 
 mod host_choice;
 mod manager_action;
@@ -37,12 +36,12 @@ pub(crate) async fn run(site: Weak<Site>) {
 }
 
 impl World {
-    /// Whether only the HA manager may start, stop and migrate a VM.
+    /// Whether the HA manager manages this VM. Then only the manager may start, stop and migrate the VM.
     pub(crate) fn is_ha_managed(&self, vmid: u32) -> bool {
         is_managed(self, &format!("vm:{vmid}"))
     }
 
-    /// State of a VM in the HA manager, or `None` if it is not an HA resource.
+    /// State of a VM in the HA manager; `None` if the VM is not an HA resource.
     pub(crate) fn ha_state(&self, vmid: u32) -> Option<&str> {
         let sid = format!("vm:{vmid}");
         let service = self.ha.services.get(&sid).map(|service| service.state.name());
@@ -87,14 +86,14 @@ pub(crate) fn requested(options: &BTreeMap<String, String>) -> &str {
     }
 }
 
-/// Records a migration request, which the next manager round starts.
+/// Records a migration request. The next round of the manager starts the migration.
 pub(crate) fn record_migration_request(world: &mut World, sid: &str, target: &str, online: bool) {
     if let Some(service) = world.ha.services.get_mut(sid) {
         service.state = HaServiceState::Migrate { target: target.to_owned(), online };
     }
 }
 
-/// Resets the error state of a resource, as Proxmox does when a user sets it to `disabled`.
+/// Ends the error state of a resource, as Proxmox does when a user sets the resource to `disabled`.
 pub(crate) fn clear_error(world: &mut World, sid: &str) {
     if let Some(service) = world.ha.services.get_mut(sid) {
         service.state = HaServiceState::Stopped;

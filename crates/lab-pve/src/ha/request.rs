@@ -1,4 +1,4 @@
-//! Power and migration calls for an HA-managed VM: tasks that only record the requested state.
+//! Power and migration calls for a VM that HA manages. Their tasks only record the requested state.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn set_requested_state(world: &mut World, vmid: u32, state: &str) {
     options.insert("state".to_owned(), state.to_owned());
 }
 
-/// Adds the manager state of a resource that the manager has not processed yet.
+/// Adds the state of a resource if the HA manager has not processed the resource yet.
 pub(super) fn ensure_service(world: &mut World, vmid: u32) {
     let Some(vm) = world.vms.get(&vmid) else { return };
     let state = if vm.is_running() { HaServiceState::Started } else { HaServiceState::Stopped };

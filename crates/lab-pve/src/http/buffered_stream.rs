@@ -13,7 +13,7 @@ const READ: usize = 16 * 1024;
 pub(super) struct BufferedStream<S> {
     stream: S,
     buffer: Vec<u8>,
-    /// Bytes before this position were consumed.
+    /// Number of bytes at the start of `buffer` that were consumed.
     used: usize,
 }
 
@@ -54,7 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
         }
     }
 
-    /// Waits until the client sends more bytes, which are added to the buffer.
+    /// Waits until the client sends more bytes, and adds them to the buffer.
     pub(super) async fn more(&mut self, timeout: Duration) -> Result<(), ConnectionLost> {
         if self.used > 0 {
             self.buffer.drain(..self.used);
@@ -69,8 +69,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
         }
     }
 
-    /// Appends received bytes to `block`, up to its capacity and at most `most` bytes. Returns
-    /// their number.
+    /// Appends received bytes to `block`, up to the capacity of `block` and at most `most` bytes. Returns the number of bytes.
     pub(super) async fn read_into(
         &mut self,
         block: &mut Vec<u8>,
@@ -146,8 +145,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
             .map_err(ConnectionLost::from)
     }
 
-    /// Closes the connection. Reads further input for a moment, because the kernel discards a
-    /// response in transit if unread input remains.
+    /// Closes the connection. Before that, reads further input for a moment, because with unread input the kernel would discard
+    /// a response that is still being sent.
     pub(super) async fn close(mut self) {
         let goodbye = async {
             self.stream.shutdown().await?;
@@ -155,7 +154,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
             while self.stream.read(&mut rest).await? > 0 {}
             io::Result::Ok(())
         };
-        // A client that does not close in time is disconnected.
+        // If the client does not close the connection in time, the connection is dropped.
         tokio::time::timeout(Duration::from_millis(500), goodbye).await.ok();
     }
 }

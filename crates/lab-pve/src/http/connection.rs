@@ -1,5 +1,4 @@
-//! HTTP connection: serves requests with the order of checks of `pveproxy`, until one side closes
-//! it.
+//! HTTP connection: answers requests until one side closes the connection. The checks have the same order as in `pveproxy`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +31,7 @@ pub(super) struct HttpConnection<S> {
     pub(super) is_tls: bool,
 }
 
-/// Response, and whether it is delayed because authentication failed.
+/// Response to a request. `delayed` is set if authentication failed, because the response is then delayed.
 struct PreparedAnswer {
     answer: HttpResponse,
     delayed: bool,
@@ -66,8 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpConnection<S> {
             match self.handle_request(may_stay).await {
                 Ok(true) => {}
                 Ok(false) => break,
-                // The connection is closed without a TLS close notification, as after a network
-                // failure.
+                // The connection is closed without a TLS close notification, as if the network had failed.
                 Err(_) => return,
             }
         }
@@ -164,8 +162,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpConnection<S> {
             let text = format!("no formatter for uri {path}, {format}");
             return Ok(HttpResponse::error(501, &text).into());
         };
-        // Query parameters take precedence over the body; the form fields of an upload take
-        // precedence over the query.
+        // Query parameters take precedence over parameters in the body. Form fields of an upload take precedence over query
+        // parameters.
         for (name, value) in url_encoding::form(query) {
             if upload.is_none() || !params.contains_key(&name) {
                 params.insert(name, value);
@@ -185,7 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpConnection<S> {
         }
     }
 
-    /// Error that follows from the request line and headers alone.
+    /// Error that the request line and the headers already cause, before the body is read.
     fn head_error(&self, head: &Head) -> Option<HttpResponse> {
         if !matches!(head.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
             let text = format!("method '{}' not available", head.method);
@@ -211,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpConnection<S> {
         })
     }
 
-    /// Checks the permission to upload before the body is read, because uploads need no CSRF token.
+    /// Checks the permission to upload. This happens before the body is read, because uploads need no CSRF token.
     fn upload_error(
         &self,
         head: &Head,

@@ -1,9 +1,8 @@
-//! HTTP server that behaves like `pveproxy`: limits, order of checks, headers and deviations from
-//! the standard.
+//! HTTP server that behaves like `pveproxy`: the same limits, order of checks and headers, and the same deviations from the
+//! HTTP standard.
 //!
-//! It does not use an HTTP library. `pveproxy` reads line by line, has its own limits and responses
-//! for malformed requests, and puts messages into the status line. A library would handle all of
-//! these in its own way before this code runs.
+//! The server does not use an HTTP library. `pveproxy` reads line by line, has its own limits and responses for malformed
+//! requests, and puts messages into the status line. A library would handle all of this differently.
 
 mod buffered_stream;
 mod connection;
@@ -32,8 +31,7 @@ pub(crate) use url_encoding::{Params, unescape};
 
 use super::gate::Gate;
 
-/// Read buffer size of a socket. The TLS library alone reads 4 KiB at a time, which is slow for
-/// uploads.
+/// Size of the read buffer of a socket. The TLS library alone reads only 4 KiB at a time, which makes uploads slow.
 const READ_BUFFER: usize = 64 * 1024;
 /// First byte of a TLS connection: content type `handshake`.
 const HANDSHAKE: u8 = 22;
@@ -45,11 +43,11 @@ const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>talmox lab</title></head
 /// Client timeouts, in real time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Wait for the next request on an open connection.
+    /// Maximum wait for the next request on an open connection.
     pub idle: Duration,
-    /// Wait for the complete request head, and for the TLS handshake.
+    /// Maximum wait for the complete request head, and for the TLS handshake.
     pub head: Duration,
-    /// Wait for the next bytes of a body, and for the client to accept a response.
+    /// Maximum wait for the next bytes of a body, and for the client to accept a response.
     pub body: Duration,
 }
 
@@ -89,7 +87,7 @@ impl Server {
                         let idle = IdleSignals { stop: stop.clone(), crowded: Arc::clone(&crowded) };
                         open.spawn(self.connection(socket, idle));
                     } else {
-                        // Too many open files: idle connections are closed.
+                        // Accepting fails if too many files are open, so idle connections are closed.
                         crowded.notify_waiters();
                         Clock::real().sleep(Duration::from_millis(20)).await;
                     }
@@ -110,7 +108,7 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (gate, tls, timeouts) = (Arc::clone(&self.gate), self.tls.clone(), self.timeouts);
         async move {
-            // A client that sends nothing or no TLS handshake gets no response.
+            // A client that sends nothing, or something else than a TLS handshake, gets no response.
             serve(socket, gate, tls, timeouts, idle).await.ok();
         }
     }

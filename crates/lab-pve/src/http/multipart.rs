@@ -1,18 +1,16 @@
 //! Streaming parser of the multipart form of an upload.
 //!
-//! `pveproxy` does not parse general forms. It expects the fields `content`, `checksum-algorithm`
-//! and `checksum` in this order, each optional, then the file, which ends at the closing boundary.
-//! It parses any other field before the file as part of the header of the next field, which then is
-//! invalid.
+//! `pveproxy` does not parse arbitrary forms. It expects the optional fields `content`, `checksum-algorithm` and `checksum` in
+//! this order, then the file, which ends at the closing boundary. `pveproxy` parses any other field before the file as part of
+//! the header of the next field, and that header is then invalid.
 
 use memchr::memmem::{self, Finder};
 
-/// Size of the pieces in which the file is written. Much larger pieces leave the CPU cache before
-/// they are written.
+/// Size of the pieces in which the file is written. Much larger pieces would leave the CPU cache before they are written.
 const BLOCK: usize = 256 * 1024;
 /// Required capacity of a block: one piece, and the fields before the file.
 pub(super) const BLOCK_CAPACITY: usize = MAX_FIELDS + BLOCK;
-/// Pieces end at page boundaries, so that each page of the file is written once.
+/// Page size in bytes. Each piece ends at a page boundary, so that each page of the file is written only once.
 const PAGE: usize = 4096;
 /// Maximum length in bytes of the fields before the file.
 const MAX_FIELDS: usize = 64 * 1024;
@@ -28,9 +26,9 @@ pub(super) struct Multipart {
     end: Finder<'static>,
     state: ParserState,
     pending: Vec<u8>,
-    /// Prefix of `pending` that belongs to the file and can be taken.
+    /// Start of `pending` that belongs to the file and is ready to be taken.
     ready: Option<ReadyPiece>,
-    /// Length of the prefix of `pending` that was searched for the closing boundary.
+    /// Number of bytes of `pending` in which the closing boundary was already searched.
     searched: usize,
     /// Fields and their values in the order received.
     parts: Vec<(&'static str, String)>,
@@ -42,7 +40,7 @@ pub(super) struct Multipart {
 struct ReadyPiece {
     /// Number of bytes of the file.
     length: usize,
-    /// Number of form bytes, which at the end of the file includes the boundary.
+    /// Number of bytes of the form. At the end of the file, this includes the closing boundary.
     used: usize,
 }
 
@@ -83,13 +81,12 @@ impl Multipart {
         &self.parts
     }
 
-    /// Buffer to which the caller appends the next bytes of the body. It has room after the ready
-    /// piece was taken.
+    /// Buffer to which the caller appends the next bytes of the body. After the ready piece was taken, the buffer has room.
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
 
-    /// Parses the buffered bytes. Returns whether a piece of the file can be taken.
+    /// Parses the buffered bytes. Returns whether a piece of the file is ready.
     pub(super) fn advance(&mut self) -> Result<bool, String> {
         if matches!(self.state, ParserState::Done | ParserState::Invalid) {
             self.pending.clear();
@@ -109,7 +106,7 @@ impl Multipart {
         Ok(self.ready.is_some())
     }
 
-    /// Ready piece of the file, in its buffer. `empty` becomes the new buffer.
+    /// Returns the ready piece of the file in its buffer. `empty` becomes the new buffer.
     pub(super) fn take(&mut self, mut empty: Vec<u8>) -> Vec<u8> {
         let ready = self.ready.take().unwrap_or(ReadyPiece { length: 0, used: 0 });
         empty.clear();
@@ -145,8 +142,8 @@ impl Multipart {
         }
     }
 
-    /// Parses the part at the start of the buffer if it is complete: a field up to its end, a file
-    /// up to the end of its headers.
+    /// Parses the part at the start of the buffer, if it is complete. A field is complete at its end, a file at the end of its
+    /// headers. Returns whether a part was parsed.
     fn next_part(&mut self) -> Result<bool, String> {
         let Some((_, start)) = self.delimiter(0) else { return Ok(false) };
         let Some((headers, body)) = self.headers(start) else { return Ok(false) };
@@ -164,7 +161,7 @@ impl Multipart {
             return Ok(false);
         }
         if field_disposition(first) == Some(("form-data", "filename")) {
-            // A missing file name is reported by the parameter check.
+            // The parameter check reports a missing file name.
             self.pending.drain(..body);
             self.state = ParserState::File;
             return Ok(false);
@@ -183,15 +180,15 @@ impl Multipart {
         Ok(true)
     }
 
-    /// Field of this name, if the order permits it now.
+    /// Field with this name, if its position after the previous fields is correct.
     fn permitted_field(&self, name: &str) -> Option<&'static str> {
         let last = self.parts.last().and_then(|(last, _)| place(last));
         let found = place(name)?;
         (last.is_none_or(|last| found > last)).then_some(FIELDS[found])
     }
 
-    /// Rejects a known field in the wrong position. `pveproxy` searches for it first and parses the
-    /// fields before it as part of its header.
+    /// Rejects a known field in the wrong position. `pveproxy` searches for this field first, and then parses the earlier
+    /// fields as part of the header of this field.
     fn expect_in_order(&self, name: &str) -> Result<(), String> {
         let (Some(_), Some((last, value))) = (place(name), self.parts.last()) else {
             return Ok(());
@@ -202,8 +199,9 @@ impl Multipart {
         ))
     }
 
-    /// Waits for a part that `pveproxy` understands after the unknown field at `start`, and parses
-    /// both as one, because the patterns of `pveproxy` match across lines.
+    /// Handles an unknown field at `start`. `pveproxy` parses an unknown field and the next known part together as one part,
+    /// because the patterns of `pveproxy` match across lines. So this function waits for the next known part, and then returns
+    /// the error that `pveproxy` returns.
     fn parse_merged_part(&self, start: usize, mut end: usize) -> Result<bool, String> {
         const HEADER: &str = "Content-Disposition: ";
         loop {
@@ -233,7 +231,7 @@ impl Multipart {
         }
     }
 
-    /// Header lines from `start` to the empty line, and the position after it.
+    /// Header lines from `start` up to the empty line, and the position after the empty line.
     fn headers(&self, start: usize) -> Option<(String, usize)> {
         let rest = &self.pending[start..];
         let ends = [&b"\r\n\r\n"[..], b"\n\n", b"\r\n\n", b"\n\r\n"].into_iter();
@@ -244,7 +242,7 @@ impl Multipart {
     }
 
     fn file(&mut self) {
-        // The line break before the boundary is not part of the file.
+        // The line break before the closing boundary is not part of the file.
         let kept = self.end.needle().len() + 2;
         let from = self.searched.saturating_sub(kept);
         if let Some(at) = self.end.find(&self.pending[from..]) {
@@ -276,8 +274,7 @@ fn expect_form_data(kind: &str) -> Result<(), String> {
     }
 }
 
-/// Disposition, field name and file name of a file part. `pveproxy` requires this order and the
-/// quotes.
+/// Disposition, field name and file name of a file part. `pveproxy` requires this order, and requires quotes.
 fn file_disposition(line: &str) -> Option<(&str, &str, &str)> {
     let rest = line.strip_prefix("Content-Disposition: ")?;
     let (kind, rest) = rest.split_once("; name=\"")?;
@@ -318,7 +315,7 @@ mod tests {
         form
     }
 
-    /// Adds bytes and returns the piece that can be taken.
+    /// Adds bytes to the form, and returns the piece of the file that is ready.
     fn push(multipart: &mut Multipart, bytes: &[u8]) -> Result<Vec<u8>, String> {
         multipart.block().extend_from_slice(bytes);
         let is_ready = multipart.advance()?;
@@ -340,7 +337,7 @@ mod tests {
 
     #[test]
     fn file_content_is_independent_of_chunk_size() {
-        // Bytes that resemble boundaries and line breaks.
+        // These bytes contain line breaks and incomplete boundaries.
         let mut bytes = b"\r\n--\r\n------x7MA\n------x7MA4-\r\n\r".repeat(10_000);
         bytes.extend([0, 255, 13]);
         let fields = [("content", "import"), ("checksum-algorithm", "sha256"), ("checksum", "ab")];
@@ -396,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Expected texts were produced with the patterns of `pveproxy` itself.
+    /// The expected texts were produced with the patterns of `pveproxy`.
     #[test]
     fn unordered_and_unknown_fields_are_parsed_as_header_of_the_next() {
         let error_of = |fields: &[(&str, &str)]| {

@@ -10,7 +10,7 @@ use super::response::HttpResponse;
 /// Maximum number of header lines, including the final empty line.
 const MAX_LINES: usize = 64;
 const MAX_BYTES: usize = 8 * 1024;
-/// Maximum length of the request line in bytes, which may contain parameters in its query.
+/// Maximum length of the request line in bytes. The query in this line may contain parameters.
 const MAX_REQUEST_LINE: usize = 512 * 1024;
 
 /// Request line and headers of an HTTP request.
@@ -19,7 +19,7 @@ pub(super) struct Head {
     pub(super) method: String,
     /// Request target: path and query as the client sent them.
     pub(super) target: String,
-    /// Minor HTTP version: the second 1 of HTTP/1.1.
+    /// Minor HTTP version: 1 for HTTP/1.1.
     pub(super) minor: u8,
     headers: Vec<(String, String)>,
 }
@@ -57,7 +57,7 @@ impl Head {
             lines += 1;
             bytes += line.len();
             if lines >= MAX_LINES || bytes >= MAX_BYTES {
-                // `pveproxy` closes the connection without a response.
+                // As in `pveproxy`, the connection is closed without a response.
                 return Err(HeadError::ConnectionLost(ConnectionLost::LimitExceeded));
             }
             if line.is_empty() {
@@ -119,7 +119,7 @@ impl Head {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Length of the body in bytes, or `None` if `Content-Length` is invalid or repeated.
+    /// Length of the body in bytes; `None` if `Content-Length` is invalid or repeated.
     pub(super) fn body_length(&self) -> Option<u64> {
         let mut given =
             self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Content-Length"));
@@ -141,7 +141,8 @@ impl Head {
         Some((kind, boundary))
     }
 
-    /// Whether the client requested `HttpConnection: close`, or uses HTTP/1.0 without keep-alive.
+    /// Whether the connection must be closed after the response: the client sent `Connection: close`, or uses HTTP/1.0 without
+    /// the header `Connection`.
     pub(super) fn wants_close(&self) -> bool {
         match self.header("Connection") {
             Some(value) => value.to_ascii_lowercase().contains("close"),
@@ -149,7 +150,7 @@ impl Head {
         }
     }
 
-    /// Path and query of the request target. The host of an absolute URL is dropped.
+    /// Path and query of the request target. If the target is an absolute URL, its host is ignored.
     pub(super) fn path_and_query(&self) -> (&str, &str) {
         let target = match self.target.split_once("://") {
             Some((scheme, rest)) if !scheme.contains('/') => {

@@ -12,14 +12,14 @@ use crate::call::{Outcome, Reply};
 use crate::request_log::LoggedResponse;
 
 const JSON: &str = "application/json;charset=UTF-8";
-/// Body length in bytes above which the response is compressed, if the client accepts it.
+/// Body length in bytes above which the body is compressed, if the client accepts compression.
 const COMPRESS_ABOVE: usize = 1024;
 
 /// HTTP response before serialization.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
-    /// Reason phrase of the status line; empty for the standard one.
+    /// Reason phrase of the status line; empty for the standard phrase of the status.
     pub(super) reason: String,
     content_type: Option<&'static str>,
     location: Option<String>,
@@ -62,10 +62,10 @@ impl OutputFormat {
 }
 
 impl HttpResponse {
-    /// Error of the HTTP server itself, with the text as reason phrase and body.
+    /// Error of the HTTP server itself. The text is both the reason phrase and the body.
     ///
-    /// If the first line of the text ends with a carriage return it cannot be a reason phrase, and
-    /// `pveproxy` answers 400 without text.
+    /// A reason phrase cannot contain a carriage return. If the first line of the text contains one, `pveproxy` answers 400
+    /// without a text.
     pub(super) fn error(status: u16, text: &str) -> Self {
         if text.split('\n').next().is_some_and(|line| line.contains('\r')) {
             return Self::without_body(400, "");
@@ -73,8 +73,7 @@ impl HttpResponse {
         Self { body: text.as_bytes().to_vec(), ..Self::without_body(status, text) }
     }
 
-    /// Response with a status line and no body: failed authentication, or no answer from another
-    /// host.
+    /// Response without a body, for failed authentication and for a host that does not answer.
     pub(super) fn without_body(status: u16, reason: &str) -> Self {
         let reason = reason.to_owned();
         Self { status, reason, content_type: None, location: None, body: Vec::new() }
@@ -93,7 +92,7 @@ impl HttpResponse {
         let (data, total, error) = match outcome {
             Ok(Reply::Data(data)) => (data, None, None),
             Ok(Reply::Page { data, total }) => (data, Some(total), None),
-            // The response for an unreachable host has no body.
+            // The response about an unreachable host has no body.
             Err(error) if error.status >= 590 => {
                 return Self::without_body(error.status, &error.message);
             }
@@ -107,8 +106,8 @@ impl HttpResponse {
         let success = error.is_none();
         let (mut status, mut reason) = (200, String::new());
         if let Some(ApiError { status: rejected, message, errors }) = error {
-            // Proxmox ends the message with a newline, except for 501, which the HTTP server
-            // generates.
+            // Proxmox ends each message with a newline. The message of status 501 has none, because the HTTP server generates
+            // it.
             let end = if rejected == 501 { "" } else { "\n" };
             body.insert("message".to_owned(), json!(format!("{message}{end}")));
             if !errors.is_empty() {
@@ -146,7 +145,7 @@ impl HttpResponse {
         let date = url_encoding::date(options.now);
         let mut bytes = Vec::with_capacity(body.len() + 320);
         let mut line = |text: std::fmt::Arguments<'_>| {
-            // Writing to memory does not fail.
+            // Writing to a `Vec` cannot fail.
             write!(bytes, "{text}\r\n").ok();
         };
         line(format_args!("HTTP/1.{} {} {}", options.minor, self.status, self.reason_line()));
@@ -175,7 +174,7 @@ impl HttpResponse {
         bytes
     }
 
-    /// First line of the reason text, so that the text cannot end the status line early.
+    /// First line of the reason phrase. More lines would end the status line early.
     fn reason_line(&self) -> String {
         let first = self.reason.lines().next().unwrap_or_default();
         if first.is_empty() {

@@ -1,6 +1,6 @@
-//! Reception of an uploaded file, from the connection to a blob, with constant memory.
+//! Reception of an uploaded file. The file is written from the connection to a blob, with constant memory use.
 //!
-//! One thread decrypts TLS while another writes the previous blocks to disk.
+//! One thread decrypts TLS while another thread writes the previous blocks to disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -31,7 +31,7 @@ pub(super) struct ReceivedUpload {
 /// Reason why an upload failed.
 #[derive(Debug)]
 pub(super) enum UploadError {
-    /// Respond with status 500 and this text.
+    /// The client gets status 500 with this text.
     Message(String),
     ConnectionLost(ConnectionLost),
 }
@@ -42,7 +42,7 @@ impl From<ConnectionLost> for UploadError {
     }
 }
 
-/// Reads a multipart form of `length` bytes with the given boundary.
+/// Reads a multipart form of `length` bytes, with the given boundary.
 pub(super) async fn receive<S>(
     stream: &mut BufferedStream<S>,
     boundary: &str,
@@ -90,8 +90,8 @@ impl From<io::Error> for UploadError {
     }
 }
 
-/// Thread that writes an upload to disk, because writing a block takes about as long as decrypting
-/// it. If the reader stops early, the file is deleted.
+/// Thread that writes an upload to disk. A separate thread is used because writing a block takes about as long as decrypting
+/// it. If the upload ends early, the file is deleted.
 #[derive(Debug)]
 struct Writer {
     full: mpsc::Sender<Vec<u8>>,
@@ -108,7 +108,7 @@ impl Writer {
         let thread = tokio::task::spawn_blocking(move || {
             while let Some(block) = to_write.blocking_recv() {
                 file.write(&block)?;
-                // The reader may have finished and need no more buffers.
+                // Sending fails if the upload has ended, because no more buffers are needed then.
                 written.try_send(block).ok();
             }
             Ok(file)
@@ -125,7 +125,7 @@ impl Writer {
             self.unallocated -= 1;
             return Vec::with_capacity(BLOCK_CAPACITY);
         }
-        // A failed writer returns no buffers; the next write reports its error.
+        // After an error the writer returns no more buffers. The next write reports that error.
         self.empty.recv().await.unwrap_or_default()
     }
 
@@ -136,14 +136,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until everything is written, and returns the file.
+    /// Waits until all blocks are written, and returns the file.
     async fn end(self) -> io::Result<NewFile> {
         drop(self.full);
         self.thread.await.map_err(io::Error::other)?
     }
 }
 
-/// Blob that is being written. It is deleted if it is not finished.
+/// Blob that is being written. A blob that is not finished is deleted.
 #[derive(Debug)]
 struct NewFile {
     blob: BlobId,
@@ -153,8 +153,7 @@ struct NewFile {
     preallocation: Preallocation,
 }
 
-/// Disk space that is allocated ahead of the writes, which is much faster than growing the file
-/// write by write.
+/// Disk space that is allocated before the writes. This is much faster than growing the file with each write.
 #[derive(Debug)]
 struct Preallocation {
     /// Expected length of the uploaded file.
@@ -165,9 +164,10 @@ struct Preallocation {
 }
 
 impl Preallocation {
-    /// Allocation step, which limits the space for a client that announces more than it sends.
+    /// Number of bytes that are allocated at a time. This limits the wasted space if a client announces more bytes than it
+    /// sends.
     const STEP: u64 = 64 << 20;
-    /// Minimum file length for preallocation.
+    /// Minimum length of a file for which space is preallocated.
     const LEAST: u64 = 1 << 20;
 
     fn new(expected: u64) -> Self {
@@ -177,8 +177,8 @@ impl Preallocation {
     fn make(&mut self, file: &File, up_to: u64) {
         while self.is_supported && self.end < up_to {
             let step = self.expected.saturating_sub(self.end).min(Self::STEP);
-            // Not every file system supports preallocation, and a full disk is reported by the
-            // write.
+            // Preallocation stops at the first error. Not every file system supports it, and the next write reports a full
+            // disk.
             self.is_supported = step > 0 && allocate(file, self.end, step).is_ok();
             self.end += step;
         }
@@ -196,14 +196,14 @@ fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Path of a file that is deleted on drop, unless it is taken out.
+/// Path of a file that is deleted on drop, unless the path is taken out.
 #[derive(Debug)]
 struct TemporaryFile(Option<PathBuf>);
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // The file is removed with its folder at the latest.
+            // If the deletion fails, the file is deleted together with its folder later.
             std::fs::remove_file(path).ok();
         }
     }

@@ -29,10 +29,9 @@ fn decode(text: &str, plus_is_blank: bool) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Parses a query or form. A repeated name becomes a list.
+/// Parses a query or form. A name that occurs several times becomes a list.
 ///
-/// As in `pveproxy`, `;` separates like `&`, and an unencoded `=` ends the value, so that the rest
-/// is lost.
+/// As in `pveproxy`, `;` separates parameters like `&`. A second `=` that is not encoded ends the value, so the rest is lost.
 pub(super) fn form(text: &str) -> Params {
     let mut params = Params::new();
     for pair in text.split(['&', ';']).filter(|pair| !pair.is_empty()) {
@@ -60,7 +59,7 @@ pub(super) fn date(unix: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, second) = (unix / 86_400, unix % 86_400);
-    // Years that start in March have the leap day at their end; 719468 days lie before 1970.
+    // Years start in March here, so that the leap day is the last day. 719468 days are before 1970.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era =

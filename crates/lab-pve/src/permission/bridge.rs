@@ -1,5 +1,4 @@
-//! Permissions on bridges, which are in the built-in zone `localnetwork`, and on vnets, which are
-//! in SDN zones.
+//! Permissions on bridges and vnets. Bridges are in the built-in zone `localnetwork`, vnets are in SDN zones.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +6,8 @@ use crate::ApiError;
 use crate::world::{Caller, LOCAL_ZONE, World};
 
 impl World {
-    /// Checks whether the caller may connect a network card to a bridge. With a tag or trunks, each
-    /// VLAN requires `SDN.Use`, and the bridge does not.
+    /// Checks whether the caller may connect a network card to a bridge. If the card has a tag or trunks, the caller needs
+    /// `SDN.Use` on each VLAN instead of on the bridge.
     pub(crate) fn check_bridge(
         &self,
         caller: &Caller,
@@ -17,13 +16,13 @@ impl World {
         trunks: Option<&str>,
     ) -> Result<(), ApiError> {
         let path = format!("/sdn/zones/{}/{bridge}", self.zone_of(bridge));
-        // Tag 0 and an empty list of trunks count as absent.
+        // Tag 0 and empty trunks count as missing.
         let tag = tag.filter(|tag| *tag != 0).map(|tag| tag.to_string());
         let trunks = trunks.filter(|trunks| !matches!(*trunks, "" | "0"));
         if tag.is_none() && trunks.is_none() {
             return self.check(caller, &path, &["SDN.Use"]);
         }
-        // Sorted as strings, not as numbers, which determines the VLAN in the error.
+        // The VLANs are sorted as strings, not as numbers. The order determines which VLAN the error names.
         let vlans = vlans(trunks.unwrap_or_default());
         for vlan in tag.into_iter().chain(vlans) {
             self.check(caller, &format!("{path}/{vlan}"), &["SDN.Use"])?;
@@ -31,7 +30,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the caller may see a bridge: it has a privilege on it or on one of its VLANs.
+    /// Whether the caller may see a bridge: the caller has a privilege on the bridge or on one of its VLANs.
     pub(crate) fn can_see_bridge(&self, caller: &Caller, bridge: &str) -> bool {
         self.can_see_in_zone(caller, LOCAL_ZONE, bridge)
     }

@@ -1,4 +1,4 @@
-//! Check of the permission that an endpoint declares, with unverified parameters.
+//! Check of the permission that an endpoint declares. The check runs before the parameters are verified.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::world::{Caller, World};
 type Sent = BTreeMap<String, Raw>;
 
 impl World {
-    /// Checks the declared permission of a call. `sent` holds the unverified parameters of path,
-    /// query and body.
+    /// Checks the permission that the endpoint of a call declares. `sent` holds the unverified parameters of path, query and
+    /// body.
     pub(crate) fn check_declared(
         &self,
         caller: &Caller,
@@ -25,8 +25,8 @@ impl World {
         self.evaluate(caller, permission, sent, false)
     }
 
-    /// Evaluates one permission expression. Inside an `or`, a missing user is a failed check;
-    /// elsewhere it is an error of its own.
+    /// Evaluates one permission expression. If the parameter `userid` names an unknown user inside an `or`, only this
+    /// alternative fails. Elsewhere, the result is the error for an unknown user.
     fn evaluate(
         &self,
         caller: &Caller,
@@ -79,8 +79,8 @@ impl World {
         }
     }
 
-    /// Checks privileges on `/access/groups` or on a group of the user. For a new user the
-    /// requested groups count; for a changed user they count in addition.
+    /// Checks privileges on `/access/groups` or on a group of the user. For a new user, the requested groups are checked. For a
+    /// change of a user, the requested groups and the present groups are checked.
     fn evaluate_groups(
         &self,
         caller: &Caller,
@@ -142,7 +142,7 @@ fn text(sent: &Sent, name: &str) -> Option<String> {
     sent.get(name).filter(|value| **value != Raw::Null)?.scalar().ok()
 }
 
-/// Path with the parameters in braces filled in: `/vms/{vmid}`.
+/// Path in which the placeholders, as in `/vms/{vmid}`, are replaced by parameters.
 fn fill(template: &str, sent: &Sent) -> String {
     let mut path = String::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! Effective privileges on a path, resolved from access control lists.
+//! Effective privileges on a path, computed from access control lists.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use super::{Privileges, privilege};
 use crate::schema;
 use crate::world::{Caller, World};
 
-/// Roles on a path, each with whether it also applies to the paths below.
+/// Roles on a path. The value is true if the role also applies to the paths below.
 type Roles<'a> = BTreeMap<&'a str, bool>;
 
 impl World {
-    /// Privileges of the caller on a path, each with whether it also applies below.
+    /// Privileges of the caller on a path. The value is true if the privilege also applies to the paths below.
     ///
-    /// A token with privilege separation has only those privileges that its user has too. Tokens of
-    /// root have the privileges of their own list, because root needs no list.
+    /// A token with privilege separation has only those privileges that both the token and its user have. For a token of root,
+    /// only the entries of the token count, because root has all privileges without entries.
     pub(crate) fn permissions_of(&self, caller: &Caller, path: &str) -> Privileges<'_> {
         let Some(token) = &caller.token else {
             return self.user_permissions(&caller.user, path);
@@ -43,8 +43,7 @@ impl World {
         self.listed_permissions(user, path)
     }
 
-    /// Privileges that the access control lists grant to a user or token on a path, directly and
-    /// through pools.
+    /// Privileges that the access control list grants to a user or token on a path, directly and through pools.
     fn listed_permissions(&self, who: &str, path: &str) -> Privileges<'_> {
         let mut roles = self.roles_on(who, path);
         for role in self.roles_by_pool(who, path).into_keys() {
@@ -62,7 +61,7 @@ impl World {
         held
     }
 
-    /// Roles on the pools of a VM or storage, which also apply to the VM or storage.
+    /// Roles on the pools that contain a VM or storage. These roles also apply to the VM or storage.
     fn roles_by_pool(&self, who: &str, path: &str) -> Roles<'_> {
         let vmid = path.strip_prefix("/vms/").and_then(|id| id.parse::<u32>().ok());
         let storage = path.strip_prefix("/storage/");
@@ -77,8 +76,8 @@ impl World {
         roles
     }
 
-    /// Roles on a path. At each level, an entry of the token or user, or else of its groups,
-    /// replaces the inherited roles. Entries with an unknown role are ignored.
+    /// Roles of a user or token on a path. At each level of the path, an entry replaces the roles of the levels above. Entries
+    /// of the user or token take precedence over entries of its groups. Entries with an unknown role are ignored.
     fn roles_on(&self, who: &str, path: &str) -> Roles<'_> {
         let mut roles = Roles::new();
         for step in path_prefixes(path) {
@@ -114,7 +113,7 @@ impl World {
         privilege::built_in_roles().any(|name| name == role) || self.access.roles.contains_key(role)
     }
 
-    /// Privileges of a role, or `None` if it does not exist.
+    /// Privileges of a role; `None` if the role does not exist.
     pub(crate) fn role(&self, role: &str) -> Option<Vec<&str>> {
         let added = self.access.roles.get(role);
         privilege::built_in_role(self.release, role)
@@ -122,7 +121,7 @@ impl World {
     }
 }
 
-/// Prefixes of a path, from `/` to the path: `/`, `/vms`, `/vms/101`.
+/// Prefixes of a path, from `/` to the path itself: `/`, `/vms`, `/vms/101`.
 fn path_prefixes(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').skip(1).map(|(at, _)| at);
     let below = ends.chain(std::iter::once(path.len())).map(|end| &path[..end]);

@@ -17,7 +17,7 @@ pub use privilege::built_in_roles;
 use super::ApiError;
 use super::world::{Caller, World};
 
-/// Privileges on a path, each with whether it also applies to the paths below.
+/// Privileges on a path. The value is true if the privilege also applies to the paths below.
 pub(crate) type Privileges<'a> = BTreeMap<&'a str, bool>;
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// Checks that the caller has one of these privileges on a path.
+    /// Checks that the caller has at least one of these privileges on a path.
     pub(crate) fn check_any(
         &self,
         caller: &Caller,
@@ -53,13 +53,13 @@ impl World {
         self.check(caller, path, privileges).is_ok()
     }
 
-    /// Whether the caller has one of these privileges on a path.
+    /// Whether the caller has at least one of these privileges on a path.
     pub(crate) fn allowed_any(&self, caller: &Caller, path: &str, privileges: &[&str]) -> bool {
         let held = self.permissions_of(caller, path);
         privileges.iter().any(|privilege| held.contains_key(privilege))
     }
 
-    /// Checks that the caller has all of these privileges on the VM or on its target pool.
+    /// Checks that the caller has all of these privileges on the VM or on the pool that the VM will be in.
     pub(crate) fn check_vm(
         &self,
         caller: &Caller,
@@ -81,7 +81,7 @@ impl World {
         Err(permission_denied(&format!("pool '{pool}' does not exist")))
     }
 
-    /// Requires a privilege that permits changing the access control list of a path.
+    /// Checks that the caller has a privilege to change the access control list of a path.
     pub(crate) fn check_modify(&self, caller: &Caller, path: &str) -> Result<(), ApiError> {
         let owner = [
             ("/storage/", "Datastore.Allocate"),
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// Error 403 with its reason, which is empty where Proxmox does not report one.
+/// Error with status 403. `why` is empty if Proxmox does not report a reason.
 pub(crate) fn permission_denied(why: &str) -> ApiError {
     match why {
         "" => ApiError::forbidden("Permission check failed"),

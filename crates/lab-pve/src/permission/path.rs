@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// Normalized form of a path, or `None` if it is invalid.
+/// Normalized form of a path; `None` if the path is invalid.
 pub(crate) fn normalize(path: &str) -> Option<String> {
-    // `0` is false in Perl and is rejected like an empty path.
+    // `0` is false in Perl, so Proxmox rejects it like an empty path.
     if matches!(path, "" | "0") || !path.chars().all(is_path_char) {
         return None;
     }

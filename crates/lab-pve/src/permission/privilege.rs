@@ -2,18 +2,18 @@
 
 use crate::{Release, schema};
 
-/// Lowest built-in role of a privilege's group that contains the privilege.
+/// Lowest built-in role, within the group of a privilege, that contains the privilege.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
     /// Only `Administrator` has the privilege.
     Root,
     Admin,
     User,
-    /// `PVEAuditor` also has the privilege.
+    /// `PVEAuditor` also contains the privilege.
     Audit,
 }
 
-/// Privileges of all releases. The API schema determines which of them a release has.
+/// Privileges of all releases. The API schema determines which of these privileges a release has.
 const PRIVILEGES: &[(&str, Tier)] = &[
     ("Datastore.Allocate", Tier::Admin),
     ("Datastore.AllocateSpace", Tier::User),
@@ -103,8 +103,7 @@ fn grants(role: &str, privilege: &str, tier: Tier) -> bool {
     match role {
         "Administrator" => true,
         "NoAccess" => false,
-        // Mappings give access to host hardware, so Proxmox requires a separate role to change
-        // them.
+        // Mappings give access to the hardware of a host, so a change of them requires a separate role in Proxmox.
         "PVEAdmin" => tier >= Tier::Admin && privilege != "Mapping.Modify",
         "PVEAuditor" => tier == Tier::Audit,
         "PVETemplateUser" => matches!(privilege, "VM.Audit" | "VM.Clone"),

@@ -185,7 +185,7 @@ fn acl_paths_are_normalized() {
     assert!(!invalid.iter().any(|path| is_acl_path(path)));
 }
 
-/// Evaluates the permission that an endpoint declares.
+/// Evaluates the permission that an endpoint declares, and returns the error text or `fine`.
 fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str, &str)]) -> String {
     let (endpoint, of_path) = find(Release::V9, method, path).expect("a known path");
     let sent = sent.iter().map(|(name, value)| ((*name).to_owned(), Raw::from(*value)));
@@ -216,12 +216,11 @@ fn declared_permissions_are_enforced() {
         as_user(Put, "/cluster/options", &[]),
         "403 Permission check failed (/, Sys.Modify)"
     );
-    // The error of an `or` does not name the missing privilege, and a pool counts only if it is
-    // given.
+    // The error of an `or` does not name the missing privilege. A pool counts only if the request names it.
     let clone = "/nodes/pve/qemu/101/clone";
     assert_eq!(as_user(Post, clone, &[("newid", "200")]), "403 Permission check failed");
     assert_eq!(as_user(Post, clone, &[("newid", "200"), ("pool", "talos")]), "fine");
-    // A privilege on a group applies to its members.
+    // A privilege on a group applies to the members of the group.
     assert_eq!(as_user(Get, "/access/users/ops@pve", &[]), "fine");
     assert_eq!(as_user(Get, "/access/users/no@pve", &[]), "500 no such user ('no@pve')");
     assert_eq!(as_user(Get, "/access/users/no@pve/token", &[]), "403 Permission check failed");
@@ -229,12 +228,12 @@ fn declared_permissions_are_enforced() {
         as_user(Post, "/access/users", &[("userid", "new@pve")]),
         "403 Permission check failed (/access/realm/pve, Realm.AllocateUser)"
     );
-    // A user may create tokens for itself; its tokens may not.
+    // A user may create tokens for itself. The tokens of the user may not.
     let token = "/access/users/ops@pve/token/more";
     assert_eq!(as_user(Post, token, &[]), "fine");
     let separated = declared(&world, "ops@pve!own", Post, token, &[]);
     assert_eq!(separated, "403 Permission check failed");
-    // `VM.Allocate` on a VM permits changing its access control list.
+    // `VM.Allocate` on a VM permits a change of the access control list of the VM.
     assert_eq!(as_user(Put, "/access/acl", &[("path", "/vms/101")]), "fine");
     assert_eq!(
         as_user(Put, "/access/acl", &[("path", "/vms/102")]),
@@ -247,8 +246,7 @@ fn declared_permissions_are_enforced() {
     );
 }
 
-/// Reference implementation: searches from the path up to the root for the first level with an
-/// entry.
+/// Reference implementation. It searches from the path up to the root, and uses the first level that has an entry.
 fn reference_privileges(world: &World, who: &str, path: &str) -> BTreeSet<String> {
     fn level<'a>(world: &'a World, who: &str, at: &str, exact: bool) -> Vec<&'a str> {
         let entries = || {

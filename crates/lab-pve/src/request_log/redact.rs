@@ -6,7 +6,7 @@ use crate::http::Params;
 
 const HIDDEN: &str = "<redacted>";
 
-/// Parameters with secret values. The `Authorization` header and cookies are not logged at all.
+/// Parameters with secret values. The log never contains the `Authorization` header and cookies.
 const SECRET: [&str; 11] = [
     "PVEAuthCookie",
     "password",
@@ -21,8 +21,8 @@ const SECRET: [&str; 11] = [
     "value",
 ];
 
-/// Keys of responses with secret values. `value` is not among them, because most values are not
-/// secret; the secret of a new API token is recognized by the key `full-tokenid` beside it.
+/// Keys of secret values in responses. `value` is missing here, because most values are not secret. The secret of a new API
+/// token is recognized by the key `full-tokenid` next to it.
 const SECRET_IN_ANSWERS: [&str; 6] =
     ["ticket", "CSRFPreventionToken", "password", "cipassword", "secret", "private-key"];
 
@@ -43,7 +43,7 @@ pub(super) fn params(params: Params) -> Json {
     Json::Object(redacted.collect())
 }
 
-/// Path without a ticket or token that a client put there by mistake.
+/// Path without a ticket or token that a client put into the path by mistake.
 pub(super) fn path(path: &str) -> String {
     match TICKETS.iter().filter_map(|mark| path.find(mark)).min() {
         Some(at) => format!("{}{HIDDEN}", &path[..at]),
@@ -51,7 +51,7 @@ pub(super) fn path(path: &str) -> String {
     }
 }
 
-/// Redacted body of a response, as JSON if it is JSON, otherwise as text.
+/// Redacted body of a response: a JSON body as JSON, any other body as text.
 pub(super) fn body(body: &[u8]) -> Json {
     if body.is_empty() {
         return Json::Null;
@@ -82,7 +82,7 @@ fn object(fields: Map<String, Json>) -> Map<String, Json> {
     redacted.collect()
 }
 
-/// Redacted text of a response. Cloud-init user data contains passwords, one per line.
+/// Redacted text of a response. Cloud-init user data contains passwords, each on a line of its own.
 pub(super) fn text(text: &str) -> String {
     if text.contains("PRIVATE KEY-----") || TICKETS.iter().any(|mark| text.starts_with(mark)) {
         return HIDDEN.to_owned();
@@ -96,7 +96,7 @@ pub(super) fn text(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// URL without credentials and query, which may contain passwords and signatures.
+/// URL without credentials and without the query, which may contain passwords and signatures.
 fn url(url: &str) -> String {
     let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?<redacted>"));
     let Some((scheme, rest)) = url.split_once("://") else { return format!("{url}{query}") };

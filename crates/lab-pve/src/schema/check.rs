@@ -1,5 +1,4 @@
-//! Verification of parameter values. Each value reports at most its first error; the answer names
-//! all invalid values.
+//! Verification of parameter values. The answer names all invalid parameters, each with its first error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -50,8 +49,8 @@ pub(crate) const UNDEFINED: &str =
 pub(crate) struct Errors(pub(crate) BTreeMap<String, String>);
 
 impl Errors {
-    /// Adds an error. As in Proxmox, a second error of the same name is appended with a literal
-    /// `\n` (two characters) instead of a newline.
+    /// Adds an error. As in Proxmox, the second error of a parameter is appended after the two characters `\n` instead of a
+    /// newline.
     pub(crate) fn add(&mut self, name: &str, text: String) {
         self.0
             .entry(name.to_owned())
@@ -60,7 +59,7 @@ impl Errors {
     }
 }
 
-/// Reports required parameters that are absent.
+/// Adds an error for each required parameter that is missing.
 pub(crate) fn check_presence<'a>(
     schema: &Schema,
     prefix: &str,
@@ -88,7 +87,7 @@ pub(crate) fn check_presence<'a>(
     }
 }
 
-/// Verified value of a parameter, or `None` if it is invalid or absent. `null` counts as absent.
+/// Verified value of a parameter; `None` if the value is invalid or missing. `null` counts as missing.
 fn verify_value(
     release: Release,
     name: &str,
@@ -126,8 +125,8 @@ fn verify_value(
     }
 }
 
-/// Value converted between list and text as the property requires: lists may be sent as one text,
-/// and a form cannot distinguish one value from a list of one.
+/// Value converted between list and text, as the property requires. A client may send a list as one text, and a form cannot
+/// distinguish one value from a list with one item.
 fn normalized<'a>(property: &Property, value: &'a Raw) -> Cow<'a, Raw> {
     let listed = matches!(property.rule, Some(ValueCheck::Each(_)));
     match (property.kind, value) {
@@ -148,7 +147,7 @@ fn join(items: &[Raw]) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// Reports the first error of a text value.
+/// Returns the first error of a text value.
 pub(crate) fn check_text(
     release: Release,
     path: &str,

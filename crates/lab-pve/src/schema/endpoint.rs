@@ -17,7 +17,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// Parses a method. Other methods than these four exist on no path.
+    /// Parses a method; `None` for a method that no path of the API has.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {
             "GET" => Some(Self::Get),
@@ -38,31 +38,31 @@ impl Method {
     }
 }
 
-/// Permission that an endpoint declares, checked before its parameters. Placeholders such as
-/// `/vms/{vmid}` are replaced by parameters.
+/// Permission that an endpoint declares. It is checked before the parameters are verified. Placeholders such as `/vms/{vmid}`
+/// are replaced by parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// No permission declared: only `root@pam` may call it.
+    /// Only `root@pam` may call the endpoint. This applies if the endpoint declares no permission.
     Root,
-    /// Anyone may call it, without authentication.
+    /// Every client may call the endpoint, without authentication.
     World,
-    /// Any authenticated caller; the handler may check further.
+    /// Any authenticated caller may call the endpoint. The handler may make further checks.
     All,
     Privileges {
         path: &'static str,
         privileges: &'static [&'static str],
-        /// Whether one of the privileges suffices; otherwise all are required.
+        /// Whether one of the privileges is sufficient. Otherwise all of them are required.
         any: bool,
-        /// The check fails if this parameter is absent.
+        /// Parameter without which the check fails.
         needs: Option<&'static str>,
     },
     /// The caller may change the access control list of the path.
     Modify(&'static str),
     /// The parameter `userid` is the user ID of the caller.
     IsSelf,
-    /// A privilege on the realm of the parameter `userid`.
+    /// The caller has this privilege on the realm of the user in `userid`.
     OnRealm(&'static str),
-    /// Privileges on any group of the parameter `userid`.
+    /// The caller has one of the privileges on a group of the user in `userid`.
     OnGroups {
         privileges: &'static [&'static str],
         groups: Groups,
@@ -71,14 +71,14 @@ pub(crate) enum Permission {
     Or(Vec<Self>),
 }
 
-/// Groups that a permission check on a user considers.
+/// Groups of a user on which a permission check looks for privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Groups {
     /// Groups that the user is a member of.
     Current,
     /// Groups in the parameter `groups`, for a new user.
     Create,
-    /// Both: groups of the user and groups in the parameter.
+    /// Both the groups of the user and the groups in the parameter `groups`.
     Update,
 }
 
@@ -88,9 +88,9 @@ pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// Path template: `/nodes/{node}/qemu/{vmid}/config`.
     pub(crate) path: &'static str,
-    /// Whether API tokens may call it.
+    /// Whether API tokens may call the endpoint.
     pub(crate) allow_token: bool,
-    /// Whether the host in the path handles the call, even if another host received it.
+    /// Whether the call runs on the host in the path, even if another host received it.
     pub(crate) proxied: bool,
     pub(crate) permission: Permission,
     pub(crate) parameters: Schema,
@@ -99,7 +99,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Method and path template, which handlers match on.
+    /// Method and path template. Handlers are selected by this pair.
     pub(crate) fn id(&self) -> (Method, &'static str) {
         (self.method, self.path)
     }
@@ -138,7 +138,7 @@ impl Endpoint {
         Self { open: true, ..self }
     }
 
-    /// Adds parameters to those of the path; a parameter of the same name is replaced.
+    /// Adds parameters. A parameter of the path with the same name is replaced.
     pub(crate) fn with(mut self, entries: impl IntoIterator<Item = TableEntry>) -> Self {
         let more = Schema::new(self.parameters.release, entries);
         self.parameters.plain.extend(more.plain);
@@ -174,7 +174,7 @@ pub(crate) fn all(path: &'static str, privileges: &'static [&'static str]) -> Pe
     Permission::Privileges { path, privileges, any: false, needs: None }
 }
 
-/// Permission that requires one of the privileges.
+/// Permission that requires at least one of the privileges.
 pub(crate) fn any(path: &'static str, privileges: &'static [&'static str]) -> Permission {
     Permission::Privileges { path, privileges, any: true, needs: None }
 }
@@ -187,7 +187,7 @@ pub(crate) fn placeholder(component: &'static str) -> Option<&'static str> {
     component.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// Definition of a path placeholder, the same in all paths.
+/// Definition of the parameter for a path placeholder. It is the same in all paths.
 fn path_parameter(name: &'static str) -> TableEntry {
     let property = match name {
         "node" => formatted(NODE),

@@ -9,23 +9,23 @@ use super::property::{Property, Schema, TableEntry, ValueCheck, ValueKind};
 use super::size::{format_size, parse_size};
 use crate::Release;
 
-/// Alternative name of a key in a property string.
+/// Alternative name for a key of a property string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Alias {
     pub(crate) name: &'static str,
-    /// Key that receives the value of the alias.
+    /// Key that gets the value after the alias.
     pub(crate) of: &'static str,
-    /// Key that receives the alias itself: `virtio=MAC` means `model=virtio,macaddr=MAC`.
+    /// Key that gets the name of the alias: `virtio=MAC` means `model=virtio,macaddr=MAC`.
     pub(crate) key: Option<&'static str>,
 }
 
-/// Additional check of all keys together.
+/// Check of all keys of a property string together.
 pub(crate) type FormatCheck = fn(&Fields, Release) -> Result<(), String>;
 
 /// Keys and aliases of a property string.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
-    /// Name of the format in the API schema, if it has one.
+    /// Name of the format in the API schema; `None` if the schema defines the format without a name.
     #[cfg_attr(not(test), expect(dead_code, reason = "compared with the API's own schema"))]
     pub(crate) name: Option<&'static str>,
     pub(crate) schema: Schema,
@@ -72,7 +72,7 @@ impl Format {
         self.parse_at("", text)
     }
 
-    /// Like [`Format::parse`], with the name of the option as a prefix in errors.
+    /// Parses a property string like [`Format::parse`]. Errors are prefixed with the option name `path`.
     pub(crate) fn parse_at(&self, path: &str, text: &str) -> Result<Fields, Malformed> {
         let fields = self.split(text).map_err(Malformed::Text)?;
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
@@ -141,7 +141,7 @@ impl Format {
                 fields.insert(taker.to_owned(), alias.name.to_owned());
             }
             key = alias.of;
-            // Proxmox VE 8 uses the last of two values.
+            // If a key has two values, Proxmox VE 8 uses the last one.
             if self.schema.release >= Release::V9 && fields.contains_key(key) {
                 return Err(format!("key '{key}' is already defined (via alias)"));
             }
@@ -163,14 +163,14 @@ impl Format {
         if seen || fields.get(key).is_some_and(|value| is_true(value)) {
             return Err(format!("duplicate key in comma-separated list property: {key}"));
         }
-        // Proxmox VE 8 accepts other words for booleans only after a key.
+        // Without a key, Proxmox VE 8 accepts only `0` and `1` as booleans, and no other words.
         let is_flag = property.kind == ValueKind::Flag && self.schema.release >= Release::V9;
         fields.insert(key.to_owned(), if is_flag { plain_flag(value) } else { value.to_owned() });
         Ok(())
     }
 
-    /// Writes a property string: the default key, then the required keys, then the others, each
-    /// sorted by name.
+    /// Writes a property string: first the default key, then the required keys, then all other keys. Each group is sorted by
+    /// name.
     pub(crate) fn print(&self, fields: &Fields) -> String {
         let mut parts = Vec::new();
         let mut combined = None;
@@ -210,7 +210,7 @@ impl Format {
     }
 }
 
-/// `1` or `0` for a word that means a boolean.
+/// Converts a boolean word such as `on` to `1` or `0`. Other texts stay unchanged.
 fn plain_flag(text: &str) -> String {
     boolean(text).map_or_else(|| text.to_owned(), |flag| u8::from(flag).to_string())
 }

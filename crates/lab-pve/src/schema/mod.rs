@@ -1,11 +1,9 @@
-//! API schema: endpoints, parameters with their types and limits, and the error texts of their
-//! verification.
+//! API schema: endpoints, parameters with their types and limits, and the error texts of the verification.
 //!
-//! The tables in `table` and `vm` define them, one line per parameter, for both releases; they are
-//! built once per release. [`find`] resolves a path to its [`Endpoint`], [`verify`] checks
-//! parameters in the order and with the error texts of Proxmox. Nothing here depends on existing
-//! VMs, storages or permissions: other modules check the declared [`Permission`] and everything
-//! that handlers reject.
+//! The tables in `table` and `vm` define endpoints and parameters for both releases, one line per parameter. They are built
+//! once per release. [`find`] finds the [`Endpoint`] of a path. [`verify`] checks parameters in the order and with the error
+//! texts of Proxmox. Nothing here depends on existing VMs, storages or permissions. Other modules check the declared
+//! [`Permission`], and handlers make the checks that depend on the state.
 
 mod check;
 mod endpoint;

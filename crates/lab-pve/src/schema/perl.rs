@@ -1,5 +1,5 @@
-//! Text semantics of Perl, in which Proxmox is written: numbers, booleans, lists and the end of
-//! patterns.
+//! Rules of Perl for texts: numbers, booleans, lists and the end of a pattern. Proxmox is written in Perl, so its parameters
+//! follow these rules.
 
 use regex_lite::Regex;
 
@@ -18,15 +18,14 @@ impl Pattern {
         Self { source, regex }
     }
 
-    /// Whether the pattern matches. As in Perl, the end of the text may also be before a final
-    /// newline.
+    /// Whether the pattern matches the text. As in Perl, a newline at the end of the text is ignored.
     pub(crate) fn fits(&self, text: &str) -> bool {
         self.regex.is_match(text)
             || text.strip_suffix('\n').is_some_and(|text| self.regex.is_match(text))
     }
 }
 
-/// Whether a text matches a pattern, which is compiled at its first use.
+/// Whether a text matches a pattern. The pattern is compiled at its first use.
 macro_rules! fits {
     ($text:expr, $pattern:literal) => {{
         static PATTERN: std::sync::LazyLock<$crate::schema::perl::Pattern> =
@@ -46,7 +45,7 @@ pub(crate) fn is_number(text: &str) -> bool {
     fits!(text, r"[+-]?(\d+\.\d+|\d+\.|\.\d+|\d+)([eE][+-]?\d+)?")
 }
 
-/// Value of a text that [`is_number`] accepts.
+/// Value of a text, if [`is_number`] accepts the text.
 pub(crate) fn number(text: &str) -> Option<f64> {
     if !is_number(text) {
         return None;
@@ -59,7 +58,7 @@ pub(crate) fn is_true(text: &str) -> bool {
     !matches!(text, "" | "0")
 }
 
-/// Boolean for the words that property strings accept.
+/// Boolean for a word such as `on` or `no`; `None` for other words.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     let word = text.strip_suffix('\n').unwrap_or(text).to_ascii_lowercase();
     match word.as_str() {
@@ -69,7 +68,7 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Items of a list, separated by commas, semicolons and white space, or by NUL.
+/// Items of a list. The separators are commas, semicolons and white space; if the text contains NUL, only NUL separates.
 pub(crate) fn split_list(text: &str) -> Vec<&str> {
     if text.contains('\0') {
         let mut items: Vec<&str> = text.split('\0').collect();

@@ -1,4 +1,4 @@
-//! Definition of a parameter value, and the functions with which tables define it.
+//! Definition of a parameter value, and functions for the tables that define parameters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) enum ValueKind {
     Integer,
     Number,
     Flag,
-    /// Array, whose item type is in `items`.
+    /// Array. `items` defines the type of its items.
     List,
 }
 
@@ -32,13 +32,13 @@ impl ValueKind {
     }
 }
 
-/// Check in addition to the type.
+/// Check of a value in addition to the check of its type.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueCheck {
     Value(ValueFormat),
-    /// Check of every item of a list in one text.
+    /// Check of each item of a list that is written as one text.
     Each(ValueFormat),
-    /// Check of a text that is not empty.
+    /// Check of a text, unless the text is empty.
     UnlessEmpty(ValueFormat),
     Format(Arc<Format>),
 }
@@ -56,9 +56,9 @@ pub(crate) struct Property {
     pub(crate) least: Option<i64>,
     pub(crate) most: Option<i64>,
     pub(crate) one_of: Option<Arc<[String]>>,
-    /// Another parameter that must also be given.
+    /// Name of another parameter that must be present as well.
     pub(crate) requires: Option<&'static str>,
-    /// Default key of a property string, whose name may be omitted before the value.
+    /// Whether this is the default key of a property string, whose name may be omitted before the value.
     pub(crate) default_key: bool,
     since: Release,
     until: Release,
@@ -103,12 +103,12 @@ pub(crate) fn list(items: Property) -> Property {
     Property { items: Some(Box::new(items)), ..value(ValueKind::List) }
 }
 
-/// Text in a format that code checks.
+/// Text with a format that a function checks.
 pub(crate) fn formatted(value_format: ValueFormat) -> Property {
     Property { rule: Some(ValueCheck::Value(value_format)), ..text() }
 }
 
-/// List in one text, whose items are in a format that code checks.
+/// List that is written as one text. A function checks the format of each item.
 pub(crate) fn each(value_format: ValueFormat) -> Property {
     Property { rule: Some(ValueCheck::Each(value_format)), ..text() }
 }
@@ -180,7 +180,7 @@ impl Property {
         Self { until, ..self }
     }
 
-    /// Format of the property string, or `None` for other values.
+    /// Format of the property string; `None` if the value is not a property string.
     pub(crate) fn format(&self) -> Option<&Arc<Format>> {
         match &self.rule {
             Some(ValueCheck::Format(format)) => Some(format),
@@ -193,7 +193,7 @@ impl Property {
 #[derive(Clone, Debug)]
 pub(crate) struct TableEntry {
     name: &'static str,
-    /// Number of options in a numbered family such as `net0`, `net1`.
+    /// Number of options in a numbered family such as `net0`, `net1`; `None` for a single option.
     count: Option<u16>,
     property: Property,
 }
@@ -216,7 +216,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Schema with the entries that exist in a release.
+    /// Creates a schema with those entries that exist in the release.
     pub(crate) fn new(release: Release, entries: impl IntoIterator<Item = TableEntry>) -> Self {
         let mut schema = Self { release, plain: BTreeMap::new(), numbered: BTreeMap::new() };
         for TableEntry { name, count, property } in entries {
@@ -240,7 +240,7 @@ impl Schema {
     }
 }
 
-/// Family and index of a numbered option: `scsi` and 3 for `scsi3`. The index has no leading zeros.
+/// Family and index of a numbered option, such as `scsi` and 3 for `scsi3`. An index with leading zeros is invalid.
 pub(crate) fn split_index(name: &str) -> Option<(&str, u16)> {
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[family.len()..];

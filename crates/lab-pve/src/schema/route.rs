@@ -13,8 +13,8 @@ pub(crate) fn endpoints(release: Release) -> &'static [Endpoint] {
     &routes(release).endpoints
 }
 
-/// Endpoint of a path, and the values of its placeholders. The path is relative to `/api2/json` and
-/// already percent-decoded; as in Proxmox, an encoded `/` separates like a plain one.
+/// Endpoint of a path, and the values of the placeholders. The path is relative to `/api2/json` and already percent-decoded. As
+/// in Proxmox, an encoded `/` separates path segments like a plain `/`.
 pub(crate) fn find(
     release: Release,
     method: Method,
@@ -43,7 +43,7 @@ pub(crate) fn find(
     Some((&routes.endpoints[index], parameters))
 }
 
-/// Placeholder that matches the rest of the path, because volume names contain slashes.
+/// Placeholder that matches the whole rest of the path, because names of volumes contain slashes.
 const VOLUME: &str = "volume";
 
 /// Endpoints of a release and the tree of their paths.
@@ -52,7 +52,7 @@ struct Routes {
     root: RouteNode,
 }
 
-/// Node of the path tree. A node with a placeholder has no fixed children.
+/// Node of the path tree. It has either a placeholder or fixed children, but not both.
 #[derive(Default)]
 struct RouteNode {
     fixed: HashMap<&'static str, Self>,

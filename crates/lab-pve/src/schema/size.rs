@@ -1,6 +1,6 @@
 //! Disk sizes as text.
 
-/// Bytes of a size such as `10G`, `1.5T` or `528K`.
+/// Number of bytes of a size such as `10G`, `1.5T` or `528K`.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -29,7 +29,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     }
 }
 
-/// Byte count in the largest unit that expresses it exactly.
+/// Formats a number of bytes in the largest unit in which it is a whole number.
 pub(crate) fn format_size(bytes: u64) -> String {
     let mut size = bytes;
     let mut unit = "";

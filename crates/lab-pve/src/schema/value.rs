@@ -6,8 +6,8 @@ use serde_json::{Number, Value};
 
 use super::perl::split_list;
 
-/// Unverified parameter. Queries and forms contain texts, and a repeated key becomes a list; JSON
-/// bodies contain the other types.
+/// Unverified parameter. Queries and forms contain only texts, and a key that occurs several times becomes a list. JSON bodies
+/// can contain all types.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Raw {
     Null,
@@ -38,7 +38,7 @@ impl From<Value> for Raw {
 }
 
 impl Raw {
-    /// Value as text, or the Perl name of its type, for the error text.
+    /// Value as text. For a value that Proxmox does not accept as text, the error is the Perl name of its type.
     pub(crate) fn scalar(&self) -> Result<String, &'static str> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -83,7 +83,7 @@ impl Parameters {
         self.values.contains_key(name)
     }
 
-    /// Value as sent, including numbers and booleans.
+    /// Text of the value as the client sent it. Numbers and booleans are texts as well; a list is `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.values.get(name)? {
             Verified::Text(text) => Some(text),
@@ -100,7 +100,7 @@ impl Parameters {
         text.parse().ok()
     }
 
-    /// Items of an array, or of a list in one text.
+    /// Items of an array, or of a list that is written as one text.
     pub(crate) fn list(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
             Some(Verified::List(items)) => items.iter().map(String::as_str).collect(),

@@ -1,7 +1,7 @@
-//! Replay of recorded answers of the Proxmox API to parameters: rejected parameters must be
-//! rejected with the same text, accepted ones must pass.
+//! Comparison with recorded answers of the real Proxmox API. Parameters that the real API rejected must be rejected with the
+//! same text. Parameters that it accepted must pass.
 //!
-//! `$TALMOX_PVE_VECTORS` names the folder.
+//! `$TALMOX_PVE_VECTORS` is the path of the folder with the recorded answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ fn expectations(vector: &Value) -> Vec<(Release, &Vec<Value>)> {
     all
 }
 
-/// Parameter errors that handlers report after schema verification.
+/// Parameter errors that the handlers of Proxmox report after the schema verification.
 const OF_HANDLERS: [&str; 13] = [
     "Only root may use this option.",
     "already exists",
@@ -72,7 +72,7 @@ const OF_HANDLERS: [&str; 13] = [
     "wrong file extension",
 ];
 
-/// Whether schema verification rejected the step.
+/// Whether the schema verification of the real API rejected the recorded request.
 fn is_schema_error(expected: &Value) -> bool {
     let errors = expected["errors"].as_object();
     errors.is_some_and(|errors| {
@@ -92,7 +92,7 @@ fn replay(release: Release, step: &Value, expected: &Value) -> Result<(), String
         return Err(format!("{} {path} is there: {}", method.name(), found.is_some()));
     }
     let Some((endpoint, parameters)) = found else { return Ok(()) };
-    // A caller without permission gets no parameter errors.
+    // The recorded answer has no parameter errors, because the caller had no permission.
     if status == 403 {
         return Ok(());
     }

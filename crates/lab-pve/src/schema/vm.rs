@@ -15,7 +15,7 @@ use super::value_format::{
 use super::value_format::{CONFIG_ID, URL_ENCODED, VOLUME_ID};
 use crate::Release;
 
-/// Drive families and their maximum count, in the order of error messages. `efidisk0` and
+/// Families of drives with their maximum number of drives, in the order in which error messages list them. `efidisk0` and
 /// `tpmstate0` follow, then `unused0` to `unused255`.
 pub(crate) const DRIVES: [(&str, u16); 4] = [("ide", 4), ("scsi", 31), ("virtio", 16), ("sata", 6)];
 pub(crate) const UNUSED: u16 = 256;
@@ -38,9 +38,9 @@ pub(crate) fn is_drive(name: &str) -> bool {
 /// Schema of one VM option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmOption {
-    /// Type of the option. Integers and booleans are returned as JSON numbers.
+    /// Type of the option. Proxmox returns integers and booleans as JSON numbers.
     pub(crate) kind: ValueKind,
-    /// Format of the option's property string, or `None` if the option is not a property string.
+    /// Format of the property string; `None` if the value is not a property string.
     pub(crate) format: Option<&'static Format>,
     release: Release,
     property: &'static Property,
@@ -58,7 +58,7 @@ pub fn is_vm_option(release: Release, key: &str) -> bool {
     vm_option(release, key).is_some()
 }
 
-/// Schema of a VM option, or `None` if the option does not exist.
+/// Schema of a VM option; `None` if the option does not exist.
 pub(crate) fn vm_option(release: Release, key: &str) -> Option<VmOption> {
     static V8: LazyLock<[Schema; 2]> = LazyLock::new(|| schemas(Release::V8));
     static V9: LazyLock<[Schema; 2]> = LazyLock::new(|| schemas(Release::V9));
@@ -75,7 +75,7 @@ fn schemas(release: Release) -> [Schema; 2] {
     [Schema::new(release, options(release)), Schema::new(release, internal_options(release))]
 }
 
-/// Options that operations write into a config and clients cannot set.
+/// Options that Proxmox writes into a config, and that clients cannot set.
 fn internal_options(release: Release) -> [TableEntry; 7] {
     [
         p("meta", properties(shared(release, FormatName::Meta))),

@@ -18,9 +18,9 @@ pub(crate) struct Allocation<'a> {
     pub(crate) node: &'a str,
     pub(crate) storage: &'a str,
     pub(crate) vmid: u32,
-    /// Image format; the default of the storage if `None`.
+    /// Image format; `None` for the default format of the storage.
     pub(crate) format: Option<&'a str>,
-    /// File name; the first free `vm-{vmid}-disk-{n}` if `None`.
+    /// File name; `None` for the first free `vm-{vmid}-disk-{n}`.
     pub(crate) name: Option<&'a str>,
     pub(crate) kib: u64,
     /// Creation time in seconds since 1970.
@@ -68,7 +68,7 @@ pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId,
     Ok(id)
 }
 
-/// The given name if it is valid, otherwise the first free name.
+/// Name of the new volume: the requested name, or else the first free name. An invalid requested name is an error.
 fn file_name(
     release: Release,
     storage: &Storage,
@@ -114,7 +114,7 @@ fn file_name(
                 )));
             }
         }
-        // Proxmox VE 9 accepts any valid volume name on LVM.
+        // On LVM, Proxmox VE 9 accepts any valid volume name.
         StorageKind::Lvm if release >= Release::V9 => {
             VolumeName::parse(StorageKind::Lvm, name)?;
         }
@@ -131,7 +131,8 @@ pub(super) fn first_free(
     prefix: &str,
 ) -> Result<String, ApiError> {
     let vmid = new.vmid;
-    // On storages with container subvolumes, disk numbers are unique across all formats.
+    // On NFS and CIFS, and for qcow2 on LVM, disk numbers are unique only within a format. Elsewhere they are unique across all
+    // formats.
     let by_format = matches!(storage.kind, StorageKind::Nfs | StorageKind::Cifs)
         || (storage.kind == StorageKind::Lvm && format == "qcow2");
     let suffix = if storage.kind.has_files() || format == "qcow2" {

@@ -1,4 +1,4 @@
-//! Base volumes of templates, and linked clones of them.
+//! Base volumes of templates, and their linked clones.
 
 use super::super::ApiError;
 use super::super::world::{ContentType, SavedVolume, StorageKind, Volume, VolumeId, World};
@@ -7,7 +7,7 @@ use super::plugin_rules::{group, path};
 use super::volume::{activate, find, name_of, storage_mut};
 use super::volume_name::VolumeName;
 
-/// Converts a volume of a VM to a base volume of a template: `vm-` becomes `base-`.
+/// Converts a volume of a VM to a base volume of a template. The prefix `vm-` of its name becomes `base-`.
 pub(crate) fn create_base(
     world: &mut World,
     node: &str,
@@ -79,8 +79,8 @@ fn not_found(world: &World, id: &VolumeId, name: &VolumeName) -> Result<ApiError
     }))
 }
 
-/// Creates a linked clone for `vmid` of a base volume, or of a snapshot where the storage supports
-/// it, and returns its id.
+/// Creates a linked clone for `vmid`, and returns the id of the new volume. The source is a base volume, or a snapshot if the
+/// storage supports that.
 pub(crate) fn clone_image(
     world: &mut World,
     node: &str,
@@ -153,7 +153,8 @@ pub(crate) fn clone_image(
     Ok(VolumeId::new(&id.storage, full))
 }
 
-/// Whether linked clones of this volume exist. Always false on LVM-thin, which does not record them.
+/// Whether linked clones of this volume exist. On LVM-thin the result is always false, because LVM-thin does not record the
+/// base of a clone.
 pub(crate) fn is_base_in_use(world: &World, node: &str, id: &VolumeId) -> Result<bool, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = name_of(world, id)?;

@@ -6,7 +6,7 @@ use super::allocation::room;
 use super::plugin_rules::path;
 use super::volume::{file_size, find, name_of, path_of, volume_mut};
 
-/// Checks an untrusted image before its import, and returns its size in bytes.
+/// Checks an untrusted image before its import. Returns the size of the image in bytes.
 pub(crate) fn check_untrusted(world: &World, node: &str, id: &VolumeId) -> Result<u64, ApiError> {
     let storage = world.storage(&id.storage)?;
     let name = name_of(world, id)?;

@@ -1,7 +1,7 @@
 //! Storage plugins: names, formats, sizes and operations on volumes.
 //!
-//! These functions change the simulated state immediately. The calling task simulates the duration
-//! and holds the lock of the storage. Callers check permissions, except for [`check_access`].
+//! These functions change the simulated state immediately. The task that calls them simulates the duration and holds the lock
+//! of the storage. Only [`check_access`] checks permissions; for all other functions the caller checks them.
 
 mod allocation;
 mod base_volume;

@@ -9,10 +9,10 @@ const EXTENT: u64 = 4 << 20;
 const MIB: u64 = 1 << 20;
 /// Sector size of QEMU in bytes.
 pub(crate) const SECTOR: u64 = 512;
-/// Maximum volume size in bytes that QEMU can address.
+/// Maximum size of a volume in bytes that QEMU supports.
 pub(crate) const LARGEST: u64 = 1 << 60;
 
-/// Feature of a volume that depends on storage type and format.
+/// Feature of a volume. Storage type and format determine whether a volume has the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feature {
     Snapshot,
@@ -24,7 +24,7 @@ pub(crate) enum Feature {
     Rename,
 }
 
-/// State of a volume for which a feature is queried.
+/// State of a volume that is asked for a feature: current, base volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VolumeStage {
     Current,
@@ -82,7 +82,7 @@ pub(crate) fn has_feature(
     }
 }
 
-/// Formats of new volumes on a storage, sorted.
+/// Formats that new volumes on a storage can have, sorted by name.
 pub(crate) fn formats(storage: &Storage) -> &'static [&'static str] {
     match storage.kind {
         StorageKind::Dir => &["qcow2", "raw", "subvol", "vmdk"],
@@ -102,7 +102,7 @@ pub(crate) fn default_format(storage: &Storage) -> &str {
     }
 }
 
-/// Requested format if the storage supports it, otherwise its default.
+/// Requested format if the storage supports it, or else the default format of the storage.
 pub(crate) fn format_or_default<'a>(storage: &'a Storage, requested: Option<&'a str>) -> &'a str {
     requested
         .filter(|requested| formats(storage).contains(requested))
@@ -114,7 +114,7 @@ pub(super) fn has_volume_chains(storage: &Storage) -> bool {
     storage.options.get("snapshot-as-volume-chain").is_some_and(|value| value == "1")
 }
 
-/// Size of a volume that must hold at least `bytes`.
+/// Size in bytes of a volume that must hold at least `bytes`, rounded up to the unit of the storage.
 pub(crate) fn rounded(kind: StorageKind, format: &str, bytes: u64) -> u64 {
     let unit = match kind {
         StorageKind::Lvm | StorageKind::LvmThin if format == "raw" => EXTENT,

@@ -28,7 +28,7 @@ pub(crate) fn snapshot(
                 "zfs error: cannot create snapshot '{group}/{file}@{snapshot}': dataset already \
                  exists"
             ),
-            // QEMU permits several internal snapshots of the same name.
+            // QEMU permits several internal snapshots with the same name.
             _ => return Ok(()),
         }));
     }
@@ -50,7 +50,7 @@ pub(crate) fn delete_snapshot(
     volume.snapshots.remove(snapshot).map(|_| ()).ok_or(absent)
 }
 
-/// Rejects an impossible rollback. ZFS can only roll back to the most recent snapshot.
+/// Rejects a rollback that is not possible. ZFS can roll back only to the most recent snapshot.
 pub(crate) fn check_rollback(
     world: &World,
     node: &str,
@@ -78,7 +78,7 @@ pub(crate) fn check_rollback(
     Ok(())
 }
 
-/// Whether the volume has snapshots later than this one, by the snapshot times in the VM config.
+/// Whether the volume has snapshots that are newer than this one. The snapshot times come from the VM config.
 fn has_later(world: &World, node: &str, id: &VolumeId, snapshot: &str) -> Result<bool, ApiError> {
     let owner = name_of(world, id)?.owner.and_then(|vmid| world.vms.get(&vmid));
     let taken = |name: &str| -> Option<u64> {

@@ -22,12 +22,12 @@ pub(crate) fn name_of(world: &World, id: &VolumeId) -> Result<VolumeName, ApiErr
     VolumeName::parse(world.storage(&id.storage)?.kind, &id.name)
 }
 
-/// Path of a volume on the host, whether or not it exists.
+/// Path of a volume on the host. The volume does not need to exist.
 pub(crate) fn path_of(world: &World, id: &VolumeId) -> Result<String, ApiError> {
     path(world.storage(&id.storage)?, &name_of(world, id)?)
 }
 
-/// Whether a volume or its snapshot supports a feature.
+/// Whether a volume, or a snapshot of the volume, supports a feature.
 pub(crate) fn can(
     world: &World,
     id: &VolumeId,
@@ -38,7 +38,7 @@ pub(crate) fn can(
     Ok(has_feature(world.release, world.storage(&id.storage)?, &name, feature, snapshot))
 }
 
-/// Volume with this id, or `None` if it does not exist.
+/// Volume with this id; `None` if the volume does not exist.
 pub(crate) fn find<'a>(
     world: &'a World,
     node: &str,
@@ -49,7 +49,7 @@ pub(crate) fn find<'a>(
     Ok(storage.volume(node, &name.key(storage.kind)))
 }
 
-/// Stores a volume under its id, and records the base volume that the name contains.
+/// Stores a volume under its id, and records the base volume that the id contains.
 pub(crate) fn put(
     world: &mut World,
     node: &str,
@@ -69,7 +69,7 @@ pub(super) fn storage_mut<'a>(world: &'a mut World, id: &str) -> Result<&'a mut 
     world.storages.get_mut(id).ok_or_else(missing)
 }
 
-/// Volume to change, or the error of the storage tools if it does not exist.
+/// Volume to change, or the error of the storage tools for a missing volume.
 pub(super) fn volume_mut<'a>(
     world: &'a mut World,
     node: &str,
@@ -81,7 +81,7 @@ pub(super) fn volume_mut<'a>(
     storage.volume_mut(node, &name.key(storage.kind)).ok_or(missing)
 }
 
-/// Activates a volume. It must exist.
+/// Activates a volume, or returns the error of the storage tools for a missing volume.
 pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), ApiError> {
     let storage = world.storage_on(&id.storage, node)?;
     match find(world, node, id)? {
@@ -107,7 +107,7 @@ fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> ApiError {
     })
 }
 
-/// Size and format of a volume. `None` for a missing file, whose error depends on the caller.
+/// Size and format of a volume; `None` for a missing file, because its error depends on the caller.
 pub(crate) fn size_info(
     world: &World,
     node: &str,
@@ -139,14 +139,14 @@ pub(crate) fn size_info(
     Ok(Some(SizeInfo { size, format, used: volume.used, parent }))
 }
 
-/// Virtual size that QEMU reports for a file whose format is given by its name.
+/// Virtual size that QEMU reports for a file. The name of the file determines the format.
 pub(super) fn file_size(path: &str, name: &VolumeName, volume: &Volume) -> Result<u64, ApiError> {
     let is_disk = name.content == ContentType::Images;
     match name.format {
         "qcow2" | "vmdk" if volume.format != name.format => Err(not_in_format(path, name.format)),
         "qcow2" | "vmdk" | "subvol" => Ok(volume.size),
         _ if is_disk => Ok(volume.size),
-        // An uploaded file read as raw has the length of the file.
+        // QEMU reads an uploaded file as a raw image, so the size of the image is the length of the file.
         _ => Ok(volume.used.div_ceil(SECTOR) * SECTOR),
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn not_in_format(path: &str, format: &str) -> ApiError {
     ApiError::failed(text)
 }
 
-/// All disks of a vmid on the storages with disk content.
+/// All disks with this vmid, on all storages for disk images.
 pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> {
     let mut found = vec![];
     for (id, storage) in &world.storages {

@@ -2,7 +2,7 @@ use super::super::ApiError;
 use super::super::world::{Caller, ContentType, VolumeId, World};
 use super::volume::name_of;
 
-/// Checks whether the caller may read a volume, on behalf of a VM if `vmid` is given.
+/// Checks whether the caller may read a volume. With `vmid`, the caller reads the volume on behalf of that VM.
 pub(crate) fn check_access(
     world: &World,
     caller: &Caller,

@@ -7,14 +7,14 @@ use regex_lite::Regex;
 use super::super::world::{ContentType, StorageKind, Volume};
 use super::super::{ApiError, Release};
 
-/// Parsed volume name. The storage type determines the syntax.
+/// Parsed volume name. The syntax of the name depends on the storage type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeName {
     pub content: ContentType,
     /// Name of the file or block device without folders.
     pub file: String,
     pub owner: Option<u32>,
-    /// Base volume, where the name of a linked clone contains it.
+    /// Base volume, if the name of a linked clone contains it.
     pub base: Option<BaseName>,
     pub is_base: bool,
     pub format: &'static str,
@@ -69,7 +69,7 @@ impl VolumeName {
         }
     }
 
-    /// Key under which the volume is stored: for a linked clone, the name without its base.
+    /// Key under which the volume is stored. For a linked clone, this is the name without the base volume.
     pub fn key(&self, kind: StorageKind) -> String {
         match (kind.has_files(), self.content, self.owner) {
             (true, ContentType::Images, Some(owner)) => format!("{owner}/{}", self.file),
@@ -78,17 +78,17 @@ impl VolumeName {
         }
     }
 
-    /// Key of the base volume, if the name contains one.
+    /// Key of the base volume, if the name contains a base volume.
     pub fn base_key(&self, kind: StorageKind) -> Option<String> {
         let BaseName { owner, file } = self.base.as_ref()?;
         Some(if kind.has_files() { format!("{owner}/{file}") } else { file.clone() })
     }
 }
 
-/// Volume name in lists and configs for the volume stored under `key`.
+/// Volume name, as in lists and configs, of the volume that is stored under `key`.
 pub(crate) fn full_name(kind: StorageKind, key: &str, volume: &Volume) -> String {
     match &volume.base {
-        // Names of linked clones on LVM-thin do not contain the base.
+        // On LVM-thin, the name of a linked clone does not contain the base volume.
         Some(base) if kind != StorageKind::LvmThin => format!("{base}/{key}"),
         _ => key.to_owned(),
     }
@@ -151,7 +151,7 @@ fn owned_file(owner: &str, file: &str, base: Option<BaseName>) -> Result<VolumeN
     Ok(VolumeName { owner, base, is_base, format, ..plain(ContentType::Images, file) })
 }
 
-/// Format of a disk file name, and whether it is a base volume.
+/// Format of a disk file, and whether the disk is a base volume. Both are derived from the file name.
 pub(crate) fn guest_file(file: &str) -> Result<(&'static str, bool), ApiError> {
     let (is_base, format) = if let Some(parts) = GUEST_FILE.captures(file) {
         (&parts[1] == "base", parts[2].to_owned())
@@ -203,7 +203,7 @@ fn zfs_name(name: &str) -> Result<VolumeName, ApiError> {
     })
 }
 
-/// Normalized file name of an upload or download: without folders and special characters.
+/// Normalized file name of an upload or download, without folders and special characters.
 pub(crate) fn normalise(file: &str) -> String {
     let file = file.strip_suffix('\n').unwrap_or(file);
     let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -335,8 +335,7 @@ mod tests {
     }
 
     proptest! {
-        /// Arbitrary names are parsed or rejected without a panic, and a parsed name can be parsed
-        /// again from its key.
+        /// The parser accepts or rejects arbitrary names without a panic. The key of a parsed name can be parsed again.
         #[test]
         fn arbitrary_names_do_not_panic(name in "(vm-|base-|[0-9]{1,12}/|iso/|import/|.){0,4}.{0,20}(\\.raw|\\.iso|\\.qcow2)?") {
             for kind in ["dir", "nfs", "cifs", "lvm", "lvmthin", "zfspool"] {

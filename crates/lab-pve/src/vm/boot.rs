@@ -4,7 +4,7 @@ use super::drive;
 use crate::schema::split_list;
 use crate::world::Config;
 
-/// Devices of a `boot` option, or none for the legacy form.
+/// Devices in the order of a `boot` option; empty for the legacy form of the option.
 pub fn order(boot: Option<&String>) -> Vec<String> {
     let order = boot
         .into_iter()

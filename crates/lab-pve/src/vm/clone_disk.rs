@@ -1,4 +1,4 @@
-//! Linked or full clone of one disk.
+//! Linked or full clone of a single disk.
 
 use talmox_lab_environment::Work;
 
@@ -12,7 +12,7 @@ use crate::{ApiError, Release};
 
 const CLOUDINIT_BYTES: u64 = 4 << 20;
 const TPM_STATE_BYTES: u64 = 4 << 20;
-/// Size in bytes of the EFI variables, by `efitype`.
+/// Size in bytes of the EFI variables with `efitype=4m`.
 const EFI_VARS_4M: u64 = 540_672;
 const EFI_VARS_2M: u64 = 131_072;
 
@@ -24,10 +24,10 @@ pub(crate) struct DiskClone<'a> {
     /// VM that receives the new volume.
     pub(crate) vmid: u32,
     pub(crate) drive: &'a Drive,
-    /// Clone this snapshot instead of the current state.
+    /// Snapshot to clone; `None` for the current state.
     pub(crate) snapshot: Option<&'a str>,
     pub(crate) full: bool,
-    /// Target storage; the storage of the source if `None`.
+    /// Target storage; `None` for the storage of the source.
     pub(crate) storage: Option<&'a str>,
     pub(crate) format: Option<&'a str>,
     /// Whether a running VM uses the disk.
@@ -35,8 +35,8 @@ pub(crate) struct DiskClone<'a> {
 }
 
 impl DiskClone<'_> {
-    /// Creates the new drive. Adds the new volume to `made` as soon as it exists, so that it can be
-    /// removed if a later operation fails.
+    /// Creates the new drive. Adds the new volume to `made` as soon as the volume exists, so that it can be removed if a later
+    /// operation fails.
     pub(crate) async fn make(&self, made: &mut Vec<VolumeId>) -> Result<Drive, ApiError> {
         let source = volume_of(self.drive)?;
         if self.is_mirrored() && self.drive.key == "tpmstate0" {
@@ -61,7 +61,7 @@ impl DiskClone<'_> {
         Ok(drive)
     }
 
-    /// Whether QEMU mirrors the disk, because a running VM uses it.
+    /// Whether QEMU mirrors the disk, because a running VM uses the disk.
     fn is_mirrored(&self) -> bool {
         self.full && self.running && self.snapshot.is_none() && !drive::is_unused(&self.drive.key)
     }
@@ -124,7 +124,8 @@ impl DiskClone<'_> {
         Ok(volume)
     }
 
-    /// Requested format, otherwise that of the source, if the storage supports it.
+    /// Format of the new volume: the requested format, or else the format of the source. If the storage does not support that
+    /// format, the result is the default format of the storage.
     fn target_format(&self, source: &VolumeId, to: &str) -> Result<String, ApiError> {
         let world = self.task.site.world();
         if world.release == Release::V8 && self.drive.key == "tpmstate0" {
@@ -176,7 +177,7 @@ impl DiskClone<'_> {
     }
 }
 
-/// Removes the volumes of a failed operation. Volumes that cannot be removed stay.
+/// Removes the volumes that a failed operation created. A volume that cannot be removed stays.
 pub(crate) fn remove_created(task: &TaskHandle, node: &str, made: &[VolumeId]) {
     for volume in made {
         let freed = storage::free(&mut task.site.world(), node, volume);

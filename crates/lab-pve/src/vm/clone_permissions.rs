@@ -1,5 +1,5 @@
-//! Permissions for cloning a VM. The config comes from the source, so privileges for single options
-//! are not required, but those for storages, devices and bridges are.
+//! Permissions for cloning a VM. The config is copied from the source, so privileges for single options are not required.
+//! Privileges for storages, devices and bridges are required.
 
 use super::drive;
 use super::option_permissions::ConfigChange;

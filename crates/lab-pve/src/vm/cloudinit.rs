@@ -1,4 +1,4 @@
-//! Cloud-init drive, generated from the options of a VM.
+//! Cloud-init drive, which is generated from the options of a VM.
 
 use std::io;
 
@@ -36,19 +36,18 @@ pub(crate) fn kind(config: &Config) -> &str {
     config.get("citype").map_or(default, String::as_str)
 }
 
-/// Cloud-init volumes that belong to the VM, in the order of buses IDE, SCSI, VirtIO, SATA.
+/// Cloud-init volumes of the VM, in the order of the buses IDE, SCSI, VirtIO, SATA.
 ///
-/// The API rejects a second one, but a manually edited config may contain several.
+/// The API rejects a second cloud-init drive, but a config that was edited manually may contain several.
 pub(crate) fn volumes_of(config: &Config, vmid: u32) -> Vec<VolumeId> {
     let own = format!("vm-{vmid}-cloudinit");
     let volumes = drive::drives(config).into_iter().filter_map(|drive| drive.volume());
     volumes.filter(|volume| volume.name.contains(&own)).collect()
 }
 
-/// Writes all cloud-init drives of a VM, and creates missing volumes.
+/// Writes all cloud-init drives of a VM. Volumes that are missing are created.
 ///
-/// Drives of other types than `nocloud` stay empty, because the image writer does not support
-/// folders.
+/// A drive of another type than `nocloud` stays empty, because the image writer does not support folders.
 pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     let site = worker.site();
     let config = site.world().vm(node, vmid)?.config.clone();
@@ -66,7 +65,7 @@ pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Resul
     let mut world = site.world();
     let vm = world.vm_mut(node, vmid)?;
     if let Some(run) = &mut vm.run {
-        // The running VM can now read the new content.
+        // The running VM can read the new content now, so the options on the drive are recorded.
         let written = options(&vm.config);
         run.config
             .retain(|key, _| !option_permissions::is_cloudinit_option(key) && !is_ip_config(key));
@@ -141,7 +140,7 @@ struct CloudinitFiles {
 }
 
 impl CloudinitFiles {
-    /// Files generated from the options, or the snippets that `cicustom` names.
+    /// Files that are generated from the options, or the snippets in `cicustom`.
     fn of(site: &Site, node: &str, vmid: u32, config: &Config) -> Result<Self, ApiError> {
         let world = site.world();
         let format = schema::format(world.release, FormatName::CiCustom);
@@ -189,7 +188,7 @@ fn snippet(world: &World, site: &Site, node: &str, text: &str) -> Result<String,
     std::fs::read_to_string(site.blobs.path(blob)).map_err(|_| missing())
 }
 
-/// Text for `GET cloudinit/dump`, which never contains snippets.
+/// Text for `GET cloudinit/dump`. It never contains the content of snippets.
 pub(crate) fn dump(
     world: &World,
     node: &str,

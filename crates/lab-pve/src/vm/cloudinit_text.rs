@@ -41,7 +41,7 @@ pub(crate) fn user(config: &Config, vmid: u32, mask_password: bool) -> String {
     text
 }
 
-/// Host name, and fully qualified name.
+/// Host name and fully qualified name of the VM.
 fn names(config: &Config, vmid: u32) -> (String, String) {
     let name = config.get("name").cloned().unwrap_or_else(|| format!("VM{vmid}"));
     match (name.split_once('.'), config.get("searchdomain")) {
@@ -51,7 +51,7 @@ fn names(config: &Config, vmid: u32) -> (String, String) {
     }
 }
 
-/// Text with its percent-encoding decoded.
+/// Decodes the percent-encoding of a text.
 fn unescaped(text: &str) -> String {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
@@ -72,7 +72,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Number, MAC address and IP settings of a network card with an `ipconfigN`.
+/// Number, MAC address and IP settings of a network card that has an `ipconfigN`.
 struct CardAddresses {
     number: String,
     mac: String,
@@ -104,8 +104,7 @@ fn cards(world: &World, config: &Config) -> Vec<CardAddresses> {
     cards
 }
 
-/// Validated `ipconfigN` fields, or `None` if they contradict each other. Without addresses DHCP is
-/// used.
+/// Validated fields of an `ipconfigN`; `None` if the fields contradict each other. A card without addresses uses DHCP.
 fn validated(mut fields: Fields) -> Option<Fields> {
     let is_fixed =
         |name: &str| fields.get(name).is_some_and(|ip| ip.contains('/') || ip.contains(':'));
@@ -127,7 +126,7 @@ fn split(ip: &str) -> (String, String) {
     (address.to_owned(), Ipv4Addr::from(mask).to_string())
 }
 
-/// Search domains and name servers of the VM, otherwise those of the host.
+/// Search domains and name servers of the VM, or else those of the host.
 fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<String>) {
     let host = world.hosts.get(node).map(Host::resolver).unwrap_or_default();
     let setting = |key: &str| host.get(key).cloned();
@@ -140,7 +139,7 @@ fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<Str
     (search.map(|search| words(&search)).unwrap_or_default(), servers)
 }
 
-/// `network-config` file in version 1, which identifies cards by MAC address.
+/// `network-config` file in version 1. It identifies network cards by MAC address.
 pub(crate) fn network_v1(world: &World, node: &str, config: &Config) -> String {
     let mut text = "version: 1\nconfig:\n".to_owned();
     for card in cards(world, config) {
@@ -225,7 +224,7 @@ fn fixed(id: &str, family: &str, address: &str, mask: &str, gateway: Option<&Str
     text
 }
 
-/// `meta-data` file. The instance id is a hash, so it changes with the other files.
+/// `meta-data` file. The instance id is a hash of the other files, so it changes with their content.
 pub(crate) fn meta(user: &str, network: &str) -> String {
     format!("instance-id: {}\n", digest::of_text(&format!("{user}{network}")))
 }

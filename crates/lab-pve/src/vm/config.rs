@@ -1,4 +1,4 @@
-//! VM config: JSON of the API answers, text of the config file, digest and checks.
+//! VM config: its JSON in API answers, the text of the config file, the digest and checks.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(crate) fn merged(vm: &Vm) -> Config {
     config
 }
 
-/// Answer of `GET config`: with JSON numbers, without passwords.
+/// Answer of `GET config`. Numbers are JSON numbers, and passwords are masked.
 pub(crate) fn shown(release: Release, config: &Config, digest: &str) -> Json {
     let mut shown = Map::new();
     for (key, value) in config {
@@ -71,7 +71,7 @@ fn delete_code(how: PendingDelete) -> u8 {
     }
 }
 
-/// Value of an option in its JSON type.
+/// Value of an option as JSON, with the type of the option.
 fn value_shown(release: Release, key: &str, value: &str) -> Json {
     let is_number = matches!(key, "snaptime")
         || schema::vm_option(release, key)
@@ -126,7 +126,7 @@ fn section(config: &Config) -> String {
     text
 }
 
-/// Description line with percent signs, colons and control characters escaped.
+/// Line of a description in which percent signs, colons and control characters are escaped.
 fn escaped(line: &str) -> String {
     let mut text = String::new();
     for c in line.chars() {
@@ -138,7 +138,7 @@ fn escaped(line: &str) -> String {
     text
 }
 
-/// Rejects an operation while another one holds the config lock of the VM.
+/// Rejects an operation if the config contains a `lock` of another operation.
 pub(crate) fn check_lock(vm: &Vm) -> Result<(), ApiError> {
     match vm.lock() {
         Some(lock) => Err(ApiError::failed(format!("VM is locked ({lock})"))),
@@ -146,7 +146,7 @@ pub(crate) fn check_lock(vm: &Vm) -> Result<(), ApiError> {
     }
 }
 
-/// Rejects an operation on a VM with protection enabled.
+/// Rejects an operation on a protected VM.
 pub(crate) fn check_protection(vm: &Vm, what: &str) -> Result<(), ApiError> {
     if vm.config.get("protection").is_some_and(|value| value == "1") {
         return Err(ApiError::failed(format!("{what} - protection mode enabled")));
@@ -154,7 +154,7 @@ pub(crate) fn check_protection(vm: &Vm, what: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Rejects a change whose `digest` differs from the current config.
+/// Rejects a change if the `digest` that the client sent differs from the digest of the current config.
 pub(crate) fn check_digest(vm: &Vm, seen: Option<&str>) -> Result<(), ApiError> {
     match seen {
         Some(seen) if !seen.is_empty() && seen != digest(vm) => {
@@ -164,8 +164,8 @@ pub(crate) fn check_digest(vm: &Vm, seen: Option<&str>) -> Result<(), ApiError> 
     }
 }
 
-/// Normalizes a config as writing and reading the config file does: trims the description, drops an
-/// empty one, and drops `unusedN` entries of volumes that are in use.
+/// Normalizes a config like a write and read of the config file. The description is trimmed, and dropped if it is empty.
+/// `unusedN` entries are dropped if their volume is in use.
 pub(crate) fn normalize(config: &mut Config) {
     if let Some(description) = config.get_mut("description") {
         let length = description.trim_end().len();
@@ -180,7 +180,7 @@ pub(crate) fn normalize(config: &mut Config) {
     config.retain(|key, value| !(drive::is_unused(key) && used.contains(value)));
 }
 
-/// Replaces an empty value by a blank, as in the config file, or drops it where a blank is invalid.
+/// Replaces an empty value by a blank, as in the config file. An option for which a blank is invalid is dropped.
 pub(crate) fn normalize_empty(config: &mut Config) {
     let takes_blank =
         |key: &str| schema::vm_option(Release::V9, key).is_some_and(|option| option.takes(" "));

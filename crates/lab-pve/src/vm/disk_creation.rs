@@ -14,11 +14,11 @@ use crate::world::{Caller, Config, ContentType, VolumeId, World};
 
 const CLOUDINIT_KIB: u64 = 4 << 10;
 const TPM_STATE_KIB: u64 = 4 << 10;
-/// Size in bytes of the EFI variable templates.
+/// Size in bytes of the template of the EFI variables with `efitype=4m`.
 const EFI_VARS_4M: u64 = 540_672;
 const EFI_VARS_2M: u64 = 131_072;
 
-/// Context of an operation: a synchronous call, or a task with a log.
+/// Context in which an operation runs: a call, or a task with a log.
 #[derive(Clone, Debug)]
 pub(crate) enum Worker {
     Call(Arc<Site>),
@@ -41,7 +41,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Applies the fault of a task before it changes anything.
+    /// Applies the fault of the task, before the task changes anything.
     pub(crate) async fn begin(&self) -> Result<(), ApiError> {
         match self {
             Self::Call(_) => Ok(()),
@@ -62,19 +62,20 @@ impl Worker {
     }
 }
 
-/// VM whose drives are created, and the caller that requested it.
+/// Creates the volumes for the drives of a VM, on behalf of a caller.
 #[derive(Debug)]
 pub(crate) struct DiskCreator<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) caller: &'a Caller,
     pub(crate) node: &'a str,
     pub(crate) vmid: u32,
-    /// Current and pending options of the VM, which can have only one cloud-init drive.
+    /// Current and pending options of the VM. They show whether the VM already has a cloud-init drive, because only one is
+    /// allowed.
     pub(crate) existing: &'a Config,
     pub(crate) default_storage: Option<&'a str>,
 }
 
-/// Options with their volume ids, and the newly created volumes.
+/// Options with the ids of their volumes, and the volumes that were created.
 #[derive(Debug, Default)]
 pub(crate) struct CreatedDisks {
     pub(crate) options: Config,
@@ -82,8 +83,8 @@ pub(crate) struct CreatedDisks {
 }
 
 impl DiskCreator<'_> {
-    /// Creates the volumes that the drives in `settings` request, sorted by option name. If one
-    /// fails, those created before are removed.
+    /// Creates the volumes that the drives in `settings` request, in the order of the option names. If a creation fails, the
+    /// volumes created before are removed.
     pub(crate) async fn make(&self, settings: &Config) -> Result<CreatedDisks, ApiError> {
         let mut made = CreatedDisks::default();
         for (key, value) in settings.iter().filter(|(key, _)| drive::is_slot(key)) {
@@ -99,7 +100,7 @@ impl DiskCreator<'_> {
     pub(crate) fn remove_created(&self, volumes: &[VolumeId]) {
         let mut world = self.worker.site().world();
         for volume in volumes {
-            // A volume that cannot be removed stays, as on a real host.
+            // A volume that cannot be removed stays, as in Proxmox.
             if let Err(error) = storage::free(&mut world, self.node, volume) {
                 drop(world);
                 self.worker.warn(&error.to_string());
@@ -228,7 +229,7 @@ impl DiskCreator<'_> {
         storage::alloc(&mut site.world(), &new)
     }
 
-    /// Converts a new disk of a template to a base volume.
+    /// Converts a new disk to a base volume if the VM is a template.
     fn as_base(&self, volume: VolumeId) -> Result<VolumeId, ApiError> {
         if self.existing.get("template").is_none_or(|value| value != "1") {
             return Ok(volume);
@@ -333,8 +334,8 @@ impl DiskCreator<'_> {
     }
 }
 
-/// Acquires the lock of a storage, which is held only during an allocation. Slow operations such as
-/// copying an image do not hold it.
+/// Acquires the lock of a storage. The lock is held only during an allocation, and not during slow operations such as the copy
+/// of an image.
 pub(crate) async fn lock_storage(
     worker: &Worker,
     host: &str,
@@ -360,7 +361,7 @@ fn cannot_import(source: &VolumeId, error: &ApiError) -> ApiError {
     ApiError::failed(format!("cannot import from '{source}' - {error}"))
 }
 
-/// Size in GiB as written, converted to whole KiB.
+/// Converts a size in GiB, as written in an option, to whole KiB.
 fn gib_to_kib(size: &str) -> u64 {
     if let Ok(gib) = size.parse::<u64>() {
         return gib.saturating_mul(1 << 20);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::schema::{self, Fields, Format};
 use crate::world::{Config, VolumeId};
 
-/// Whether an option is a drive (`unusedN` is not).
+/// Whether an option is a drive. `unusedN` is not a drive.
 pub(crate) fn is_slot(key: &str) -> bool {
     schema::is_drive(key)
 }
@@ -23,14 +23,14 @@ pub struct Drive {
     fields: Fields,
 }
 
-/// Meaning of the `file` of a drive.
+/// Meaning of the field `file` of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveSource {
     /// `none`: empty CD drive.
     None,
     /// `cdrom`: physical CD drive of the host.
     HostCdrom,
-    /// `STORAGE:SIZE`: new volume, with the size in GiB as written.
+    /// `STORAGE:SIZE`: new volume. The size is the text in the option, in GiB.
     New {
         storage: Option<String>,
         size: String,
@@ -53,7 +53,7 @@ static CLOUDINIT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Drive {
-    /// Parses a drive or `unusedN` option. `None` for an invalid text or conflicting fields.
+    /// Parses a drive or an `unusedN` option; `None` for an invalid text or contradicting fields.
     pub(crate) fn parse(key: &str, text: &str) -> Option<Self> {
         let fields = format_of(key)?.parse(text).ok()?;
         let drive = Self { key: key.to_owned(), fields };
@@ -84,7 +84,7 @@ impl Drive {
         !is_wrong
     }
 
-    /// Property string: the file first, then the other fields sorted.
+    /// Property string of the drive: the file first, then the other fields sorted by name.
     pub(crate) fn print(&self) -> String {
         format_of(&self.key).map(|format| format.print(&self.fields)).unwrap_or_default()
     }
@@ -143,7 +143,7 @@ impl Drive {
         }
     }
 
-    /// Volume of the drive on a storage, if it has one.
+    /// Volume of the drive, if the drive has a volume on a storage.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
         match self.source() {
             DriveSource::Volume(volume) => Some(volume),
@@ -152,7 +152,7 @@ impl Drive {
     }
 }
 
-/// Drives of a config, in the order in which Proxmox iterates over them.
+/// Drives of a config, in the order that Proxmox uses.
 pub fn drives(config: &Config) -> Vec<Drive> {
     schema::drive_names().filter_map(|key| Drive::parse(&key, config.get(&key)?)).collect()
 }
@@ -166,7 +166,7 @@ pub(crate) fn unused(config: &Config) -> Vec<Drive> {
         .collect()
 }
 
-/// Option with the cloud-init drive of a config, other than `except`.
+/// Name of the option with the cloud-init drive of a config. The option `except` is ignored.
 pub(crate) fn cloudinit_slot(config: &Config, except: &str) -> Option<String> {
     drives(config)
         .into_iter()

@@ -1,12 +1,12 @@
-//! Unique values of a VM: MAC addresses, SMBIOS UUID and generation id, random where the config
-//! does not set them.
+//! Values that are unique to a VM: MAC addresses, SMBIOS UUID and generation id. A value that the config does not set is
+//! random.
 
 use talmox_clock::Chance;
 
 use crate::schema::{self, FormatName};
 use crate::world::{Config, World};
 
-/// Prefix of generated MAC addresses, unless the datacenter config sets one.
+/// Prefix of generated MAC addresses, unless the datacenter config sets another one.
 const MAC_PREFIX: &str = "BC:24:11";
 
 pub(crate) fn uuid(chance: &mut Chance) -> String {
@@ -27,7 +27,7 @@ fn mac(world: &World, chance: &mut Chance) -> String {
     mac
 }
 
-/// Normalized property string of a network card, with a new MAC address if it has none.
+/// Normalized property string of a network card. A card without a MAC address gets a new one.
 pub(crate) fn net(world: &World, chance: &mut Chance, text: &str) -> String {
     let format = schema::format(world.release, FormatName::Net);
     let Ok(mut fields) = format.parse(text) else { return text.to_owned() };
@@ -45,7 +45,7 @@ pub(crate) fn net_with_new_mac(world: &World, chance: &mut Chance, text: &str) -
     format.print(&fields)
 }
 
-/// Normalizes all network cards of a config and adds missing MAC addresses.
+/// Normalizes all network cards of a config, and adds missing MAC addresses.
 pub(crate) fn complete_nets(world: &World, chance: &mut Chance, config: &mut Config) {
     for (_, value) in config.iter_mut().filter(|(key, _)| is_net(key)) {
         *value = net(world, chance, value);
@@ -56,7 +56,7 @@ pub(crate) fn is_net(key: &str) -> bool {
     key.strip_prefix("net").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// SMBIOS settings with a new UUID and otherwise unchanged.
+/// SMBIOS settings with a new UUID. All other settings stay unchanged.
 pub(crate) fn smbios_with_new_uuid(
     world: &World,
     chance: &mut Chance,

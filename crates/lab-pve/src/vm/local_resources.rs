@@ -1,4 +1,4 @@
-//! Local resources that tie a VM to its host: devices, and mappings that other hosts may lack.
+//! Resources that tie a VM to its host: local devices, and mappings that other hosts may not have.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) struct LocalResources {
     /// Options that prevent a migration.
     pub(crate) blocking: Vec<String>,
     pub(crate) mapped: BTreeMap<String, MappedDevice>,
-    /// Options whose mapping is missing, by host.
+    /// For each host, the options whose mapping is missing on that host.
     pub(crate) missing: BTreeMap<String, Vec<String>>,
 }
 
@@ -44,7 +44,7 @@ impl LocalResources {
         found
     }
 
-    /// Options that prevent a migration and are not mapped.
+    /// Options that prevent a migration and do not use a mapping.
     pub(crate) fn unmapped(&self) -> Vec<&str> {
         let mapped = |key: &&String| !self.mapped.contains_key(*key);
         self.blocking.iter().filter(mapped).map(String::as_str).collect()
@@ -75,7 +75,7 @@ impl LocalResources {
                         option.is_some_and(|value| value == "1")
                     });
                     self.mapped.insert(key.to_owned(), MappedDevice { name, live });
-                    // For a stopped VM, any device of the mapping can be used.
+                    // A stopped VM can use any device of the mapping after the migration.
                     if live || !running {
                         return;
                     }

@@ -11,7 +11,7 @@ use crate::world::{StorageKind, VolumeId, World};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalVolume {
     pub(crate) id: VolumeId,
-    /// Target storage of the volume.
+    /// Storage that the volume is moved to.
     pub(crate) target: String,
     pub(crate) role: VolumeRole,
     pub(crate) slot: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) enum VolumeRole {
     Unused,
     Snapshot,
     Pending,
-    /// Generated from the config, or internal to QEMU.
+    /// Volume that is generated from the config, or internal to QEMU.
     Generated,
 }
 
@@ -46,7 +46,7 @@ impl VolumeRole {
     }
 }
 
-/// Finds the local volumes of a VM; rejects the migration if one of them cannot move.
+/// Finds the local volumes of a VM. Rejects the migration if one of the volumes cannot be moved.
 pub(super) fn scan(
     migration: &Migration,
     task: &TaskHandle,
@@ -160,7 +160,7 @@ fn check_volume(
     Ok(Some(volume))
 }
 
-/// Rejects an offline transfer between storage types without a common export format.
+/// Rejects an offline transfer if the two storage types have no common export format.
 pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), ApiError> {
     let from = world.storage(&volume.id.storage)?.kind;
     let to = world.storage(&volume.target)?.kind;
@@ -172,7 +172,7 @@ pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), 
     Err(ApiError::failed(format!("cannot migrate from storage type '{from}' to '{to}'")))
 }
 
-/// Creates the volume on the target host, under the same name if it is free.
+/// Creates the volume on the target host. The name stays the same if it is free there.
 pub(super) fn create_on_target(
     world: &mut World,
     node: &str,

@@ -4,7 +4,7 @@ use crate::schema::{self, FormatName};
 use crate::world::World;
 use crate::{ApiError, Release};
 
-/// Machine type of a `machine` option.
+/// Machine type in a `machine` option.
 fn kind(release: Release, machine: Option<&String>) -> Option<String> {
     let format = schema::format(release, FormatName::Machine);
     format.parse(machine?).ok()?.get("type").map(str::to_owned)
@@ -14,7 +14,7 @@ pub(crate) fn is_q35(release: Release, machine: Option<&String>) -> bool {
     kind(release, machine).is_some_and(|kind| kind.contains("q35"))
 }
 
-/// Version of a machine type: `9.2` for `pc-q35-9.2+pve1`.
+/// Version in a machine type, such as `9.2` in `pc-q35-9.2+pve1`.
 fn version(kind: &str) -> Option<(u32, u32)> {
     let prefixes = ["pc-i440fx-", "pc-q35-", "pc-", "virt-"];
     let version = prefixes.iter().find_map(|prefix| kind.strip_prefix(prefix))?;
@@ -40,7 +40,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Versioned machine type that QEMU runs for a `machine` option.
+/// Machine type with version that QEMU uses for a `machine` option.
 pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
     let newest = release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
     let revision = match release {
@@ -55,8 +55,8 @@ pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
     }
 }
 
-/// Machine type to store. For Windows guests Proxmox pins it to a version, because Windows does not
-/// tolerate a changing machine type.
+/// Machine type to store in the config. For Windows guests, Proxmox stores it with a version, because Windows does not tolerate
+/// a change of the machine type.
 pub(crate) fn pinned(
     world: &World,
     machine: Option<&String>,

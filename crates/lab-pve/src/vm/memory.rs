@@ -1,4 +1,4 @@
-//! Memory and balloon options.
+//! Options `memory` and `balloon`.
 
 use crate::ApiError;
 use crate::schema::{self, FormatName};
@@ -8,11 +8,11 @@ use crate::world::{Config, Vm, World};
 pub(crate) fn mib(world: &World, memory: Option<&str>) -> u64 {
     let format = schema::format(world.release, FormatName::Memory);
     let current = memory.and_then(|memory| format.parse(memory).ok()?.number("current"));
-    // Limits an arbitrary configured value, so that byte counts do not overflow.
+    // The value is limited, because a config may contain any number. The number of bytes must not overflow.
     current.and_then(|mib| u64::try_from(mib).ok()).unwrap_or(512).min(1 << 32)
 }
 
-/// Rejects a balloon larger than the memory, whichever of the two is changed.
+/// Rejects a `balloon` that is larger than the memory. Both options are checked, even if only one of them changes.
 pub(crate) fn check_balloon(world: &World, vm: &Vm, set: &Config) -> Result<(), ApiError> {
     if !set.contains_key("memory") && !set.contains_key("balloon") {
         return Ok(());

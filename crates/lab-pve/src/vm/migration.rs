@@ -21,19 +21,19 @@ pub(crate) struct Migration {
     pub(crate) node: String,
     pub(crate) vmid: u32,
     pub(crate) target: String,
-    /// Live migration, if the VM runs.
+    /// Whether a running VM is migrated live.
     pub(crate) online: bool,
     pub(crate) with_local_disks: bool,
-    /// `force`: migrate despite local devices.
+    /// `force`: migrate even if the VM uses local devices.
     pub(crate) force: bool,
     pub(crate) storages: StorageMap,
 }
 
-/// Outcome of a migration that did not succeed.
+/// Reason why a migration did not fully succeed.
 enum MigrationFailure {
-    /// The VM is still on its host.
+    /// The migration failed, and the VM is still on its host.
     Aborted(ApiError),
-    /// An error occurred after the VM had moved.
+    /// The VM was moved, but an error occurred afterwards.
     Problems,
 }
 
@@ -135,7 +135,7 @@ impl Migration {
         Ok(())
     }
 
-    /// Target storage of a volume, if it supports the content type.
+    /// Target storage of a volume, or an error if that storage does not support the content type.
     pub(super) fn check_storage(
         &self,
         world: &World,
@@ -154,8 +154,7 @@ impl Migration {
         Ok(id.to_owned())
     }
 
-    /// Locks the VM, finds its local volumes, and copies those that the running guest does not
-    /// write to.
+    /// Locks the VM and finds its local volumes. Copies the volumes to which the guest does not write during the migration.
     async fn move_offline(
         &self,
         task: &TaskHandle,

@@ -1,4 +1,4 @@
-//! VMs: configs, permissions on options, and how changes take effect.
+//! VMs: configs, permissions on options, and the effects of changes.
 
 pub(crate) mod boot;
 pub(crate) mod clone_disk;

@@ -1,4 +1,4 @@
-//! Permissions to change VM options. Checks by option name run first, then checks by value.
+//! Permissions to change VM options. The option names are checked first, then the values.
 
 use super::drive::{self, Drive, DriveSource};
 use super::identity::is_net;
@@ -8,7 +8,7 @@ use crate::storage;
 use crate::world::{Caller, Config, ContentType, VolumeId, World};
 use crate::{ApiError, Release};
 
-/// Change of a VM and its caller. `pool` is the pool of a VM that is being created.
+/// Change of a VM config by a caller. `pool` is the pool of a VM that is being created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfigChange<'a> {
     pub(crate) world: &'a World,
@@ -103,7 +103,7 @@ impl ConfigChange<'_> {
         }
         if is(OPTIONS) {
             self.vm(&["VM.Config.Options"])?;
-            // The start order also affects other VMs of the host.
+            // The start order of a VM also affects other VMs of the host.
             if key == "startup" {
                 self.world.check(self.caller, "/", &["Sys.Modify"])?;
             }
@@ -222,7 +222,8 @@ impl ConfigChange<'_> {
         Ok(())
     }
 
-    /// A serial port on a socket requires `VM.Config.HWType`; one on a host device requires root.
+    /// Checks the privileges for a serial port. A port on a socket requires `VM.Config.HWType`. A port on a device of the host
+    /// requires root.
     pub(crate) fn check_serial(
         &self,
         verb: &str,
@@ -260,7 +261,7 @@ impl ConfigChange<'_> {
         Ok(())
     }
 
-    /// A custom CPU model requires `Mapping.Use` on it, unless the VM already has it.
+    /// Checks the privilege `Mapping.Use` on a custom CPU model. A model that the VM already has requires no privilege.
     pub(crate) fn check_cpu_model(
         &self,
         new: &Config,
@@ -280,7 +281,7 @@ impl ConfigChange<'_> {
         }
     }
 
-    /// Checks the privileges on storages that drives require.
+    /// Checks the privileges that the drives of a config require on storages.
     pub(crate) fn check_storages(
         &self,
         config: &Config,
@@ -357,7 +358,7 @@ impl ConfigChange<'_> {
         }
     }
 
-    /// Checks whether the caller may use a volume, and returns its content type.
+    /// Checks whether the caller may use a volume, and returns the content type of the volume.
     pub(crate) fn check_volume(
         &self,
         volume: &VolumeId,
@@ -384,7 +385,7 @@ impl ConfigChange<'_> {
         ))
     }
 
-    /// Checks the privileges for changing a drive of an existing VM.
+    /// Checks the privileges to change a drive of an existing VM.
     pub(crate) fn check_drive(&self, key: &str, value: &str) -> Result<(), ApiError> {
         let Some(drive) = Drive::parse(key, value) else { return Ok(()) };
         if drive.is_cloudinit() {

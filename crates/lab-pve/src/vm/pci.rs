@@ -1,4 +1,4 @@
-//! PCI passthrough: devices that a config requests, and their current users.
+//! PCI passthrough: the devices that a config requests, and the VMs that use them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::schema::{self, Fields, FormatName};
 use crate::world::{Config, Host, PciDevice, World};
 use crate::{ApiError, Release};
 
-/// PCI devices for each `hostpciN` of a VM that starts.
+/// Chooses the PCI devices for each `hostpciN` of a VM that starts.
 pub(crate) fn choose(
     world: &World,
     guests: &Guests,
@@ -26,7 +26,7 @@ pub(crate) fn choose(
                 if world.release == Release::V8 { 501 } else { 510 }
             )));
         }
-        // Mediated devices can share a physical device.
+        // Devices with `mdev` are not reserved, because several VMs can share the physical device.
         if !fields.has("mdev") {
             requests.push((key, alternatives));
         }
@@ -67,7 +67,7 @@ fn passed(release: Release, options: &Config) -> Vec<(String, Fields)> {
         .collect()
 }
 
-/// Groups of devices that satisfy a `hostpciN` option; one complete group is used.
+/// Groups of devices that satisfy a `hostpciN` option. The VM gets all devices of one group.
 fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<String>>, ApiError> {
     let host = world.hosts.get(node);
     let paths: Vec<String> = match (fields.get("mapping"), fields.get("host")) {
@@ -94,7 +94,7 @@ fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<St
         .collect()
 }
 
-/// Addresses that a path stands for: one function, or all functions of a device.
+/// Addresses that a path in a config means: one function, or all functions of a device.
 fn functions(host: &Host, path: &str) -> Vec<String> {
     let full = full_path(path);
     let is_meant = |device: &&PciDevice| {
@@ -103,12 +103,12 @@ fn functions(host: &Host, path: &str) -> Vec<String> {
     host.pci.iter().filter(is_meant).map(|device| device.address.clone()).collect()
 }
 
-/// PCI address with the domain, which a config may omit.
+/// PCI address with its domain. A config may omit the domain.
 fn full_path(path: &str) -> String {
     if path.matches(':').count() == 1 { format!("0000:{path}") } else { path.to_owned() }
 }
 
-/// Device paths of a mapping on this host, after comparison with the hardware.
+/// Device paths of a mapping on this host. An error if the mapping does not match the hardware.
 fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiError> {
     let format = schema::format(world.release, FormatName::PciMap);
     let known = world.mappings.pci.get(mapping);
@@ -133,7 +133,7 @@ fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiEr
     Ok(paths)
 }
 
-/// Compares the properties in a mapping with the hardware.
+/// Compares the properties of a mapping with the hardware, and returns the first difference as an error.
 fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> Result<(), String> {
     let path = entry.get("path").unwrap_or_default();
     for (nth, path) in path.split(';').enumerate() {
@@ -170,7 +170,7 @@ fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> R
     Ok(())
 }
 
-/// Properties of a device that a mapping contains, in the order of comparison.
+/// Properties of a device that a mapping contains, in the order in which they are compared.
 fn properties(device: &PciDevice) -> [(&'static str, Option<String>); 3] {
     let subsystem = device.subsystem_vendor.as_ref().zip(device.subsystem_device.as_ref());
     [
@@ -184,7 +184,7 @@ fn plain(id: &str) -> String {
     id.replace("0x", "")
 }
 
-/// vmid that uses each device of the host, other than this VM.
+/// PCI devices that other VMs of the host use, each with the vmid of the VM that uses it.
 fn taken(world: &World, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<String, u32> {
     let mut taken = BTreeMap::new();
     for (other, vm) in world.vms.iter().filter(|(id, vm)| **id != vmid && vm.node == node) {

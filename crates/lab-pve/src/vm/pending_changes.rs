@@ -1,5 +1,4 @@
-//! Pending changes: which of them apply to a running VM immediately, and how the others apply
-//! later.
+//! Pending changes of a config: immediate changes to a running VM, and changes at the next start.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use crate::storage;
 use crate::world::{Caller, PendingDelete, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
-/// Removes pending changes that equal the current config.
+/// Removes pending changes that have no effect, because the config already has the value.
 pub(crate) fn clean_up(vm: &mut Vm) {
     let current = &vm.config;
     vm.pending.retain(|key, value| current.get(key) != Some(value));
@@ -70,7 +69,7 @@ fn with(world: &mut World, vmid: u32, act: impl FnOnce(&mut Vm)) {
     }
 }
 
-/// Detaches a drive: its volume becomes `unusedN` or is destroyed.
+/// Detaches a drive. Its volume becomes `unusedN`, or is destroyed.
 fn detach(
     world: &mut World,
     vmid: u32,
@@ -94,7 +93,7 @@ fn detach(
     }
 }
 
-/// Destroys the volume of a drive if the VM owns it and nothing else uses it.
+/// Destroys the volume of a drive, if the VM owns the volume and nothing else uses it.
 pub(crate) fn destroy(
     world: &mut World,
     vmid: u32,
@@ -129,7 +128,7 @@ fn is_used_elsewhere(vm: &Vm, key: &str, volume: &VolumeId) -> bool {
     uses(&vm.config, key) || vm.snapshots.values().any(|snapshot| uses(&snapshot.config, ""))
 }
 
-/// Whether a volume name contains the vmid of this VM.
+/// Whether the name of a volume contains the vmid of this VM.
 pub(crate) fn is_own(world: &World, vmid: u32, volume: &VolumeId) -> bool {
     storage::name_of(world, volume).is_ok_and(|name| name.owner == Some(vmid))
 }
@@ -139,7 +138,7 @@ pub(crate) fn keep_as_unused(world: &mut World, vmid: u32, drive: &Drive) {
     let Some(volume) = VolumeId::parse(drive.file()) else { return };
     let node = world.vms.get(&vmid).map(|vm| vm.node.clone()).unwrap_or_default();
     if drive.is_cloudinit() {
-        // A missing volume counts as destroyed.
+        // An error is ignored, because a missing volume counts as destroyed.
         drop(storage::free(world, &node, &volume));
         return;
     }
@@ -159,13 +158,13 @@ pub(crate) fn keep_as_unused(world: &mut World, vmid: u32, drive: &Drive) {
 /// Result of applying one change to a running VM.
 enum Hotplug {
     Done,
-    /// The change stays pending until the next start.
+    /// The change stays pending until the next start of the VM.
     Later,
     Failed(String),
 }
 
-/// Applies to a running VM the changes that it supports. `modified` selects the options of this
-/// call.
+/// Applies pending changes to a running VM, as far as QEMU supports them. `modified` selects the options that this call
+/// changed.
 pub(crate) fn hotplug(
     world: &mut World,
     vmid: u32,
@@ -219,8 +218,8 @@ pub(crate) fn hotplug(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Updates the running config of QEMU. Options without effect on QEMU keep their value of the
-/// start; cloud-init options keep the value that is on the drive.
+/// Updates the config that QEMU runs with. Options that do not affect QEMU keep the value from the start. Cloud-init options
+/// keep the value that is on the drive.
 fn update_running_config(vm: &mut Vm, key: &str, value: Option<&str>) {
     let Some(run) = vm.run.as_mut().filter(|_| !has_no_effect_on_qemu(key)) else { return };
     match value {
@@ -229,7 +228,7 @@ fn update_running_config(vm: &mut Vm, key: &str, value: Option<&str>) {
     };
 }
 
-/// Whether an option has no effect on a running VM.
+/// Whether an option has no effect on the QEMU process.
 fn has_no_effect_on_qemu(key: &str) -> bool {
     let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
     matches!(
@@ -250,7 +249,7 @@ fn has_no_effect_on_qemu(key: &str) -> bool {
         || bare == "ipconfig" && bare != key
 }
 
-/// Features that the `hotplug` option permits to change while the VM runs.
+/// Features that the `hotplug` option allows to change while the VM runs.
 struct HotplugFeatures(Vec<String>);
 
 impl HotplugFeatures {
@@ -313,7 +312,7 @@ fn unplug(
     }
 }
 
-/// Error of unplugging a disk that the guest keeps busy. Its text depends on the release.
+/// Error if a disk is unplugged that the guest still uses. The text depends on the release.
 fn busy_in_guest_error(world: &World, vmid: u32, key: &str) -> Option<String> {
     let run = world.vms.get(&vmid)?.run.as_ref()?;
     if !run.held_drives.contains(key) {
@@ -364,7 +363,7 @@ fn plug(
     }
 }
 
-/// Hotplug of the `agent` option. Only `fstrim_cloned_disks` can change without a restart.
+/// Applies a change of the `agent` option. Only `fstrim_cloned_disks` can change without a restart.
 fn plug_agent(release: Release, current: Option<&str>, value: &str) -> Hotplug {
     let format = schema::format(release, FormatName::Agent);
     let read = |text: &str| {
@@ -389,7 +388,7 @@ fn plug_net(
     let same =
         ["model", "macaddr", "queues", "mtu"].iter().all(|name| old.get(name) == new.get(name));
     let bridged = old.get("bridge").is_some() && new.get("bridge").is_some();
-    // Bridge, VLAN, firewall, rate and link are changed on the host side of the network card.
+    // Bridge, VLAN, firewall, rate and link are properties of the host side of the network card, so they can always change.
     when(same && bridged || features.has("network"))
 }
 

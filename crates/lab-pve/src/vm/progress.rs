@@ -1,4 +1,4 @@
-//! Progress lines of long operations in task logs, and their interruption.
+//! Waits of long operations in tasks, with progress lines in the task log.
 
 use talmox_lab_environment::Work;
 
@@ -8,7 +8,8 @@ use crate::task::TaskHandle;
 /// Number of progress lines per copy.
 const STEPS: u64 = 10;
 
-/// Waits in a task that cleans up when it is interrupted.
+/// Waits in a task that cleans up after an interruption. The text of the interruption error is the one that Proxmox uses for
+/// such tasks.
 pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), ApiError> {
     task.wait(work).await.map_err(|text| {
         ApiError::failed(if text == "received interrupt" {
@@ -19,7 +20,7 @@ pub(crate) async fn wait(task: &TaskHandle, work: Work) -> Result<(), ApiError> 
     })
 }
 
-/// Copies an image of `size` bytes, of which `used` contain data.
+/// Simulates the copy of an image of `size` bytes, of which `used` bytes contain data.
 pub(crate) async fn copy(task: &TaskHandle, size: u64, used: u64) -> Result<(), ApiError> {
     transfer(task, size, used, |done, percent| {
         format!("transferred {done} of {} ({percent}.00%)", bytes(size))
@@ -27,7 +28,7 @@ pub(crate) async fn copy(task: &TaskHandle, size: u64, used: u64) -> Result<(), 
     .await
 }
 
-/// Mirrors a drive of a running VM.
+/// Simulates the mirror of a drive of a running VM.
 pub(crate) async fn mirror(
     task: &TaskHandle,
     drive: &str,

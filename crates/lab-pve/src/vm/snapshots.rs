@@ -1,8 +1,7 @@
 //! Creation, deletion and rollback of VM snapshots.
 //!
-//! Each operation consists of several steps. Between them the lock file is free, and the `lock`
-//! option in the config prevents other operations. If a step fails, that lock and the completed
-//! steps remain.
+//! Each operation consists of several parts. Between the parts the lock file is not locked, but the option `lock` in the config
+//! prevents other operations. If a part fails, the option `lock` and the results of the earlier parts remain.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +67,7 @@ impl SnapshotOperation<'_> {
         })
     }
 
-    /// Records the snapshot in the config before any change, and returns the VM in that state.
+    /// Records the snapshot in the config before any volume changes. Returns the VM with this record.
     async fn prepare(&self, memory: bool, description: Option<&str>) -> Result<Vm, ApiError> {
         let _guard = self.lock_file().await?;
         let site = &self.task.site;
@@ -115,8 +114,8 @@ impl SnapshotOperation<'_> {
         Ok(())
     }
 
-    /// Creates the volume for the memory, with twice its size, because the guest runs while it is
-    /// saved.
+    /// Creates the volume for the memory. The volume has twice the size of the memory, because the guest continues to run while
+    /// the memory is saved.
     async fn allocate_memory(&self, vm: &Vm) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
         let (storage, shared, name, mib) = {
@@ -179,8 +178,8 @@ impl SnapshotOperation<'_> {
         self.remove("snapshot-delete", force, None).await
     }
 
-    /// Removes a snapshot of a VM that holds the given lock. `only` limits it to disks that have
-    /// the snapshot.
+    /// Removes a snapshot of a VM whose config has this `lock`. With `only`, the snapshot is deleted only on the disks in
+    /// `only`.
     async fn remove(
         &self,
         lock: &str,
@@ -235,7 +234,7 @@ impl SnapshotOperation<'_> {
         storage::delete_snapshot(&mut world, self.node, &volume_of(drive)?, self.name)
     }
 
-    /// Removes the snapshot from the config, and links its children to its parent.
+    /// Removes the snapshot from the config. The children of the snapshot get the parent of the snapshot as their parent.
     fn remove_from_config(&self, unused: &[String]) -> Result<(), ApiError> {
         let mut world = self.task.site.world();
         let vm = world.vm_mut(self.node, self.vmid)?;
@@ -255,7 +254,7 @@ impl SnapshotOperation<'_> {
         Ok(())
     }
 
-    /// With `force`, logs the error of a volume instead of failing.
+    /// With `force`, logs the error of a volume instead of returning it.
     fn or_force(&self, force: bool, done: Result<(), ApiError>) -> Result<(), ApiError> {
         match done {
             Err(error) if force => {
@@ -305,7 +304,7 @@ impl SnapshotOperation<'_> {
             }
         }
         for volume in gone {
-            // A missing volume counts as destroyed.
+            // An error is ignored, because a missing volume counts as destroyed.
             drop(storage::free(&mut world, self.node, &volume));
         }
         Ok(snapshot.contains_key("vmstate"))
@@ -396,8 +395,8 @@ fn copied(config: &Config) -> Config {
         .collect()
 }
 
-/// Storage for the memory: `vmstatestorage` of the VM, otherwise one of the storages of its disks,
-/// preferably shared or file-based.
+/// Storage for the saved memory: the option `vmstatestorage`, or else one of the storages of the disks. Shared and file-based
+/// storages are preferred.
 fn memory_storage(world: &World, config: &Config) -> Result<String, ApiError> {
     if let Some(storage) = config.get("vmstatestorage") {
         return Ok(storage.clone());
@@ -418,7 +417,7 @@ fn memory_storage(world: &World, config: &Config) -> Result<String, ApiError> {
     Ok(shared.or(local).unwrap_or_else(|| "local".to_owned()))
 }
 
-/// Versioned machine type that the VM runs.
+/// Machine type with version that QEMU runs.
 fn running_machine(vm: &Vm, qemu: &str) -> String {
     let version = qemu.rsplit_once('.').map_or(qemu, |(version, _)| version);
     let machine = vm.config.get("machine").map_or("pc", String::as_str);

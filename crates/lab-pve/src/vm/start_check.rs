@@ -16,11 +16,11 @@ pub(crate) struct StartCheck {
     /// PCI devices that the VM gets.
     pub(crate) devices: Vec<String>,
     pub(crate) warnings: Vec<String>,
-    /// Output of QEMU if it exits immediately after the start.
+    /// Output of QEMU, if QEMU exits immediately after the start.
     pub(crate) exits: Option<Vec<String>>,
 }
 
-/// Checks everything in the order of Proxmox.
+/// Makes all checks, in the same order as Proxmox.
 pub(crate) fn check(
     world: &World,
     guests: &Guests,
@@ -114,7 +114,7 @@ fn check_processors(host: &Host, options: &Config) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Output of the network script for a missing bridge, or `None` if all bridges exist.
+/// Output of the network script if a bridge is missing; `None` if all bridges exist.
 fn missing_bridge(
     world: &World,
     node: &str,

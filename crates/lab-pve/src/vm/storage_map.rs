@@ -7,15 +7,15 @@ use crate::schema::split_list;
 /// Target storage of each source storage in a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageMap {
-    /// Explicit identity mapping (`1`): every volume stays on the storage of the same name.
+    /// Whether the parameter is `1`: every volume stays on the storage of the same name.
     pub(crate) identity: bool,
     pub(crate) entries: BTreeMap<String, String>,
-    /// Target of all storages without an entry.
+    /// Target storage for all source storages without an entry.
     pub(crate) default: Option<String>,
 }
 
 impl StorageMap {
-    /// Parses `a:b,c`, whose parts are verified storage ids.
+    /// Parses a list such as `a:b,c`. The storage ids in it are already verified.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut map = Self::default();
         for entry in split_list(text) {

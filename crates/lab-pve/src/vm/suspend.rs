@@ -1,4 +1,4 @@
-//! Suspend to disk: saves the memory to a volume that the next start restores.
+//! Suspend to disk: saves the memory to a volume. The next start restores the memory from it.
 
 use talmox_lab_environment::Work;
 
@@ -17,7 +17,7 @@ const DEVICES_MIB: u64 = 500;
 /// Options that a suspended VM stores about its run.
 const RUN_OPTIONS: &[&str] = &["vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"];
 
-/// Default storage for saved memory: a storage of the VM's disks, preferably shared.
+/// Default storage for saved memory: the option `vmstatestorage`, or else the storage of a disk, preferably a shared one.
 pub(crate) fn default_storage(world: &World, options: &Config) -> String {
     if let Some(storage) = options.get("vmstatestorage") {
         return storage.clone();
@@ -33,7 +33,7 @@ pub(crate) fn default_storage(world: &World, options: &Config) -> String {
     shared.or(local).unwrap_or_else(|| "local".to_owned())
 }
 
-/// Creates the volume for the memory of a running VM. `what` is part of its name.
+/// Creates the volume for the memory of a running VM. `what` is part of the volume name.
 pub(crate) async fn state_volume(
     worker: &Worker,
     node: &str,
@@ -58,14 +58,14 @@ pub(crate) async fn state_volume(
         vmid,
         format: Some("raw"),
         name: Some(&name),
-        // Twice the memory, because the guest changes it while it is saved.
+        // The volume has twice the size of the memory, because the guest changes the memory while it is saved.
         kib: (memory * 2 + DEVICES_MIB) << 10,
         now: site.now(),
     };
     storage::alloc(&mut site.world(), &new)
 }
 
-/// Saves the memory of a running VM and stops it.
+/// Saves the memory of a running VM, and stops the VM.
 pub(crate) async fn to_disk(
     worker: &Worker,
     node: &str,
@@ -105,7 +105,7 @@ pub(crate) async fn to_disk(
     let saved = worker.wait(Work::Copy { bytes: memory << 20 }, storage_id).await;
     let _guard = site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await.map_err(lock)?;
     if let Err(error) = saved {
-        // The lock stays and shows the failure.
+        // The lock stays in the config, so that the failure is visible.
         let mut world = site.world();
         storage::free(&mut world, node, &volume)?;
         let vm = world.vm_mut(node, vmid)?;
@@ -119,7 +119,7 @@ pub(crate) async fn to_disk(
     Ok(())
 }
 
-/// Removes the saved memory after the guest resumed.
+/// Removes the saved memory after the guest has resumed.
 pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     worker.log("Resumed VM, removing state");
     let mut world = worker.site().world();
@@ -132,7 +132,7 @@ pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), A
     Ok(())
 }
 
-/// Date of a time in seconds since 1970, as `2026-11-15`.
+/// Date as `2026-11-15`, from a time in seconds since 1970.
 fn date(seconds: u64) -> String {
     // Days are counted from 1 March of year 0, so that leap days come last.
     let days = seconds / 86_400 + 719_468;

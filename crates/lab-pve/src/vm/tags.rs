@@ -7,8 +7,7 @@ use crate::schema::split_list;
 use crate::world::{Caller, World};
 use crate::{ApiError, Release};
 
-/// Normalized tags: sorted, unique, and in lower case unless the datacenter config makes them
-/// case-sensitive.
+/// Normalized tags: sorted, without duplicates, and in lower case unless the datacenter config makes tags case-sensitive.
 pub(crate) fn normalized(world: &World, tags: &str) -> String {
     let style = |name: &str| setting(world, "tag-style", name);
     let case_sensitive = style("case-sensitive").is_some_and(|value| value == "1");
@@ -48,8 +47,8 @@ pub(crate) fn check_new(
         return Ok(());
     }
     world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
-    // Proxmox VE 9 compares with a Perl hash reference instead of an empty list, so it also sees
-    // the removal of a tag like `HASH(0x…)`. Where tags are restricted, that alone is rejected.
+    // Proxmox VE 9 compares the new tags with a Perl hash reference instead of an empty list. So Proxmox also detects the
+    // removal of a tag such as `HASH(0x…)`. If the datacenter config restricts tags, this tag alone causes a rejection.
     let mut changed = changed("", tags);
     changed.insert("HASH(0x5581e2b0a3c8)".to_owned());
     check_each(world, caller, changed)
@@ -96,7 +95,7 @@ fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<
     Ok(())
 }
 
-/// Field of a datacenter property string.
+/// Field of a property string in the datacenter config.
 fn setting<'a>(world: &'a World, option: &str, name: &str) -> Option<&'a str> {
     let value = world.datacenter.get(option)?;
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))

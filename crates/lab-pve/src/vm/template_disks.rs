@@ -8,8 +8,7 @@ use crate::storage::{self, Feature};
 use crate::task::TaskHandle;
 use crate::world::StorageKind;
 
-/// Converts all disks of a template, or one of them, to base volumes, where the storage supports
-/// it.
+/// Converts the disks of a template to base volumes, if the storage supports base volumes. `disk` limits this to one disk.
 pub(crate) async fn convert(
     task: &TaskHandle,
     node: &str,

@@ -7,7 +7,7 @@ use crate::ApiError;
 use crate::storage::{self, Feature};
 use crate::world::{Config, Vm, VolumeId, World};
 
-/// Volume of a drive, or the error of Proxmox for a drive without one.
+/// Volume of a drive, or the error of Proxmox for a drive without a volume.
 pub(crate) fn volume_of(drive: &Drive) -> Result<VolumeId, ApiError> {
     let file = drive.file();
     VolumeId::parse(file)
@@ -15,7 +15,7 @@ pub(crate) fn volume_of(drive: &Drive) -> Result<VolumeId, ApiError> {
         .ok_or_else(|| ApiError::failed(format!("unable to parse volume ID '{file}'")))
 }
 
-/// Whether all disks of a config, or all disks of a snapshot, support a feature.
+/// Whether all disks of a config support a feature. With a snapshot, the disks of the snapshot are checked.
 pub(crate) fn all_can(
     world: &World,
     config: &Config,
@@ -47,7 +47,7 @@ fn saved_memory(file: &str) -> Option<Drive> {
     Some(drive)
 }
 
-/// Keeps a volume as `unusedN`, unless it is already kept or in use.
+/// Keeps a volume as `unusedN`, unless the config already lists or uses the volume.
 pub(crate) fn keep_unused(vm: &mut Vm, volume: &str) -> Option<String> {
     let used = |config: &Config| drive::drives(config).iter().any(|drive| drive.file() == volume);
     if used(&vm.config) || used(&vm.pending) {
@@ -56,7 +56,7 @@ pub(crate) fn keep_unused(vm: &mut Vm, volume: &str) -> Option<String> {
     add_unused(&mut vm.config, volume)
 }
 
-/// Adds a volume as the first free `unusedN`, unless it is already listed.
+/// Adds a volume as the first free `unusedN`, unless an `unusedN` already lists the volume.
 pub(crate) fn add_unused(config: &mut Config, volume: &str) -> Option<String> {
     let keys = || (0..256).map(|n| format!("unused{n}"));
     if keys().any(|key| config.get(&key).is_some_and(|noted| noted == volume)) {
@@ -67,7 +67,7 @@ pub(crate) fn add_unused(config: &mut Config, volume: &str) -> Option<String> {
     Some(free)
 }
 
-/// Sets a drive in the config and in the config of the running VM.
+/// Sets a drive in the config, and in the config that QEMU runs with.
 pub(crate) fn set_drive(vm: &mut Vm, drive: &Drive) {
     let (key, value) = (drive.key.clone(), drive.print());
     if let Some(run) = &mut vm.run
@@ -104,7 +104,7 @@ fn replace_in(config: &mut Config, new: &BTreeMap<VolumeId, VolumeId>) {
     }
 }
 
-/// Properties of a volume, collected from all sections of a VM config.
+/// Properties of a volume, from all sections of a VM config that refer to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub(crate) struct VolumeReference {
@@ -112,7 +112,7 @@ pub(crate) struct VolumeReference {
     pub(crate) cdrom: bool,
     pub(crate) cloudinit: bool,
     pub(crate) replicate: bool,
-    /// Whether a drive is marked as `shared`, so every host has it.
+    /// Whether a drive has the option `shared`, which means that every host has the volume.
     pub(crate) shared: bool,
     pub(crate) unused: bool,
     pub(crate) attached: bool,

@@ -34,7 +34,7 @@ pub struct User {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Token {
     pub secret: String,
-    /// Privilege separation: the token has only privileges that both it and its user have.
+    /// Whether privilege separation is enabled. Then the token has only privileges that both the token and its user have.
     pub separated: bool,
     pub expires: u64,
     pub comment: Option<String>,

@@ -1,7 +1,7 @@
 //! State of the simulated cluster, as plain data.
 //!
-//! These types only offer lookups; API calls and tasks change the state. The state is locked only
-//! for single operations and never across an `await`, so that many calls and tasks can share it.
+//! These types offer only lookups. API calls and tasks change the state. The state is locked only for single operations and
+//! never across an `await`, so that many calls and tasks can share it.
 
 mod access;
 mod host;
@@ -45,8 +45,7 @@ pub struct World {
     /// Options of `datacenter.cfg`.
     pub datacenter: BTreeMap<String, String>,
     pub tasks: Tasks,
-    /// Last sample of each VM by the status daemon, which `/cluster/resources` returns instead of
-    /// the current state.
+    /// Last sample of each VM by the status daemon. `/cluster/resources` returns these samples instead of the current state.
     #[serde(skip)]
     pub sampled: BTreeMap<u32, Sample>,
 }
@@ -59,7 +58,7 @@ pub struct Pool {
     pub storages: BTreeSet<String>,
 }
 
-/// Resource mappings by id. Each entry is a property string that names a host.
+/// Resource mappings by id. Each entry of a mapping is a property string that contains a host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Mappings {
     pub pci: BTreeMap<String, Mapping>,
@@ -74,18 +73,18 @@ pub struct Mapping {
     pub options: BTreeMap<String, String>,
 }
 
-/// HA configs as sections with options, and the state of the HA manager.
+/// HA configs, and the state of the HA manager. A config consists of sections with options.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ha {
     /// HA resources by service id (`vm:101`).
     pub resources: BTreeMap<String, BTreeMap<String, String>>,
-    /// HA groups, only on Proxmox VE 8.
+    /// HA groups, which only Proxmox VE 8 has.
     pub groups: BTreeMap<String, BTreeMap<String, String>>,
     pub rules: BTreeMap<String, BTreeMap<String, String>>,
     /// State of each resource in the HA manager, by service id (`vm:101`).
     #[serde(skip)]
     pub services: BTreeMap<String, HaService>,
-    /// Time since when each offline host is missing.
+    /// Time at which each offline host went offline.
     #[serde(skip)]
     pub missed: BTreeMap<String, u64>,
 }
@@ -104,12 +103,12 @@ pub struct HaService {
 pub enum HaServiceState {
     Started,
     Stopped,
-    /// Migrating to a host: live (`online`), or with a stop and start.
+    /// The resource migrates to `target`: live (`online`), or with a stop and a start.
     Migrate {
         target: String,
         online: bool,
     },
-    /// The host failed, and the VM may still run there.
+    /// The host failed, but the VM may still run on it.
     Fence,
     Error,
 }
@@ -165,7 +164,7 @@ impl World {
             .ok_or_else(|| ApiError::failed(format!("storage '{id}' does not exist")))
     }
 
-    /// Storage that is enabled and available on this host.
+    /// Storage on this host, or an error if the storage is disabled or not available there.
     pub(crate) fn storage_on(&self, id: &str, node: &str) -> Result<&Storage, ApiError> {
         let storage = self.storage(id)?;
         if storage.disabled {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::World;
 
-/// Built-in zone of the bridges of all hosts.
+/// Built-in zone that contains the bridges of all hosts.
 pub(crate) const LOCAL_ZONE: &str = "localnetwork";
 
 /// SDN configuration of the cluster.
@@ -21,7 +21,7 @@ pub struct Sdn {
 pub struct Zone {
     /// Zone type such as `simple` or `vlan`.
     pub kind: String,
-    /// Hosts of the zone; empty means all.
+    /// Hosts of the zone; empty for all hosts.
     pub nodes: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl Zone {
 }
 
 impl World {
-    /// Zone of a bridge or vnet in permission paths.
+    /// Zone of a bridge or vnet, as used in permission paths.
     pub(crate) fn zone_of(&self, bridge: &str) -> &str {
         self.sdn.vnets.get(bridge).map_or(LOCAL_ZONE, |vnet| vnet.zone.as_str())
     }

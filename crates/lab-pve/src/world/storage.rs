@@ -13,17 +13,17 @@ pub struct Storage {
     pub content: BTreeSet<ContentType>,
     pub shared: bool,
     pub disabled: bool,
-    /// Hosts of the storage; empty means all.
+    /// Hosts of the storage; empty for all hosts.
     pub nodes: BTreeSet<String>,
-    /// Capacity in bytes, per host for a storage that is not shared.
+    /// Capacity in bytes. For a storage that is not shared, this is the capacity on each host.
     pub capacity: u64,
-    /// Whether a fault filled the storage, without a visible volume.
+    /// Whether a fault filled the storage. No volume shows this.
     #[serde(default)]
     pub full: bool,
-    /// Other options of its section: `path`, `vgname`, `thinpool`, `pool`, `server`, `export`,
-    /// `format`…
+    /// Other options of the section in `storage.cfg`: `path`, `vgname`, `thinpool`, `pool`, `server`, `export`, `format` and
+    /// others.
     pub options: BTreeMap<String, String>,
-    /// Volumes by host (empty for a shared storage) and name.
+    /// Volumes by host and name. The host is empty for a shared storage.
     pub volumes: BTreeMap<String, BTreeMap<String, Volume>>,
 }
 
@@ -62,19 +62,19 @@ pub struct Volume {
     /// Used space on the storage in bytes.
     pub used: u64,
     pub backing: Option<Backing>,
-    /// Stored content; without it the volume reads as zeros.
+    /// Stored content; `None` for a volume that contains only zeros.
     pub blob: Option<BlobId>,
-    /// Data that a simulated guest wrote, in a format that only the guest simulator knows.
+    /// Data that a simulated guest wrote, in a format that only the guest simulator reads.
     #[serde(default)]
     pub written: Option<Json>,
     /// Base volume of a linked clone.
     pub base: Option<String>,
     pub created: u64,
-    /// Snapshots by name, with the size and content of that time.
+    /// Snapshots by name, with the size and content of the volume at that time.
     pub snapshots: BTreeMap<String, SavedVolume>,
     pub notes: Option<String>,
     pub protected: bool,
-    /// Whether the file is executable, as hook scripts must be.
+    /// Whether the file is executable. Hook scripts must be executable.
     #[serde(default)]
     pub executable: bool,
 }
@@ -88,7 +88,7 @@ pub struct SavedVolume {
     pub written: Option<Json>,
 }
 
-/// Backing file in the header of an image.
+/// Backing file that the header of an image names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backing {
     pub file: String,
@@ -119,7 +119,7 @@ impl fmt::Display for VolumeId {
 }
 
 impl Volume {
-    /// Size and content, for a snapshot or copy.
+    /// Current size and content of the volume, for a snapshot or a copy.
     pub fn saved(&self) -> SavedVolume {
         SavedVolume { size: self.size, blob: self.blob.clone(), written: self.written.clone() }
     }
@@ -130,7 +130,7 @@ impl Storage {
         self.nodes.is_empty() || self.nodes.contains(node)
     }
 
-    /// Key of this host in `volumes`.
+    /// Key for this host in `volumes`.
     fn place<'a>(&self, node: &'a str) -> &'a str {
         if self.shared { "" } else { node }
     }
@@ -185,7 +185,7 @@ impl StorageKind {
             .find(|kind| kind.name() == name)
     }
 
-    /// Whether volumes are files, in a folder per content type.
+    /// Whether volumes are files. Each content type then has its own folder.
     pub(crate) fn has_files(self) -> bool {
         matches!(self, Self::Dir | Self::Nfs | Self::Cifs)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Tasks {
     by_upid: BTreeMap<String, Task>,
-    /// Number of tasks ever started, from which process ids and start times are derived.
+    /// Number of tasks that were ever started. Process ids and start times are derived from it.
     started: u64,
 }
 
@@ -96,8 +96,7 @@ impl Tasks {
         self.by_upid.get_mut(upid)
     }
 
-    /// Ends all running tasks with an unknown status and without a final log line, as after a power
-    /// failure.
+    /// Ends all running tasks with an unknown status and without a final log line, as a power failure does.
     pub fn end_running(&mut self, now: u64) {
         for task in self.by_upid.values_mut() {
             if matches!(task.state, TaskState::Running { .. }) {

@@ -17,12 +17,12 @@ pub struct Vm {
     pub snapshots: BTreeMap<String, Snapshot>,
     #[serde(default)]
     pub guest: Guest,
-    /// Run of the VM, if it is started. A restarted lab has all VMs stopped.
+    /// QEMU process; `None` if the VM is stopped. After a restart of the lab, all VMs are stopped.
     #[serde(skip)]
     pub run: Option<Run>,
 }
 
-/// How a pending deletion treats the volume: keep it as `unusedN`, or destroy it.
+/// Effect of a pending deletion on the volume: `Detach` keeps the volume as `unusedN`, `Destroy` destroys it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PendingDelete {
     Detach,
@@ -43,11 +43,11 @@ pub struct Run {
     pub since: u64,
     pub pid: u32,
     pub paused: bool,
-    /// Config with which it was started.
+    /// Config that the VM was started with, and changes that were applied since.
     pub config: Config,
     /// Answers of the guest agent; `None` if no agent runs.
     pub agent: Option<Agent>,
-    /// Drives that the guest keeps busy, which cannot be unplugged.
+    /// Drives that the guest uses, so that they cannot be unplugged.
     pub held_drives: BTreeSet<String>,
 }
 

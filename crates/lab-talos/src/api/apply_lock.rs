@@ -6,7 +6,7 @@ use talmox_talos_api::server::Status;
 
 use super::Session;
 
-/// Lock on applying a config to a node, released when this value is dropped.
+/// Lock for applying a config to a node. The lock is released when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ApplyLock(Arc<Session>);
 
@@ -23,7 +23,7 @@ impl ApplyLock {
 
 impl Drop for ApplyLock {
     fn drop(&mut self) {
-        // A node that rebooted meanwhile has no lock to release.
+        // An error is ignored: if the node has rebooted in the meantime, the lock no longer exists.
         self.0.change(|node| node.is_applying = false).ok();
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn generate(
     let failed = || Status::unknown("error creating secrets bundle from config");
     let authority = Authority::from_pem(&facts.ca, facts.ca_key.as_deref().unwrap_or_default());
     let authority = authority.map_err(|_| failed())?;
-    // Talos drops unknown roles without an error.
+    // Talos ignores unknown roles without an error.
     let roles: BTreeSet<&str> = request.roles.iter().map(String::as_str).collect();
     let roles: Vec<&str> = roles.into_iter().filter(|role| role.starts_with("os:")).collect();
     let now = i64::try_from(session.simulation.now().as_secs()).unwrap_or(i64::MAX);

@@ -1,7 +1,7 @@
 //! `MachineService.Containers`: containers in the container runtimes of a node.
 //!
-//! Only `talosctl containers` makes this call. The generated client of talmox lacks it, so the messages are declared
-//! here and the answer is encoded by hand.
+//! Only `talosctl containers` makes this call. The generated client of talmox does not contain it, so this module declares the
+//! messages and encodes the answer.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::talos_state::{Node, TalosState};
 
 pub(super) const PATH: &str = "/machine.MachineService/Containers";
 
-/// containerd namespaces: `system` for Talos services, `k8s.io` for pods.
+/// containerd namespaces: `system` contains Talos services, `k8s.io` contains pods.
 const SYSTEM: &str = "system";
 const KUBERNETES: &str = "k8s.io";
 /// Number of characters of a pod container's id that are shown.
@@ -58,7 +58,7 @@ struct ContainerInfo {
     uid: String,
 }
 
-/// Containers of one node; field 1 is metadata, which only forwarded answers contain.
+/// Containers of one node. Field 1 of the message contains metadata, which only forwarded answers have.
 #[derive(Clone, PartialEq, Message)]
 struct Containers {
     #[prost(message, repeated, tag = "2")]
@@ -106,8 +106,7 @@ async fn containers(session: &Session, request: Request<Body>) -> Result<Vec<Con
     Ok(vec![Containers { containers }])
 }
 
-/// Talos services that run as containers in the system containerd. They start from the root file system and therefore
-/// have no image.
+/// Talos services that run as containers in the system containerd. They start from the root file system, so they have no image.
 fn services(node: &Node) -> Vec<ContainerInfo> {
     let running = node.services.iter().filter(|(id, known)| {
         let is_container = service::runs_in_system_container(id);
@@ -126,8 +125,8 @@ fn services(node: &Node) -> Vec<ContainerInfo> {
     running.map(|(id, _)| info(id)).collect()
 }
 
-/// Containers of the pods of this node, the pause container of each pod first. The CRI and the containerd driver
-/// format the same containers differently.
+/// Containers of the pods of this node. The first container of each pod is its pause container. `is_cri` selects the format of
+/// the CRI driver instead of the format of the containerd driver.
 fn pods(talos: &TalosState, node: &Node, is_cri: bool) -> Vec<ContainerInfo> {
     let Some(store) = talos.kubernetes_of(node) else { return vec![] };
     let all = store.list("pods");
@@ -139,7 +138,7 @@ fn pods(talos: &TalosState, node: &Node, is_cri: bool) -> Vec<ContainerInfo> {
 
 fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
     let pod_id = format!("{}/{}", namespace(pod), name(pod));
-    // Sandbox ids have the same form as container ids: 64 hexadecimal digits.
+    // A sandbox id has the same form as a container id: 64 hexadecimal digits.
     let sandbox: String = uid(pod).replace('-', "").repeat(2);
     let mut found = vec![ContainerInfo {
         namespace: KUBERNETES.to_owned(),
@@ -178,7 +177,7 @@ fn pod_containers(pod: &Value, is_cri: bool) -> Vec<ContainerInfo> {
     found
 }
 
-/// Process id derived from the container id, so that it is stable over the life of the container.
+/// Process id that is derived from the container id, so that it stays the same for the life of the container.
 fn pid(id: &str) -> u32 {
     3000 + id.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 20_000)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// Timeout from the `grpc-timeout` header; none if the client set no deadline.
+/// Timeout from the `grpc-timeout` header; `None` if the client set no deadline.
 pub(super) fn of(metadata: &MetadataMap) -> Option<Duration> {
     parse(metadata.get("grpc-timeout")?.to_str().ok()?)
 }

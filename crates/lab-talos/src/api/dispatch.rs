@@ -1,4 +1,4 @@
-//! Entry point of every API call: the call is forwarded, rejected, or answered by this node.
+//! Entry point of every API call. The call is forwarded, rejected, or answered by this node.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,7 +25,7 @@ use super::forward::{self, CallTarget};
 use super::{NodeApi, Session, container, fan_out, gone, method};
 use crate::fault::InterruptedCall;
 
-/// Maximum size of a message. Snapshots are sent in chunks, configs in one message.
+/// Maximum size of a message. A snapshot is sent in several messages, a config in one message.
 const MAX_MESSAGE: usize = 32 << 20;
 
 /// Wrapper around one gRPC service that routes and authorizes its calls.
@@ -71,7 +71,7 @@ impl<S> Service<Request<Incoming>> for Dispatcher<S> {
     }
 }
 
-/// Routing of apid: determines which nodes must answer.
+/// Answers a call like apid: finds the nodes that must answer, and calls them.
 async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     match forward::route(session, &path, request.headers()) {
@@ -80,7 +80,7 @@ async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body>
             None => session.break_connection().await,
         },
         Ok(CallTarget::One(target)) => match forward::dial(session, &target) {
-            // The connection between the two nodes was lost, not the one to the client.
+            // Here a fault broke the connection between the two nodes. The connection to the client stays open.
             Ok(target) => {
                 call_node(Arc::new(target), request).await.unwrap_or_else(|| gone().into_http())
             }
@@ -91,7 +91,7 @@ async fn route(session: &Arc<Session>, request: Request<Body>) -> Response<Body>
     }
 }
 
-/// Calls a node after applying injected faults. None if a fault breaks the connection.
+/// Applies the faults that match the call, and calls the node; `None` if a fault breaks the connection.
 pub(super) async fn call_node(
     session: Arc<Session>,
     request: Request<Body>,
@@ -110,7 +110,7 @@ pub(super) async fn call_node(
     (!faults_after_call.apply(&simulation, vmid)).then_some(response)
 }
 
-/// Authorization and answer of machined, after the simulated duration of the call.
+/// Answers a call like machined: waits for the simulated duration, checks the roles, and calls the handler.
 async fn answer(session: Arc<Session>, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if let Err(status) = method::authorize_call(&session, path) {

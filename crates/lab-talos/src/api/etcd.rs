@@ -19,11 +19,11 @@ use tonic::codegen::BoxStream;
 use super::{Session, deadline, gone, stream};
 use crate::etcd::{self, Endpoints, RecoverOptions};
 
-/// Call that machined forwards to etcd through the etcd client. That client waits for a member that serves clients
-/// and reports no error meanwhile, so the call stays open until there is one or the caller's deadline passes.
+/// Call that machined forwards to etcd through the etcd client. While no etcd member serves clients, the etcd client waits and
+/// reports no error. So the call stays open until a member serves clients or the deadline of the caller passes.
 pub(super) struct EtcdCall<'s> {
     session: &'s Session,
-    /// Time limit of the caller, in real time.
+    /// Timeout that the caller set, in real time.
     deadline: Option<Duration>,
 }
 
@@ -32,7 +32,7 @@ impl<'s> EtcdCall<'s> {
         Self { session, deadline: deadline::of(request.metadata()) }
     }
 
-    /// Makes the call once a member serves clients; `call` receives the id of that member's VM.
+    /// Waits until a member serves clients, and then makes the call. `call` gets the vmid of that member.
     async fn make<T>(
         &self,
         endpoints: Endpoints,
@@ -56,7 +56,7 @@ impl<'s> EtcdCall<'s> {
     }
 }
 
-/// Upper limit for an uploaded snapshot; every snapshot of a lab is smaller.
+/// Maximum size of an uploaded snapshot. Every snapshot of a lab is smaller.
 const LARGEST_SNAPSHOT: usize = 1 << 30;
 
 pub(super) fn bootstrap(
@@ -108,7 +108,7 @@ pub(super) async fn defragment(call: EtcdCall<'_>) -> Result<EtcdDefragmentRespo
     Ok(EtcdDefragmentResponse { messages: vec![EtcdDefragment { metadata: None }] })
 }
 
-/// Moves the etcd leadership away from this node. The node must answer itself: no other member may answer for it.
+/// Moves the etcd leadership away from this node. Only the etcd member of this node may answer this call.
 pub(super) async fn forfeit(call: EtcdCall<'_>) -> Result<EtcdForfeitLeadershipResponse, Status> {
     let forfeit = |via| etcd::forfeit(&call.session.simulation, via);
     let member = call.make(Endpoints::Local, forfeit).await?.unwrap_or_default();

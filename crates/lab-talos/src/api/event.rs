@@ -1,4 +1,4 @@
-//! `MachineService.Events`: stored events up to the requested age, then new events as they occur.
+//! `MachineService.Events`: stored events that the request selects, then each new event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub(super) fn events(
     }))
 }
 
-/// Stored events that the request selects: from an event id on, of the last seconds, or the last few; all of them for
-/// a negative number.
+/// Stored events that the request selects: the events after an event id, those of the last seconds, or the last few events. A
+/// negative number of events selects all events.
 fn tail(past: Vec<(Duration, Event)>, request: &EventsRequest, now: Duration) -> Vec<Event> {
     let mut past = past;
     if !request.tail_id.is_empty() {

@@ -1,7 +1,7 @@
-//! Calls to several nodes: the replies are merged, each with the name of its node.
+//! Calls to several nodes. The replies are merged into one answer, and each reply contains the name of its node.
 //!
-//! The messages are not decoded. Every reply has its metadata in field 1, and protobuf merges fields that are encoded
-//! one after the other, so the metadata is appended to the encoded reply.
+//! The replies are not decoded. Every reply has its metadata in field 1, and protobuf merges fields that are encoded twice. So
+//! the metadata is appended to the encoded reply.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tonic::codegen::Bytes;
 
 use super::{Session, dispatch, forward, frame, gone, method};
 
-/// Metadata of a reply: the node that sent it and its error.
+/// Metadata of a reply: the node that sent the reply, and the error if the call failed.
 #[derive(Clone, PartialEq, Message)]
 struct Metadata {
     #[prost(string, tag = "1")]
@@ -68,10 +68,10 @@ pub(super) async fn call_all(
     streamed_response(receiver)
 }
 
-/// HTTP response with a single message.
+/// HTTP response with a single gRPC message.
 pub(super) fn answer(message: &[u8]) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(1);
-    // The channel has capacity for one message.
+    // Sending cannot fail, because the channel has room for one message.
     drop(sender.try_send(frame::put_message(message)));
     streamed_response(receiver)
 }
@@ -98,7 +98,7 @@ struct Call {
 }
 
 impl Call {
-    /// Makes the call and returns the encoded replies; streamed replies go to `sender` instead.
+    /// Makes the call and returns the encoded replies. Streamed replies are sent to `sender` instead.
     async fn run(
         &self,
         session: &Session,
@@ -159,7 +159,7 @@ impl Call {
         };
         let reply = frame::first_field(&metadata.encode_to_vec());
         if self.is_streaming {
-            // The client may have disconnected.
+            // Sending fails if the client has disconnected.
             drop(sender.send(frame::put_message(&reply)).await);
             return vec![];
         }
@@ -171,7 +171,7 @@ fn failure(headers: &hyper::HeaderMap) -> Option<Status> {
     Status::from_header_map(headers).filter(|status| status.code() != tonic::Code::Ok)
 }
 
-/// Name of a gRPC status code as Go spells it.
+/// Name of a gRPC status code in the spelling of Go.
 fn name(code: tonic::Code) -> String {
     format!("{code:?}").replace("Cancelled", "Canceled")
 }

@@ -41,7 +41,7 @@ fn bytes(session: &Session, path: &str) -> Result<Vec<u8>, Status> {
     found.ok_or_else(|| Status::not_found(format!("stat {path}: no such file or directory")))
 }
 
-/// Content of a file of the node; only files that clients are known to read exist.
+/// Content of a file on the node. Only files that clients are known to read exist.
 fn contents(node: &Node, path: &str, now: Duration) -> Option<String> {
     let version = &node.version;
     Some(match path {
@@ -77,7 +77,7 @@ fn contents(node: &Node, path: &str, now: Duration) -> Option<String> {
         "/etc/kubernetes/kubelet.yaml" => node.config.as_ref().map(|_| {
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".to_owned()
         })?,
-        // Clients only check that the file exists, which shows that etcd has run on this node.
+        // Clients check only whether this file exists. It shows that etcd has run on this node.
         "/var/lib/etcd/member/snap/db" => node.etcd.as_ref().map(|_| "\0".repeat(512))?,
         "/system/state/config.yaml" => node.config.as_ref().map(|config| config.text.clone())?,
         _ => return None,

@@ -1,4 +1,4 @@
-//! Forwarding of calls to other nodes, which control planes do and workers reject.
+//! Forwarding of calls to other nodes. Control planes forward calls, workers reject such calls.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,9 +14,9 @@ const PORT: u16 = 50000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CallTarget {
     Here,
-    /// One other node, whose answer is returned unchanged.
+    /// One other node. Its answer is returned unchanged.
     One(String),
-    /// Several nodes, whose answers are merged.
+    /// Several nodes. Their answers are merged.
     Many(Vec<String>),
 }
 
@@ -25,7 +25,7 @@ pub(super) fn route(
     path: &str,
     headers: &HeaderMap,
 ) -> Result<CallTarget, Status> {
-    // A node in maintenance forwards nothing, even if the caller asks for it.
+    // A node in maintenance mode forwards no call, even if the caller names other nodes.
     if session.is_anonymous() || headers.contains_key("proxyfrom") {
         return Ok(CallTarget::Here);
     }
@@ -58,7 +58,7 @@ pub(super) fn route(
     Ok(one.into_iter().next().map_or(CallTarget::Here, CallTarget::One))
 }
 
-/// All values of a metadata key; one header may hold several of them.
+/// All values of a metadata key. One header may contain several values.
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
     let texts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let items = texts.flat_map(|text| text.split(',')).map(str::trim);
@@ -72,7 +72,7 @@ fn is_own_name(node: &Node, name: &str) -> bool {
     }
 }
 
-/// Opens a session with another node, with the roles of the caller.
+/// Opens a session with another node. The session has the roles of the caller.
 pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
     let unavailable = |problem: &str| {
         Status::unavailable(format!("connection error: desc = \"transport: {problem}\""))
@@ -111,7 +111,7 @@ pub(super) fn dial(session: &Session, target: &str) -> Result<Session, Status> {
     })?
 }
 
-/// Address of a cluster member by its host name.
+/// Address of the cluster member with this host name.
 fn address_of(talos: &TalosState, node: &Node, name: &str) -> Option<IpAddr> {
     let cluster = |node: &Node| Some(node.config.as_ref()?.facts.cluster_id.clone());
     let mut others = talos.nodes.values();

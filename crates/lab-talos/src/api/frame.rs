@@ -1,4 +1,4 @@
-//! gRPC message framing, for calls that are forwarded without decoding the messages.
+//! gRPC message framing, for calls that are forwarded without decoding their messages.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -50,7 +50,7 @@ pub(super) fn put_message(message: &[u8]) -> Bytes {
     framed.into()
 }
 
-/// Encoded field 1 of a message with this content.
+/// Encoded field 1 of a message, with this content.
 pub(super) fn first_field(content: &[u8]) -> Vec<u8> {
     let mut field = vec![];
     encode_key(1, WireType::LengthDelimited, &mut field);
@@ -59,7 +59,7 @@ pub(super) fn first_field(content: &[u8]) -> Vec<u8> {
     field
 }
 
-/// Contents of all fields 1 of a message, which hold the replies of an answer.
+/// Contents of all fields with number 1 of a message. In an answer, these fields contain the replies.
 pub(super) fn first_fields(mut message: &[u8]) -> Vec<Vec<u8>> {
     let mut found = vec![];
     while let Some((key, length, rest)) = header(message) {
@@ -74,22 +74,22 @@ pub(super) fn first_fields(mut message: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// Key and length of a length-delimited field; all fields of answers are of this type.
+/// Key and length of a length-delimited field. All fields of answers have this type.
 fn header(mut bytes: &[u8]) -> Option<(u64, usize, &[u8])> {
     let key = prost::encoding::decode_varint(&mut bytes).ok()?;
     let length = prost::encoding::decode_varint(&mut bytes).ok()?;
     Some((key, usize::try_from(length).ok()?, bytes))
 }
 
-/// Body of bytes that are already complete.
+/// Body with these bytes.
 pub(super) fn full(bytes: Bytes) -> Body {
     let (sender, receiver) = mpsc::channel(1);
-    // The channel has capacity for one message.
+    // Sending cannot fail, because the channel has room for one message.
     drop(sender.try_send(bytes));
     Body::new(ChannelBody { receiver, has_trailers: false })
 }
 
-/// Body whose messages arrive one by one; it ends with status OK.
+/// Body whose messages arrive one by one. After the last message, the body ends with status OK.
 pub(super) fn stream(receiver: mpsc::Receiver<Bytes>) -> Body {
     Body::new(ChannelBody { receiver, has_trailers: true })
 }

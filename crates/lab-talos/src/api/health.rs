@@ -1,4 +1,4 @@
-//! `ClusterService.HealthCheck`: health of the cluster as seen by a control plane, check by check.
+//! `ClusterService.HealthCheck`: health of the cluster from the view of a control plane. Each check is reported separately.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::talos_state::{Node, TalosState};
 mod kube;
 mod node;
 
-/// Interval between two attempts of a check that fails, in lab time.
+/// Time between two attempts of a check that failed, in lab time.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time limit of all checks if the caller sets none.
+/// Timeout of all checks together, if the caller sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Result of a health check.
@@ -88,7 +88,7 @@ impl ClusterService for NodeApi {
     }
 }
 
-/// Members that the caller names, or otherwise the members found by discovery.
+/// Cluster members that the caller names, or else the members that discovery found.
 fn members(talos: &TalosState, node: &Node, named: Option<ClusterInfo>) -> ClusterMembers {
     let named = named.unwrap_or_default();
     let addresses = |names: &[String]| -> Vec<IpAddr> {
@@ -160,7 +160,7 @@ impl ClusterMembers {
 }
 
 impl<'a> CheckContext<'a> {
-    /// Nodes at these addresses; none for an address that cannot be reached.
+    /// Nodes at these addresses. The node is `None` if the address cannot be reached.
     fn at(&self, addresses: &[IpAddr]) -> Vec<(IpAddr, Option<&'a Node>)> {
         let reached = |address: &IpAddr| {
             let is_reachable = |other: &&Node| self.talos.is_connected(self.node.vmid, other.vmid);
@@ -169,7 +169,7 @@ impl<'a> CheckContext<'a> {
         addresses.iter().map(reached).collect()
     }
 
-    /// Passes if `problem` reports nothing for any of these nodes.
+    /// Passes if all these nodes can be reached and `problem` returns `None` for each of them.
     fn each(&self, addresses: &[IpAddr], problem: impl Fn(&'a Node) -> Option<String>) -> Verdict {
         let found = self.at(addresses).into_iter().find_map(|(address, node)| match node {
             None => {

@@ -1,4 +1,4 @@
-//! `MachineService.Kubeconfig`: the administrator's kubeconfig in a tar archive.
+//! `MachineService.Kubeconfig`: the kubeconfig of the administrator, in a tar archive.
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `LifecycleService` and `ImageService`, which Talos has since 1.13: image pulls, installs and upgrades.
+//! `LifecycleService` and `ImageService`: image pulls, installs and upgrades. Talos has these services since 1.13.
 
 use std::time::Duration;
 
@@ -106,14 +106,14 @@ impl ImageService for NodeApi {
                 }
                 Err(status) => Err(status),
             };
-            // The client may have disconnected.
+            // Sending fails if the client has disconnected.
             drop(sender.send(last).await);
         })))
     }
 }
 
-/// Pulls an image into the system or the Kubernetes image store. An installer image must exist in the image factory;
-/// for any other image the node only needs internet access.
+/// Pulls an image into the image store of the system or of Kubernetes. An installer image must exist in the Image Factory. For
+/// any other image, internet access of the node is sufficient.
 pub(super) async fn pull(session: &Session, image: &str) -> Result<(), Status> {
     session.simulation.environment.wait(Work::Pull, &format!("node/{}/pull", session.vmid)).await;
     if image.contains("installer") {

@@ -12,7 +12,7 @@ use super::Session;
 use super::stream::{self, data};
 use crate::talos_state::{Node, TalosState};
 
-/// containerd namespace of Talos services; pods are in `k8s.io`.
+/// containerd namespace of Talos services. Pods are in the namespace `k8s.io`.
 const SYSTEM: &str = "system";
 const KUBERNETES: &str = "k8s.io";
 
@@ -21,7 +21,7 @@ pub(super) fn logs(
     request: &LogsRequest,
 ) -> Result<BoxStream<Data>, Status> {
     let id = request.id.clone();
-    // The kubelet is a service in every namespace.
+    // The kubelet is always a Talos service, even if the request names another namespace.
     if request.namespace == SYSTEM || id == "kubelet" {
         let missing = format!("log \"{id}\" was not registered");
         let lines = move |_: &TalosState, node: &Node| match (id.as_str(), node.services.get(&id)) {
@@ -48,7 +48,7 @@ pub(super) fn logs(
     tail_and_follow(session, request, move |talos, node| container.log(talos, node), &missing)
 }
 
-/// Requested number of last lines, followed by new lines.
+/// Answers with the requested number of last lines, followed by new lines.
 fn tail_and_follow(
     session: &Arc<Session>,
     request: &LogsRequest,
@@ -56,7 +56,7 @@ fn tail_and_follow(
     missing: &str,
 ) -> Result<BoxStream<Data>, Status> {
     let Some(found) = session.look(&lines)? else { return Err(Status::unknown(missing)) };
-    // A negative number selects all lines; zero would select none.
+    // A negative number selects all lines. Zero would select no lines.
     let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
     let skipped = found.len().saturating_sub(wanted);
     let past = found[skipped..].to_vec();
@@ -68,7 +68,7 @@ struct Container {
     namespace: String,
     pod: String,
     name: String,
-    /// Prefix of the id in the container runtime.
+    /// Start of the container id in the container runtime.
     id: String,
 }
 
@@ -80,13 +80,13 @@ impl Container {
         Self { namespace: namespace.to_owned(), pod: next(), name: next(), id: next() }
     }
 
-    /// Pod of the container if it runs on this node.
+    /// Pod of the container, if the pod runs on this node.
     fn pod(&self, talos: &TalosState, node: &Node) -> Option<Arc<serde_json::Value>> {
         let pod = talos.kubernetes_of(node)?.get("pods", &self.namespace, &self.pod)?;
         (text(&pod, "/spec/nodeName") == node.hostname()).then_some(pod)
     }
 
-    /// Log lines of the container. The lab runs no images, so only the start of the container is logged.
+    /// Log lines of the container. The lab runs no images, so the log contains only the start of the container.
     fn log(&self, talos: &TalosState, node: &Node) -> Option<Vec<String>> {
         let pod = self.pod(talos, node)?;
         let statuses = list(&pod, "/status/containerStatuses").iter();
@@ -109,7 +109,7 @@ pub(super) fn dmesg(
     Ok(follow(session, past, request.follow, lines, |line| format!("{line}\n")))
 }
 
-/// Stored lines, followed by new ones if requested.
+/// Answers with the stored lines. With `follows`, new lines follow.
 fn follow(
     session: &Arc<Session>,
     past: Vec<String>,
@@ -144,7 +144,7 @@ fn follow(
     })
 }
 
-/// Lines that were added since the last read. The log may have dropped old lines meanwhile.
+/// Lines that were added since the last read. The log may have dropped old lines in the meantime.
 fn new_lines<'a>(before: &[String], now: &'a [String]) -> &'a [String] {
     let begins = (0..=before.len()).find(|dropped| now.starts_with(&before[*dropped..]));
     &now[begins.map_or(0, |dropped| before.len() - dropped)..]

@@ -1,4 +1,4 @@
-//! `MachineService`; the methods are implemented in the modules of their topics.
+//! `MachineService`. Each method is implemented in the module of its topic.
 
 use talmox_lab_environment::Work;
 use talmox_talos_api::proto::common::Data;
@@ -250,7 +250,7 @@ impl MachineService for NodeApi {
 }
 
 impl NodeApi {
-    /// Starts, stops or restarts a service and returns the confirmation.
+    /// Starts, stops or restarts a service, and returns the confirmation.
     async fn control_service(
         &self,
         service: &str,
@@ -263,7 +263,7 @@ impl NodeApi {
     }
 }
 
-/// Rejects a call on a worker that only control planes answer.
+/// Rejects a call on a worker, because only control planes answer this call.
 pub(super) fn only_on_control_planes(session: &Session, what: &str) -> Result<(), Status> {
     if session.node(Node::is_control_plane)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Methods of the Talos API: required roles and whether the answer is a stream.
+//! Methods of the Talos API: the required roles, and whether the answer is a stream.
 
 use talmox_talos_api::server::Status;
 
@@ -17,7 +17,7 @@ const BACKUPS: &[&str] = &[ADMIN, OPERATOR, BACKUP];
 const WATCHERS: &[&str] = &[ADMIN, OPERATOR, READER, BACKUP];
 const META_WRITERS: &[&str] = &[ADMIN, META];
 
-/// Path, roles of which one is required, and whether answers are streamed.
+/// For each method: its path, the roles of which one is required, and whether its answer is a stream.
 const METHODS: &[(&str, &[&str], bool)] = &[
     ("/cluster.ClusterService/HealthCheck", READERS, true),
     ("/cosi.resource.State/Get", READERS, false),
@@ -64,7 +64,7 @@ const METHODS: &[(&str, &[&str], bool)] = &[
     ("/storage.StorageService/Disks", READERS, false),
 ];
 
-/// Paths of all methods, including their services.
+/// Paths of all methods. A path consists of service and method.
 pub fn names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().map(|(path, ..)| *path)
 }
@@ -95,10 +95,10 @@ pub(super) fn authorize_call(session: &Session, path: &str) -> Result<(), Status
     {
         return Err(Status::permission_denied("write access denied"));
     }
-    // A method without a rule requires the administrator role, and then is answered as unimplemented.
+    // A method that is missing in the table requires the administrator role, and is then answered as unimplemented.
     let needed = METHODS.iter().find(|(known, ..)| *known == path).map_or(ADMINS, |known| known.1);
     let has_one = needed.iter().any(|role| session.has_role(role));
-    // Releases before 1.13 do not know the role `os:meta:writer` and therefore grant it nothing.
+    // Releases before 1.13 do not have the role `os:meta:writer`, so the role grants no access there.
     let only_meta = needed == META_WRITERS && !session.has_role(ADMIN);
     if !has_one || only_meta && !is_unified {
         return Err(Status::permission_denied("not authorized"));
@@ -106,12 +106,12 @@ pub(super) fn authorize_call(session: &Session, path: &str) -> Result<(), Status
     Ok(())
 }
 
-/// Whether the answer is a stream of messages instead of a single one.
+/// Whether the answer is a stream of messages.
 pub(super) fn is_streaming(path: &str) -> bool {
     METHODS.iter().any(|(known, _, streams)| *known == path && *streams)
 }
 
-/// Whether a call may be sent to several nodes at once.
+/// Whether one call may be sent to several nodes.
 pub(super) fn allows_several_nodes(path: &str, minor_is_13: bool) -> bool {
     if minor_is_13 {
         let prefixes =

@@ -1,8 +1,8 @@
 //! Talos API of a node, as apid and machined answer it.
 //!
-//! Every call is first routed: it is forwarded to other nodes if its metadata names them, and the roles of the caller
-//! are compared with those that the method requires. Handlers read the state and request sequences; they keep no
-//! state.
+//! Every call is routed first. If its metadata names other nodes, the call is forwarded to them. Then the roles of the caller
+//! are compared with the roles that the method requires. Handlers read the simulated state and request sequences. Handlers keep
+//! no state of their own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,15 +52,15 @@ pub(crate) struct Session {
     pub(crate) vmid: u32,
     pub(crate) boot: u64,
     pub(crate) caller: Caller,
-    /// Notified when the connection must be broken.
+    /// Signal to break the connection.
     pub(crate) line: Arc<Notify>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Client without a certificate; maintenance mode requires none.
+    /// Client without a certificate. Maintenance mode requires no certificate.
     Anonymous,
-    /// Roles: the organizations of the client's certificate.
+    /// Client with a certificate. Its roles are the organizations in the certificate.
     Roles(BTreeSet<String>),
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn services(session: Session) -> Services {
 struct NodeApi(Arc<Session>);
 
 impl Session {
-    /// Session with a client that has not presented a certificate.
+    /// Creates the session of a client that has presented no certificate.
     pub(crate) fn new(simulation: Arc<Simulation>, vmid: u32, boot: u64) -> Self {
         Self { simulation, vmid, boot, caller: Caller::Anonymous, line: Arc::default() }
     }
@@ -104,13 +104,14 @@ impl Session {
 
     fn has_role(&self, role: &str) -> bool {
         match &self.caller {
-            // Since 1.13 an anonymous client in maintenance has the reader role; older releases reject it earlier.
+            // Since 1.13, an anonymous client in maintenance mode has the reader role. Older releases reject it before this
+            // check.
             Caller::Anonymous => role == method::READER,
             Caller::Roles(roles) => roles.contains(role),
         }
     }
 
-    /// Reads the node unless it has rebooted since the connection was opened.
+    /// Reads the node. Fails if the node has rebooted since the connection was opened.
     fn node<T>(&self, look: impl FnOnce(&Node) -> T) -> Result<T, Status> {
         self.look(|_, node| look(node))
     }
@@ -136,7 +137,7 @@ impl Session {
     }
 }
 
-/// Status that a client receives when the node goes down during a call.
+/// Status that a client gets if the node goes down during a call.
 fn gone() -> Status {
     Status::unavailable("error reading from server: EOF")
 }

@@ -29,7 +29,7 @@ pub(super) fn version(node: &Node) -> Version {
     }
 }
 
-/// Divisor of the total memory that gives the share reserved by firmware and kernel.
+/// The total memory divided by this number is reserved by firmware and kernel.
 const RESERVED_DIVISOR: u64 = 50;
 
 /// Total, free and available memory in KiB.

@@ -12,14 +12,14 @@ use tonic::codegen::{BoxStream, tokio_stream};
 
 use super::{Session, gone};
 
-/// Maximum size of one message of a file or log.
+/// Maximum size in bytes of one message of a file or log.
 const MAX_MESSAGE: usize = 64 << 10;
 /// Number of answers buffered for a slow client.
 const BUFFERED_ANSWERS: usize = 64;
 
 pub(super) type Sender<T> = mpsc::Sender<Result<T, Status>>;
 
-/// Runs work that sends answers, until it completes, the client disconnects, or the node goes down.
+/// Runs work that sends answers. The stream ends when the work completes, the client disconnects, or the node goes down.
 pub(super) fn run<T, W, F>(session: &Arc<Session>, work: W) -> BoxStream<T>
 where
     T: Send + 'static,
@@ -49,7 +49,7 @@ impl<T> tokio_stream::Stream for FromChannel<T> {
     }
 }
 
-/// Stream of answers that are already complete.
+/// Stream of answers that are all available.
 pub(super) fn all<T: Send + 'static>(answers: Vec<T>) -> BoxStream<T> {
     Box::pin(tokio_stream::iter(answers.into_iter().map(Ok)))
 }

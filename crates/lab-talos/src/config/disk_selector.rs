@@ -1,4 +1,4 @@
-//! `machine.install.diskSelector` as a CEL expression, which is how Talos evaluates it since 1.9.
+//! `machine.install.diskSelector` as a CEL expression. Talos evaluates it in this form since 1.9.
 
 use talmox_yaml::Node as Yaml;
 
@@ -7,7 +7,7 @@ use super::super::disk_match::{self, Candidate};
 use super::super::talos_state::Node;
 use super::{Facts, text};
 
-/// Equivalent CEL expression; none for an empty selector.
+/// CEL expression for a selector; `None` for an empty selector.
 pub(super) fn expression(selector: &Yaml) -> Option<String> {
     let map = selector.as_map()?;
     let value = |key: &str| text(map.get(key)).filter(|text| !text.is_empty());

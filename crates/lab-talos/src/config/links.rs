@@ -12,11 +12,11 @@ use super::{prefix, text};
 /// Default protocol of a VLAN.
 pub(crate) const DEFAULT_VLAN_PROTOCOL: &str = "802.1q";
 
-/// Settings of one link.
+/// Settings of one network link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LinkFacts {
     pub(crate) selector: LinkSelector,
-    /// How a virtual link is created; none for a network card, and for a link created by another entry.
+    /// Parameters to create a virtual link; `None` for a network card, and for a link that another entry creates.
     pub(crate) virtual_link: Option<VirtualLink>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
@@ -25,7 +25,7 @@ pub(crate) struct LinkFacts {
     pub(crate) vip: Option<IpAddr>,
 }
 
-/// Selector of the link that an entry configures.
+/// Selector of the link that an entry of the config applies to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum LinkSelector {
     #[default]
@@ -33,7 +33,7 @@ pub(crate) enum LinkSelector {
     Name(String),
     /// MAC address of a network card, in lower case.
     Mac(String),
-    /// VLAN of another link, named after its parent.
+    /// VLAN on another link. The name of the VLAN contains the name of that link.
     Vlan(Box<Self>, u16),
 }
 
@@ -84,7 +84,7 @@ pub(super) fn of(config: &Config) -> Vec<LinkFacts> {
     links
 }
 
-/// Whether the config has link documents: in that case no card uses DHCP by default.
+/// Whether the config has link documents. If it has, no network card uses DHCP by default.
 pub(super) fn has_link_documents(config: &Config) -> bool {
     let is_link_kind = |kind: &str| {
         matches!(
@@ -102,7 +102,7 @@ pub(super) fn has_link_documents(config: &Config) -> bool {
     config.documents().any(|document| is_link_kind(document.kind()))
 }
 
-/// Alias names of network cards that are selected by MAC address.
+/// Alias names of network cards, each with the MAC address that selects the card.
 pub(super) fn aliases(config: &Config) -> Vec<(String, LinkSelector)> {
     let documents = config.documents().filter(|document| document.kind() == "LinkAliasConfig");
     let alias = documents.filter_map(|document| {
@@ -142,7 +142,7 @@ impl LinkSelector {
     }
 }
 
-/// Settings that interfaces and VLANs have in common.
+/// Settings that both interfaces and VLANs have.
 fn common_facts(selector: LinkSelector, map: &Map) -> LinkFacts {
     let vip = map.get("vip").and_then(Yaml::as_map).and_then(|vip| text(vip.get("ip")));
     let mut addresses = strings(map.get("addresses"));
@@ -183,7 +183,7 @@ fn vlan_facts(parent: &LinkSelector, map: &Map) -> Option<LinkFacts> {
     Some(LinkFacts { virtual_link: Some(virtual_link), ..common_facts(selector, map) })
 }
 
-/// Network card that a device selector selects.
+/// Network card that a device selector selects by its MAC address.
 fn device(selector: &Yaml) -> Option<LinkSelector> {
     let selector = selector.as_map()?;
     let mac = text(selector.get("hardwareAddr").or_else(|| selector.get("permanentAddr")))?;

@@ -1,5 +1,5 @@
-//! bbolt database files, the storage format of etcd: two meta pages, a list of free pages, and a tree of pages for
-//! each bucket. Each file is written at once and therefore has no free pages and at most one level of branch pages.
+//! bbolt database files, the storage format of etcd. A file has two meta pages, a list of free pages, and a tree of pages for
+//! each bucket. Each file is written at once, so it has no free pages and at most one level of branch pages.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ const FREE_LIST: u16 = 0x10;
 /// Flag of a leaf element whose value is a bucket.
 const IS_BUCKET: u32 = 0x01;
 
-/// Length of a page header, of an index element, and of a bucket header.
+/// Length in bytes of a page header, of an index element, and of a bucket header.
 const HEADER: usize = 16;
 const ELEMENT: usize = 16;
-/// Length of the content of a meta page, up to its checksum.
+/// Length in bytes of a meta page without its checksum.
 const META_LENGTH: usize = 56;
 const FREE_LIST_PAGE: u64 = 2;
 
@@ -32,7 +32,7 @@ pub(super) fn write(buckets: &BTreeMap<&str, Bucket>, transaction: u64) -> Vec<u
     let mut roots = vec![];
     for (name, bucket) in buckets {
         let header = if bucket.is_empty() {
-            // A small bucket is stored inline in its parent: no page, and an empty leaf after the header.
+            // A small bucket is stored inside its parent. It has no page of its own: an empty leaf follows the bucket header.
             let mut inline = vec![0; HEADER];
             inline.extend(page_header(0, LEAF, 0, 0));
             inline
@@ -56,7 +56,7 @@ impl DatabaseFile {
         (self.bytes.len() / PAGE) as u64
     }
 
-    /// Adds a page, with overflow pages if its content needs them.
+    /// Adds a page. If the content is too long for one page, overflow pages follow.
     fn add(&mut self, flags: u16, count: usize, content: &[u8]) -> u64 {
         let (id, start) = (self.next_page(), self.bytes.len());
         let pages = (HEADER + content.len()).div_ceil(PAGE);
@@ -106,7 +106,7 @@ impl DatabaseFile {
         self.add(LEAF, elements.len(), &index)
     }
 
-    /// Adds a branch page, which refers to its child pages by their first keys.
+    /// Adds a branch page. It refers to each child page by the first key of that page.
     fn add_branch(&mut self, children: &[(&[u8], u64)]) -> u64 {
         let (mut index, mut data) = (vec![], vec![]);
         for (number, (key, page)) in children.iter().enumerate() {
@@ -121,7 +121,7 @@ impl DatabaseFile {
 
     fn finish(mut self, root: u64, transaction: u64) -> Vec<u8> {
         let end = self.next_page();
-        // The meta page with the higher transaction id is valid; the other one belongs to the previous transaction.
+        // The meta page with the higher transaction id is valid. The other meta page belongs to the previous transaction.
         for transaction in [transaction, transaction + 1] {
             let number = transaction % 2;
             let mut meta = vec![];
@@ -155,7 +155,7 @@ fn bucket_header(root: u64) -> Vec<u8> {
     header
 }
 
-/// Offset of the data of an element, counted from the element itself.
+/// Offset of the data of an element, relative to the element itself.
 fn position(count: usize, number: usize, data: usize) -> u32 {
     u32::try_from((count - number) * ELEMENT + data).unwrap_or(u32::MAX)
 }
@@ -170,7 +170,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// Value of a key in a bucket. None if the key does not exist or the file is damaged.
+/// Value of a key in a bucket; `None` if the key does not exist or the file is damaged.
 pub(super) fn value(file: &[u8], bucket: &str, key: &[u8]) -> Option<Vec<u8>> {
     let metas = [0, PAGE].into_iter().filter_map(|start| meta(file, start));
     let (root, _) = metas.max_by_key(|(_, transaction)| *transaction)?;
@@ -179,7 +179,7 @@ pub(super) fn value(file: &[u8], bucket: &str, key: &[u8]) -> Option<Vec<u8>> {
     find(file, root, key, 0).map(<[u8]>::to_vec)
 }
 
-/// Root page and transaction id of a meta page with a valid checksum.
+/// Root page and transaction id of a meta page; `None` if its checksum is wrong.
 fn meta(file: &[u8], start: usize) -> Option<(u64, u64)> {
     let meta = file.get(start + HEADER..start + HEADER + META_LENGTH + 8)?;
     let is_whole = meta.starts_with(&MAGIC.to_le_bytes())
@@ -187,7 +187,7 @@ fn meta(file: &[u8], start: usize) -> Option<(u64, u64)> {
     is_whole.then_some((number(meta, 16)?, number(meta, 48)?))
 }
 
-/// Maximum depth of a tree; prevents an endless loop in a damaged file.
+/// Maximum depth of a tree. The limit prevents an endless loop in a damaged file.
 const MAX_DEPTH: u32 = 16;
 
 fn find<'f>(file: &'f [u8], page: u64, key: &[u8], depth: u32) -> Option<&'f [u8]> {
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(value(&file, "large", b"big").unwrap().len(), 3 * PAGE);
         assert_eq!(value(&file, "empty", b"key"), None);
         assert_eq!(value(&file, "other", b"key"), None);
-        // One damaged meta page is replaced by the other; with two, nothing can be read.
+        // If one meta page is damaged, the other one is used. If both are damaged, nothing can be read.
         file[PAGE + 20] ^= 1;
         assert!(value(&file, "large", b"big").is_some());
         file[20] ^= 1;

@@ -1,4 +1,4 @@
-//! Bootstrap: the first member of a new etcd cluster.
+//! Bootstrap of etcd: the first member of a new etcd cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub(crate) struct RecoverOptions {
     pub(crate) skip_hash_check: bool,
 }
 
-/// Accepted bootstrap whose etcd has not started yet. It exists only in the memory of the node: a reboot loses it,
-/// and another request replaces it. Talos 1.12.0 accepted a second request 1.8 s after the first, and logged
-/// `Bootstrap requested` twice.
+/// Accepted bootstrap whose etcd has not started yet. It exists only in the memory of the node, so a reboot loses it. Another
+/// bootstrap request replaces it: Talos 1.12.0 accepted a second request 1.8 s after the first, and logged `Bootstrap
+/// requested` twice.
 #[derive(Debug)]
 pub(crate) struct PendingBootstrap {
     pub(crate) membership: Membership,
@@ -30,14 +30,14 @@ pub(crate) struct PendingBootstrap {
 }
 
 impl PendingBootstrap {
-    /// Records the new etcd cluster when etcd starts: from here on it has data.
+    /// Adds the new etcd cluster when etcd starts. From here on, the cluster has data.
     pub(super) fn complete(self, talos: &mut TalosState) {
         talos.etcds.insert(self.membership.cluster, self.cluster);
     }
 }
 
-/// Makes this node the first member of a new etcd cluster once its etcd starts. Other nodes are not consulted:
-/// bootstrapping a second node of the same Talos cluster causes a split brain.
+/// Makes this node the first member of a new etcd cluster, as soon as etcd starts on the node. Other nodes have no influence.
+/// So a bootstrap of a second node in the same Talos cluster causes a split brain.
 pub(crate) fn bootstrap(
     simulation: &Arc<Simulation>,
     vmid: u32,
@@ -96,7 +96,7 @@ fn check(node: &Node, has_data: bool) -> Result<Facts, Status> {
         });
     };
     if !node.is_time_in_sync {
-        // Observed: 1.13.6 answers this until its time is in sync, and 1.12.0 answers the other error.
+        // Observed on real nodes: while the time is not in sync, 1.13.6 returns the first error and 1.12.0 the second.
         return Err(if has_unified_api {
             not_yet()
         } else {
@@ -153,7 +153,7 @@ fn new_cluster(
     }
 }
 
-/// Settings of the Kubernetes cluster from the config.
+/// Settings of the Kubernetes cluster, from the machine config.
 fn settings(simulation: &Simulation, facts: &Facts, chance: Chance) -> KubeSettings {
     let octets = |subnets: &[String], default: [u8; 3]| {
         let mut addresses = subnets.iter().filter_map(|subnet| {

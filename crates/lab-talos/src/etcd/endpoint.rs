@@ -1,4 +1,4 @@
-//! Selection of the etcd member that answers a call of the Talos API.
+//! Choice of the etcd member that answers a call of the Talos API.
 
 use std::net::IpAddr;
 
@@ -6,17 +6,17 @@ use super::Member;
 use crate::sequence::can_discover;
 use crate::talos_state::{Node, TalosState};
 
-/// Members that machined's etcd client connects to.
+/// Members that the etcd client of machined connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoints {
-    /// Member of the node itself.
+    /// The member of the node itself.
     Local,
-    /// Members of all control planes that the node has discovered.
+    /// The members of all control planes that the node has discovered.
     ControlPlanes,
 }
 
-/// VM id of the node whose member answers the call. None while no member serves clients: the etcd client waits for
-/// one and reports no error.
+/// vmid of the node whose etcd member answers the call; `None` while no member serves clients. Then the etcd client waits, and
+/// reports no error.
 pub(crate) fn endpoint(
     talos: &TalosState,
     gateways: &[IpAddr],
@@ -24,7 +24,7 @@ pub(crate) fn endpoint(
     endpoints: Endpoints,
 ) -> Option<u32> {
     let node = talos.nodes.get(&vmid);
-    // machined rejects the call on workers before it connects to anything.
+    // On a worker, machined rejects the call before it connects to etcd.
     let Some(node) = node.filter(|node| node.is_control_plane()) else { return Some(vmid) };
     if talos.serves_clients(node) {
         return Some(vmid);

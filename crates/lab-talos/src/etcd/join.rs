@@ -1,4 +1,4 @@
-//! Discovery of an etcd cluster that a control plane can join.
+//! Search for an etcd cluster that a control plane can join.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use crate::config::Facts;
 use crate::sequence::can_discover;
 use crate::talos_state::{Membership, Node, TalosState};
 
-/// Result of the search for an etcd cluster by a control plane without etcd data.
+/// Result of the search, by a control plane that has no etcd data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FoundCluster {
-    /// The node can reach no running etcd member.
+    /// The node reaches no running etcd member.
     Nothing,
-    /// Cluster that accepts a new member now.
+    /// The cluster accepts a new member now.
     Cluster(u64),
-    /// A cluster exists but rejects the node, with the reason.
+    /// A cluster exists, but it rejects the node for this reason.
     Rejected(String),
 }
 
@@ -40,7 +40,7 @@ pub(super) fn find_cluster(talos: &TalosState, gateways: &[IpAddr], vmid: u32) -
     rejection.map_or(FoundCluster::Nothing, FoundCluster::Rejected)
 }
 
-/// Reason why a cluster does not accept this node as a new member.
+/// Reason why a cluster does not accept this node as a new member; `None` if it accepts the node.
 fn rejection_reason(
     talos: &TalosState,
     seen: Membership,

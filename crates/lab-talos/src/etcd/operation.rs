@@ -12,13 +12,13 @@ use super::{EtcdCluster, snapshot as file};
 use crate::simulation::Simulation;
 use crate::talos_state::{Membership, TalosState};
 
-/// Page size of the database file, and bytes that each change leaves unused until defragmentation.
+/// Page size of the database file. Each change also leaves this many bytes unused until the next defragmentation.
 const PAGE: u64 = 4096;
 const UNUSED_BYTES_PER_CHANGE: u64 = 512;
 /// Size of an empty database file.
 const EMPTY_FILE_SIZE: u64 = 20 * 1024;
 
-/// Cluster and membership of a node whose etcd runs. API callers wait until it does (see `endpoint`).
+/// Cluster and membership of a node with a running etcd. API calls wait until etcd runs (see `endpoint`).
 fn local_member<'l>(
     talos: &'l TalosState,
     vmid: u32,
@@ -40,7 +40,7 @@ fn local_member<'l>(
     Ok((cluster, membership))
 }
 
-/// Cluster and membership of a node whose etcd runs and is a voting member.
+/// Cluster and membership of a node with a running etcd that is a voting member.
 fn voting_member<'l>(
     talos: &'l TalosState,
     vmid: u32,
@@ -53,11 +53,13 @@ fn voting_member<'l>(
     Ok((cluster, membership))
 }
 
-/// Errors of etcd without quorum: at once if the call requires a leader, otherwise after a timeout.
+/// Errors of etcd without quorum. A call that requires a leader fails at once with the first error, other calls fail after a
+/// timeout with the second.
 const NO_LEADER: &str = "etcdserver: no leader";
 const TIMED_OUT: &str = "etcdserver: request timed out";
 
-/// Cluster and membership of a voting member that has a leader, for calls that need consensus.
+/// Cluster and membership of a voting member that has a leader. Calls that need consensus use this function. `otherwise` is the
+/// error without a leader.
 fn with_leader<'l>(
     talos: &'l TalosState,
     vmid: u32,
@@ -71,8 +73,8 @@ fn with_leader<'l>(
     Ok((cluster, membership))
 }
 
-/// Converts an error of etcd into that of machined: the text gets the prefix of the operation, and the gRPC code is
-/// lost except for connection errors.
+/// Converts an error of etcd to the error of machined. The text gets a prefix with the operation. The gRPC code is kept only
+/// for connection errors.
 fn machined_error(doing: &'static str) -> impl Fn(Status) -> Status {
     move |status| match status.code() {
         Code::Unavailable => {
@@ -84,7 +86,7 @@ fn machined_error(doing: &'static str) -> impl Fn(Status) -> Status {
     }
 }
 
-/// Members of the cluster. The list requires consensus, whichever member answers.
+/// Members of the cluster. The member list requires consensus, even though a single member answers.
 pub(crate) fn members(talos: &TalosState, vmid: u32) -> Result<Vec<EtcdMember>, Status> {
     let (cluster, _) = with_leader(talos, vmid, "member list", NO_LEADER)?;
     let member = |(id, member): (&u64, &super::Member)| {
@@ -92,7 +94,7 @@ pub(crate) fn members(talos: &TalosState, vmid: u32) -> Result<Vec<EtcdMember>, 
             std::net::IpAddr::V4(address) => address.to_string(),
             std::net::IpAddr::V6(address) => format!("[{address}]"),
         };
-        // A member that has not started yet has only a peer URL.
+        // A member that has not started yet has a peer URL but no client URL.
         let has_started = !member.name.is_empty();
         EtcdMember {
             id: *id,
@@ -153,8 +155,8 @@ fn alarms_of(cluster: &EtcdCluster) -> Vec<EtcdMemberAlarm> {
     cluster.alarms.iter().map(alarm).collect()
 }
 
-/// Clears all alarms and returns them. A member whose disk is still full raises its alarm again with the next write,
-/// and Kubernetes writes all the time.
+/// Clears all alarms, and returns the alarms that were set. A member whose disk is still full raises its alarm again with the
+/// next write. Kubernetes writes all the time, so the alarm of such a member is simply kept.
 pub(crate) fn disarm(
     simulation: &Arc<Simulation>,
     vmid: u32,
@@ -178,7 +180,7 @@ pub(crate) fn disarm(
     })
 }
 
-/// Shrinks the database file of this member to its content.
+/// Shrinks the database file of this member to the size of its content.
 pub(crate) fn defragment(simulation: &Arc<Simulation>, vmid: u32) -> Result<(), Status> {
     simulation.change(|talos| {
         let (_, membership) = voting_member(talos, vmid, "etcd defragment")
@@ -193,7 +195,7 @@ pub(crate) fn defragment(simulation: &Arc<Simulation>, vmid: u32) -> Result<(), 
     })
 }
 
-/// Snapshot of the database with its checksum.
+/// Snapshot of the database, followed by its checksum.
 pub(crate) fn snapshot(talos: &TalosState, vmid: u32) -> Result<Vec<u8>, Status> {
     let (cluster, _) = local_member(talos, vmid, "etcd snapshot")
         .map_err(machined_error("failed reading etcd snapshot"))?;
@@ -201,7 +203,7 @@ pub(crate) fn snapshot(talos: &TalosState, vmid: u32) -> Result<Vec<u8>, Status>
     Ok(file::with_checksum(database))
 }
 
-/// Database file on the disk of this node, whether or not etcd runs.
+/// Database file on the disk of this node. The file exists even if etcd does not run.
 pub(crate) fn database(talos: &TalosState, vmid: u32) -> Option<Vec<u8>> {
     let membership = talos.nodes.get(&vmid)?.etcd?;
     let cluster = talos.etcds.get(&membership.cluster)?;
@@ -216,7 +218,7 @@ pub(crate) fn recover(
     bytes: Vec<u8>,
 ) -> Result<(), Status> {
     let taken = simulation.change_node(vmid, boot, |node| {
-        // The snapshot is written to /var, which is mounted once containers can run.
+        // The snapshot is written to /var, which is mounted when containers can run.
         if !node.services.get("cri").is_some_and(crate::service::Service::is_healthy) {
             let text = "etcd service is not ready for recovery yet";
             return Err(Status::failed_precondition(text));
@@ -250,7 +252,7 @@ pub(crate) fn remove(simulation: &Arc<Simulation>, vmid: u32, member: u64) -> Re
     })
 }
 
-/// Removes this member from the cluster and deletes its data.
+/// Removes this member from the cluster, and deletes its data.
 pub(crate) fn leave(simulation: &Arc<Simulation>, vmid: u32, boot: u64) -> Result<(), Status> {
     simulation.change(|talos| {
         let leaving = machined_error("failed to leave cluster");
@@ -278,7 +280,7 @@ pub(crate) fn leave(simulation: &Arc<Simulation>, vmid: u32, boot: u64) -> Resul
 }
 
 fn remove_member(talos: &mut TalosState, removed: Membership) -> Result<(), &'static str> {
-    // The remaining members must have quorum: etcd rejects a removal that would stop the cluster.
+    // The remaining members must have quorum, because etcd rejects a removal that would stop the cluster.
     if let Some(cluster) = talos.etcds.get(&removed.cluster) {
         let left: Vec<_> = cluster
             .members
@@ -301,7 +303,7 @@ fn remove_member(talos: &mut TalosState, removed: Membership) -> Result<(), &'st
     Ok(())
 }
 
-/// Transfers the leadership and returns the name of the new leader. None if this member is not the leader.
+/// Transfers the leadership, and returns the name of the new leader; `None` if this member is not the leader.
 pub(crate) fn forfeit(simulation: &Arc<Simulation>, vmid: u32) -> Result<Option<String>, Status> {
     simulation.change(|talos| {
         let forfeiting = machined_error("failed to forfeit leadership");

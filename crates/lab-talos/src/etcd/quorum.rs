@@ -1,4 +1,4 @@
-//! Quorum and leadership, from the members that can reach each other.
+//! Quorum and leadership. They are computed from the members that can reach each other.
 
 use super::{EtcdCluster, Member};
 use crate::talos_state::{Membership, TalosState};
@@ -8,14 +8,14 @@ impl EtcdCluster {
         self.members.iter().filter(|(_, member)| !member.is_learner).map(|(id, m)| (*id, m))
     }
 
-    /// Number of voters that must agree.
+    /// Number of voters that form a majority.
     fn majority(&self) -> usize {
         self.voters().count() / 2 + 1
     }
 }
 
 impl TalosState {
-    /// Whether this member runs and reaches a majority of the voters, itself included.
+    /// Whether this member runs, and reaches a majority of the voters. The member itself counts as reached.
     pub(crate) fn has_quorum(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let Some(own) = cluster.members.get(&membership.member) else { return false };
@@ -25,7 +25,7 @@ impl TalosState {
         own.is_up && reachable.count() >= cluster.majority()
     }
 
-    /// Whether this member can answer for the cluster: it votes, and it reaches a leader.
+    /// Whether this member can answer calls: it is a voter, and it reaches a leader.
     pub(crate) fn serves(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let own = cluster.members.get(&membership.member);
@@ -34,13 +34,13 @@ impl TalosState {
             && self.has_quorum(membership)
     }
 
-    /// Whether this member also accepts writes: none does while any member has a disk space alarm.
+    /// Whether this member also accepts writes. No member does if any member has a disk space alarm.
     pub(crate) fn takes_writes(&self, membership: Membership) -> bool {
         let cluster = self.etcds.get(&membership.cluster);
         cluster.is_some_and(|cluster| cluster.alarms.is_empty()) && self.serves(membership)
     }
 
-    /// Leader that this member follows.
+    /// Leader that this member follows; `None` if the member reaches no leader.
     pub(crate) fn leader_of(&self, membership: Membership) -> Option<u64> {
         let cluster = self.etcds.get(&membership.cluster)?;
         let leader = cluster.leader?;
@@ -52,7 +52,7 @@ impl TalosState {
         (is_reachable && leads).then_some(leader)
     }
 
-    /// Whether the cluster lacks a working leader and this member can become one.
+    /// Whether the cluster has no working leader, and this member can become the leader.
     pub(crate) fn may_campaign(&self, membership: Membership) -> bool {
         let Some(cluster) = self.etcds.get(&membership.cluster) else { return false };
         let own = cluster.members.get(&membership.member);

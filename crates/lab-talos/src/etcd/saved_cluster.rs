@@ -1,4 +1,4 @@
-//! etcd clusters as the lab stores them while it does not run.
+//! etcd clusters in the form in which the lab saves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl EtcdCluster {
 }
 
 impl SavedCluster {
-    /// Restores the cluster with all members stopped.
+    /// Restores a saved cluster. All its members are stopped.
     pub(crate) fn restore(self, clock: Clock, chance: &Chance) -> EtcdCluster {
         let settings = KubeSettings {
             clock,
@@ -77,7 +77,7 @@ impl Simulation {
         self.look(|talos| talos.etcds.values().map(EtcdCluster::save).collect())
     }
 
-    /// Restores clusters for the nodes whose disks hold a membership.
+    /// Restores the saved clusters of the nodes that have a membership on their disk.
     pub fn restore_etcds(&self, saved: Vec<SavedCluster>) {
         let (clock, chance) = (self.clock(), self.chance("etcd"));
         let restored = saved.into_iter().map(|saved| saved.restore(clock, &chance));

@@ -10,16 +10,17 @@ use super::EtcdCluster;
 use super::bolt::{self, Bucket};
 use super::version::storage_version;
 
-/// Length of the checksum at the end.
+/// Length in bytes of the checksum at the end of a snapshot.
 const CHECKSUM_LENGTH: usize = SHA256_OUTPUT_LEN;
-/// Bucket and key of the complete store of the lab, because the Kubernetes objects alone do not restore it.
+/// Bucket with the complete store of the lab. It is needed because the Kubernetes objects in the other buckets do not contain
+/// all data of the store.
 const LAB: &str = "talmox_lab";
 const STORE: &[u8] = b"store";
 /// Buckets of etcd that are empty in the lab.
 const EMPTY_BUCKETS: [&str; 7] =
     ["alarm", "auth", "authRoles", "authUsers", "lease", "members", "members_removed"];
 
-/// Key and value in etcd's encoding, as stored by revision in the bucket `key`.
+/// Key and value in the encoding of etcd. The bucket `key` contains them by revision.
 #[derive(Clone, PartialEq, Message)]
 struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
@@ -34,7 +35,7 @@ struct KeyValue {
     value: Vec<u8>,
 }
 
-/// Database of a member that runs this version of etcd.
+/// Database file of a member that runs this version of etcd.
 pub(super) fn database(cluster: &EtcdCluster, etcd: &str) -> Result<Vec<u8>, String> {
     let store = cluster.store.save();
     let saved = serde_json::to_vec(&store).map_err(|error| error.to_string())?;
@@ -43,7 +44,7 @@ pub(super) fn database(cluster: &EtcdCluster, etcd: &str) -> Result<Vec<u8>, Str
         (b"consistent_index".to_vec(), cluster.raft_index().to_be_bytes().to_vec()),
         (b"term".to_vec(), cluster.term.to_be_bytes().to_vec()),
     ]);
-    // etcd before 3.6 does not store the version of its data.
+    // etcd before 3.6 does not store the version of its data format.
     if !etcd.starts_with("3.5.") {
         meta.insert(b"storageVersion".to_vec(), storage.clone());
     }
@@ -56,7 +57,7 @@ pub(super) fn database(cluster: &EtcdCluster, etcd: &str) -> Result<Vec<u8>, Str
     Ok(bolt::write(&buckets, cluster.raft_index()))
 }
 
-/// Every object by the revision of its last change.
+/// Bucket with every object, by the revision of its last change.
 fn keys(store: &SavedStore) -> Bucket {
     let mut keys = Bucket::new();
     let mut add = |main: u64, key: &str, value: Vec<u8>| {
@@ -68,7 +69,7 @@ fn keys(store: &SavedStore) -> Bucket {
             version: 1,
             value,
         };
-        // Objects that were changed in one transaction differ in the sub-revision.
+        // Objects that were changed in the same transaction have different sub-revisions.
         let mut places = (0_u64..).map(|sub| revision_key(main, sub));
         let free = places.find(|place| !keys.contains_key(place)).unwrap_or_default();
         keys.insert(free, entry.encode_to_vec());
@@ -78,7 +79,7 @@ fn keys(store: &SavedStore) -> Bucket {
         last = last.max(revision);
         add(revision, &key, value);
     }
-    // Kubernetes updates a key for compaction, so the last revision always exists.
+    // Kubernetes updates this key regularly for compaction, so a key with the last revision always exists.
     if last < store.revision() {
         add(store.revision(), "compact_rev_key", store.revision().to_string().into_bytes());
     }
@@ -89,14 +90,14 @@ fn revision_key(main: u64, sub: u64) -> Vec<u8> {
     [&main.to_be_bytes()[..], b"_", &sub.to_be_bytes()].concat()
 }
 
-/// Database followed by its checksum.
+/// Appends the checksum to a database.
 pub(super) fn with_checksum(mut database: Vec<u8>) -> Vec<u8> {
     let sum = digest(&SHA256, &database);
     database.extend(sum.as_ref());
     database
 }
 
-/// Reads a snapshot; a copy of the database file has no checksum at its end.
+/// Reads a snapshot. A plain copy of a database file has no checksum at its end.
 pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<SavedStore, String> {
     let has_sum = bytes.len() % 512 == CHECKSUM_LENGTH;
     if !has_sum && !skip_hash_check {

@@ -2,8 +2,8 @@
 
 use crate::version::Version;
 
-/// Default etcd version of a Talos release: the tag of its image, and the version that its members report. One table
-/// for both, so that `EtcdSpec` and `EtcdStatus` agree.
+/// Default etcd version of a Talos release. It is both the tag of the image and the version that members report, so `EtcdSpec`
+/// and `EtcdStatus` agree.
 pub(crate) fn version(talos: &Version) -> &'static str {
     match (talos.minor, talos.patch) {
         (..=8, ..=3) => "3.5.16",
@@ -23,7 +23,7 @@ pub(crate) fn version(talos: &Version) -> &'static str {
     }
 }
 
-/// Version of the data format of this etcd: `3.6.0` for every 3.6.
+/// Version of the data format of an etcd version, such as `3.6.0` for every 3.6.
 pub(super) fn storage_version(etcd: &str) -> String {
     let minor = etcd.rsplit_once('.').map_or(etcd, |(minor, _)| minor);
     format!("{minor}.0")
@@ -33,7 +33,7 @@ pub(super) fn storage_version(etcd: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Versions are `DefaultEtcdVersion` in the constants of these Talos tags.
+    /// The expected versions are `DefaultEtcdVersion` in the constants of these Talos tags.
     #[test]
     fn releases_run_their_default_etcd_version() {
         for (talos, etcd) in [

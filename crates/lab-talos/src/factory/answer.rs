@@ -1,4 +1,4 @@
-//! HTTP answers of the image factory before they are encoded.
+//! HTTP answers of the Image Factory, before they are encoded.
 
 use hyper::body::Bytes;
 use serde::Serialize;
@@ -28,7 +28,7 @@ impl HttpAnswer {
         Self::new(status, TEXT, format!("{text}\n")).with("X-Content-Type-Options", "nosniff")
     }
 
-    /// Internal error, whose cause the factory does not disclose.
+    /// Internal error. The Image Factory does not reveal its cause.
     pub(super) fn internal() -> Self {
         Self::error(500, "internal server error")
     }
@@ -48,7 +48,7 @@ impl HttpAnswer {
         }
     }
 
-    /// List answer. The factory sets no content type for lists, which makes them plain text.
+    /// Answer with a list. The Image Factory sets no content type for lists, so they are plain text.
     pub(super) fn list(value: &impl Serialize) -> Self {
         Self::json(200, TEXT, value)
     }

@@ -1,4 +1,4 @@
-//! Names of the files that the image factory serves, such as `nocloud-amd64-secureboot.raw.zst`.
+//! Names of the files that the Image Factory serves, such as `nocloud-amd64-secureboot.raw.zst`.
 
 use super::answer::HttpAnswer;
 use super::pack::Packing;
@@ -24,14 +24,14 @@ pub(super) enum ImageFormat {
     Iso,
     Raw,
     Qcow2,
-    /// Text file with the kernel command line instead of an image.
+    /// Text file with the kernel command line. It is not an image.
     Cmdline,
 }
 
 const PACKINGS: [(&str, Packing); 3] =
     [(".gz", Packing::Gz), (".xz", Packing::Xz), (".zst", Packing::Zst)];
 
-/// Whether this is a file that the real factory serves and the lab does not.
+/// Whether the real Image Factory serves this file, but the lab does not.
 fn is_not_provided(file: &str) -> bool {
     ["kernel-", "initramfs-", "installer-"].iter().any(|start| file.starts_with(start))
         || ["-uki.efi", ".tar", ".tar.gz", ".vhd", ".ova"].iter().any(|end| file.ends_with(end))
@@ -42,7 +42,7 @@ impl Artefact {
         if is_not_provided(file) {
             return Err(not_provided(file));
         }
-        // An ISO is never compressed.
+        // ISO images are never compressed.
         let (name, format, packing) = if let Some(name) = file.strip_suffix(".iso") {
             (name, ImageFormat::Iso, Packing::None)
         } else if let Some(name) = file.strip_prefix("cmdline-") {
@@ -74,7 +74,7 @@ impl ImageTarget {
             .rsplit_once('-')
             .ok_or_else(|| invalid(&format!("invalid platform-arch: {pair:?}")))?;
         let arch = match arch {
-            // iPXE uses `x86_64` and `i386`.
+            // iPXE uses the names `x86_64` and `i386`.
             "amd64" | "x86_64" | "i386" => Arch::Amd64,
             "arm64" => Arch::Arm64,
             _ => return Err(invalid(&format!("invalid architecture: {arch:?}"))),
@@ -96,7 +96,7 @@ pub(super) fn not_provided(file: &str) -> HttpAnswer {
     HttpAnswer::error(501, &format!("the lab's image factory does not provide {file:?}"))
 }
 
-/// Content type by file extension, as the factory sets it.
+/// Content type that the Image Factory sets for a file extension.
 pub(super) fn content_type(file: &str) -> &'static str {
     match file.rsplit('.').next().unwrap_or_default() {
         "iso" => "application/x-iso9660-image",

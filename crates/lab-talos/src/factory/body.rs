@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-/// Bytes to send, and whether the connection breaks after them.
+/// Bytes of a body, and whether the connection breaks after them.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     bytes: Bytes,
@@ -16,7 +16,7 @@ pub(super) struct ResponseBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
     Good,
-    /// The connection breaks at the second poll after the bytes, so that the bytes are sent before.
+    /// The connection breaks at the second poll after the bytes. Before that, the bytes are sent.
     BreaksSoon,
     BreaksNow,
 }

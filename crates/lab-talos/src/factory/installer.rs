@@ -1,28 +1,29 @@
-//! References to installer images. The lab has no registry: only nodes pull installers, and they only need the Talos
-//! version and schematic that the reference names.
+//! References to installer images. The lab has no registry. Only nodes pull installers, and they need only the Talos version
+//! and the schematic in the reference.
 
 use talmox_talos_config::schematic::Schematic;
 
 use super::{Factory, check, parse_version};
 use crate::image::{Medium, Platform, TalosImage};
 
-/// First minor release with separate installers for each platform.
+/// First minor release that has a separate installer for each platform.
 const FIRST_PLATFORM_MINOR: u64 = 10;
 
 /// Parsed reference of an installer image.
 #[derive(Debug, PartialEq, Eq)]
 struct InstallerReference<'a> {
     host: &'a str,
-    /// Platform; none for the generic installer, which means metal since 1.10 and the platform of the node before.
+    /// Platform; `None` for the generic installer. Since 1.10 the generic installer means `metal`, before 1.10 the platform of
+    /// the node.
     platform: Option<Platform>,
     secureboot: bool,
-    /// Schematic id; none for an installer without extensions.
+    /// Schematic id; `None` for an installer without extensions.
     schematic: Option<&'a str>,
     version: &'a str,
 }
 
 impl Factory {
-    /// Talos image that an installer writes to disk, or the reason why it cannot be pulled.
+    /// Talos image that an installer writes to the disk. The error is the reason why the installer cannot be pulled.
     pub(crate) fn installer(&self, name: &str) -> Result<TalosImage, String> {
         let failed = |why: &str| format!("failed to resolve reference \"{name}\": {why}");
         let missing = || failed(&format!("{name}: not found"));
@@ -39,7 +40,7 @@ impl Factory {
             }
             self.schematics.get(id).ok_or_else(missing)?
         } else {
-            // Since 1.14 only the image factory publishes installers.
+            // Since 1.14, only the Image Factory publishes installers.
             if reference.host != "ghcr.io" || version.minor >= 14 {
                 return Err(missing());
             }

@@ -1,4 +1,4 @@
-//! Kernel command line of an image, and its iPXE script.
+//! Kernel command line of an image, and the iPXE script.
 
 use semver::Version;
 use talmox_talos_config::schematic::Schematic;
@@ -6,8 +6,8 @@ use talmox_talos_config::schematic::Schematic;
 use super::artefact::ImageTarget;
 use crate::image::{Arch, Platform};
 
-/// Kernel arguments: those of the platform and of the release, then those of the schematic, which replace console and
-/// platform arguments, and with a leading `-` remove others.
+/// Kernel arguments: those of the platform and of the release, followed by those of the schematic. An argument of the schematic
+/// replaces the console and platform arguments. An argument with the prefix `-` removes other arguments.
 pub(super) fn arguments(target: ImageTarget, version: &Version, schematic: &Schematic) -> String {
     let mut arguments: Vec<String> = vec![];
     let mut add = |text: &str| arguments.extend(text.split(' ').map(str::to_owned));
@@ -67,7 +67,7 @@ fn name_of(argument: &str) -> &str {
     argument.split('=').next().unwrap_or_default()
 }
 
-/// iPXE script; `base` is the URL of the files.
+/// iPXE script. `base` is the base URL of the files.
 pub(super) fn boot_script(
     target: ImageTarget,
     version: &Version,

@@ -1,7 +1,7 @@
-//! Image Factory, and the server of Ubuntu's cloud images.
+//! Image Factory, and the server of the Ubuntu cloud images.
 //!
-//! Images are small but valid in their formats; [`crate::image`] reads them back. There is no registry: the nodes of
-//! the lab resolve installer references themselves.
+//! The images are small but valid in their formats. [`crate::image`] reads them. There is no registry, because the nodes of the
+//! lab resolve the references of installers themselves.
 
 mod answer;
 mod artefact;
@@ -35,9 +35,9 @@ use crate::image::{Medium, Scale, System, TalosImage};
 
 pub use server::Server;
 
-/// Host names that the lab's servers answer for.
+/// Host names of the Image Factory and of the Ubuntu server.
 pub const HOSTS: [&str; 2] = ["factory.talos.dev", ubuntu::HOST];
-/// Cluster size of the factory's qcow2 images: 8 KiB.
+/// Cluster size of the qcow2 images from the Image Factory: 8 KiB.
 const CLUSTER_BITS: u32 = 13;
 
 #[derive(Debug)]
@@ -46,11 +46,11 @@ pub struct Factory {
     hypervisor: Arc<dyn Hypervisor>,
     schematics: Schematics,
     signer: Signer,
-    /// Images requested before; only the first request of an image takes build time.
+    /// Images that were already requested. Only the first request of an image takes the time of a build.
     built: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
-/// Key pair that signs images, as PEM. Nothing in the lab verifies the signatures.
+/// Key pair that signs images, as PEM. The lab does not verify the signatures.
 #[derive(Debug)]
 pub struct Signer {
     pub certificate: String,
@@ -58,7 +58,7 @@ pub struct Signer {
 }
 
 impl Factory {
-    /// Opens the factory, with uploaded schematics stored in this folder.
+    /// Opens the Image Factory. Uploaded schematics are stored in this folder.
     pub fn open(
         environment: Arc<Environment>,
         hypervisor: Arc<dyn Hypervisor>,
@@ -69,7 +69,7 @@ impl Factory {
         Ok(Self { environment, hypervisor, schematics, signer, built: Mutex::default() })
     }
 
-    /// Waits for the simulated build time. Concurrent requests for the same image share one build.
+    /// Waits for the simulated time of a build. Concurrent requests for the same image share one build.
     async fn wait_for_build(&self, what: &str) {
         let cell = {
             let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ fn build(artefact: Artefact, version: &Version, schematic: Schematic) -> Vec<u8>
     packing.pack(bytes)
 }
 
-/// Rejects a schematic whose extensions or overlay do not exist for this Talos version.
+/// Rejects a schematic if an extension or the overlay does not exist for this Talos version.
 fn check(schematic: &Schematic, version: &Version) -> Result<(), HttpAnswer> {
     let rejected = |text: String| {
         Err(HttpAnswer::error(400, &format!("error enhancing profile from schematic: {text}")))
@@ -140,7 +140,7 @@ fn is_available(version: &Version) -> Result<(), HttpAnswer> {
     Err(HttpAnswer::error(404, &format!("version {version} is not available")))
 }
 
-/// Parses a version with or without a leading `v`. The factory answers anything else with an internal error.
+/// Parses a version with or without the prefix `v`. For any other text, the Image Factory answers with an internal error.
 fn parse_version(text: &str) -> Result<Version, HttpAnswer> {
     Version::parse(text.strip_prefix('v').unwrap_or(text)).map_err(|_| HttpAnswer::internal())
 }

@@ -1,8 +1,8 @@
-//! `Range` header: parts of a file.
+//! `Range` header: requests for a part of a file.
 
 use super::answer::HttpAnswer;
 
-/// Answers with the requested part. An invalid header and a request for several parts are ignored.
+/// Reduces an answer to the requested part. An invalid header, and a request for several parts, are ignored.
 pub(super) fn answer_range(answer: HttpAnswer, range: Option<&str>) -> HttpAnswer {
     let length = answer.body.len();
     let answer = answer.with("Accept-Ranges", "bytes");
@@ -22,9 +22,9 @@ pub(super) fn answer_range(answer: HttpAnswer, range: Option<&str>) -> HttpAnswe
 #[derive(Debug, PartialEq, Eq)]
 enum RequestedRange {
     All,
-    /// Inclusive byte range.
+    /// Range of bytes. Both ends are part of the range.
     Of(usize, usize),
-    /// The range lies outside of the file.
+    /// The range is outside the file.
     Outside,
 }
 

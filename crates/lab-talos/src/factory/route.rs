@@ -1,4 +1,4 @@
-//! Routing of HTTP requests to answers.
+//! Routing of HTTP requests to the functions that answer them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const TALOSCTL: [&str; 8] = [
     "talosctl-windows-arm64.exe",
 ];
 
-/// Parsed HTTP request to the image factory.
+/// Parsed HTTP request to the Image Factory.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: String,
@@ -33,7 +33,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Whether this is GET, or HEAD, which is answered like GET but without the body.
+    /// Whether the method is GET or HEAD. HEAD is answered like GET, but without the body.
     fn reads(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD")
     }
@@ -170,7 +170,7 @@ fn pem(text: &str) -> HttpAnswer {
     HttpAnswer::new(200, "application/x-pem-file", text.to_owned())
 }
 
-/// List of talosctl binaries, which the factory serves since 1.11; the lab does not serve the files.
+/// List of talosctl binaries, which the Image Factory serves since 1.11. The lab serves only the list, and not the files.
 fn talosctl(request: &Request, version: &str) -> Result<HttpAnswer, HttpAnswer> {
     let version = parse_version(version)?;
     is_available(&version)?;

@@ -1,4 +1,4 @@
-//! Uploaded schematics, each a file in the lab's folder.
+//! Uploaded schematics. Each is a file in the directory of the lab.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use talmox_talos_config::schematic::Schematic;
 
 const FOLDER: &str = "schematics";
 
-/// Schematics by id, which is a hash of the content.
+/// Schematics by id. The id is a hash of the content.
 #[derive(Debug)]
 pub(super) struct Schematics {
     folder: Arc<Folder>,
@@ -17,7 +17,7 @@ pub(super) struct Schematics {
 }
 
 impl Schematics {
-    /// Loads the schematics of the lab's folder. A file whose content does not match its name is skipped.
+    /// Loads the schematics from the directory of the lab. A file is skipped if its content does not match its name.
     pub(super) fn open(folder: Arc<Folder>) -> io::Result<Self> {
         let known = Mutex::new(read(&folder)?);
         Ok(Self { folder, known })
@@ -27,7 +27,7 @@ impl Schematics {
         self.known().get(id).cloned()
     }
 
-    /// Stores a schematic and returns its id.
+    /// Stores a schematic, and returns its id.
     pub(super) fn put(&self, schematic: Schematic) -> io::Result<String> {
         let id = schematic.id();
         let mut known = self.known();

@@ -1,4 +1,4 @@
-//! HTTPS server that answers for all image hosts with one listener.
+//! HTTPS server that answers for all image hosts on one listener.
 
 use std::fmt;
 use std::io;
@@ -49,7 +49,7 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
                 () = stopped(&mut stop) => return,
             };
-            // The system may be out of sockets; a later attempt can succeed.
+            // Accepting can fail if no file descriptor is free. A later attempt can succeed.
             let Ok((socket, _)) = accepted else {
                 tokio::task::yield_now().await;
                 continue;
@@ -72,17 +72,17 @@ async fn serve_connection(
         async move { respond(&factory, request).await }
     });
     let mut http = http1::Builder::new();
-    // Go capitalizes header names.
+    // Go capitalizes header names, so the lab does the same.
     let serving = http.title_case_headers(true).serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     tokio::select! {
-        // The client notices a broken connection by itself.
+        // An error of the connection is ignored, because the client notices it as well.
         ended = serving.as_mut() => drop(ended),
         () = stopped(&mut stop) => {}
     }
 }
 
-/// Answers a request; an error breaks the connection without an answer.
+/// Answers a request. An error breaks the connection without an answer.
 async fn respond(
     factory: &Arc<Factory>,
     request: HttpRequest<Incoming>,
@@ -108,7 +108,7 @@ async fn respond(
             }
             Action::Delay(time) => factory.environment.clock.sleep(time).await,
             Action::CutBefore => return Err(io::ErrorKind::ConnectionAborted.into()),
-            // Until the client disconnects or the lab stops.
+            // The request hangs until the client disconnects or the lab stops.
             Action::Hang => return std::future::pending().await,
             Action::CutAfter => cut_after = true,
             Action::Truncate { percent } => truncated = Some(percent),
@@ -137,7 +137,7 @@ fn to_response(answer: HttpAnswer, is_head: bool, truncated: Option<u8>) -> Resp
     let outgoing = match truncated {
         _ if is_head => ResponseBody::whole(Bytes::new()),
         Some(percent) => {
-            // At least one byte is always missing.
+            // At least one byte is always missing, even with 100 percent.
             let kept = (length * usize::from(percent) / 100).min(length.saturating_sub(1));
             ResponseBody::broken(body.slice(..kept))
         }
@@ -148,7 +148,7 @@ fn to_response(answer: HttpAnswer, is_head: bool, truncated: Option<u8>) -> Resp
     let own = response.headers_mut();
     own.insert(CONTENT_LENGTH, HeaderValue::from(length));
     for (name, value) in headers {
-        // A file name from the request may contain characters that a header cannot.
+        // A file name from the request may contain characters that are invalid in a header.
         if let Ok(value) = HeaderValue::from_str(&value) {
             own.insert(name, value);
         }

@@ -1,4 +1,4 @@
-//! Ubuntu cloud images and the server that provides them.
+//! Ubuntu cloud images, and the server that provides them.
 
 use aws_lc_rs::digest::{SHA256, digest};
 
@@ -6,7 +6,7 @@ use super::answer::HttpAnswer;
 use crate::image::{Arch, Scale, System, UbuntuImage};
 
 pub(super) const HOST: &str = "cloud-images.ubuntu.com";
-/// Default cluster size of `qemu-img`.
+/// Default cluster size of `qemu-img`: 64 KiB.
 const CLUSTER_BITS: u32 = 16;
 const SUMS: &str = "SHA256SUMS";
 
@@ -14,8 +14,8 @@ const SUMS: &str = "SHA256SUMS";
 const RELEASES: [(&str, &str); 2] = [("22.04", "jammy"), ("24.04", "noble")];
 const ARCHES: [(Arch, &str); 2] = [(Arch::Amd64, "amd64"), (Arch::Arm64, "arm64")];
 
-/// Answers `/noble/current/noble-server-cloudimg-amd64.img` and
-/// `/releases/24.04/release/ubuntu-24.04-server-cloudimg-amd64.img`, with `SHA256SUMS` beside them.
+/// Answers requests such as `/noble/current/noble-server-cloudimg-amd64.img` and
+/// `/releases/24.04/release/ubuntu-24.04-server-cloudimg-amd64.img`. Both folders also contain `SHA256SUMS`.
 pub(super) fn answer(path: &str) -> HttpAnswer {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let release =

@@ -1,4 +1,4 @@
-//! Volume with the label `cidata` that the platform nocloud reads: an ISO or VFAT file system.
+//! cidata volume, which the platform nocloud reads: an ISO or VFAT file system with the label `cidata`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,12 +7,12 @@ use super::disk_reader::DiskReader;
 use super::fat::Fat;
 use super::iso::Iso;
 
-/// Maximum size of a file, larger than any machine config.
+/// Maximum size of a file in bytes. Every machine config is smaller.
 const MAX_BYTES: usize = 16 << 20;
-/// Maximum number of files; nocloud uses four.
+/// Maximum number of files. nocloud uses only four files.
 const MAX_FILES: usize = 32;
 
-/// Files of a volume with the label `cidata`; none for any other volume.
+/// Files of a cidata volume; `None` for any other volume.
 pub fn cidata_files(path: &Path) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut reader = DiskReader::open(path).ok()?;
     if let Some(iso) = Iso::open(&mut reader) {
@@ -25,12 +25,12 @@ pub fn cidata_files(path: &Path) -> Option<BTreeMap<String, Vec<u8>>> {
     is_cidata(&fat.label).then(|| readable(files))
 }
 
-/// Whether this is one of the two spellings of the label that Talos accepts.
+/// Whether a label is one of the two spellings that Talos accepts.
 fn is_cidata(label: &str) -> bool {
     label == "cidata" || label == "CIDATA"
 }
 
-/// Files that can be read; the others are omitted.
+/// Files that can be read. Files that cannot be read are omitted.
 fn readable(files: impl Iterator<Item = (String, Option<Vec<u8>>)>) -> BTreeMap<String, Vec<u8>> {
     files.take(MAX_FILES).filter_map(|(name, content)| Some((name, content?))).collect()
 }

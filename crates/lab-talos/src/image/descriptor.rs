@@ -1,7 +1,7 @@
-//! Descriptor that the lab writes to a disk image instead of the system: it names the system.
+//! Descriptor that the lab writes into a disk image in place of the operating system. It names the operating system.
 //!
-//! The descriptor is at the start of a partition, or a file of an ISO, so it survives compression, conversion to
-//! another format, and resizing of the image.
+//! The descriptor is at the start of a partition, or it is a file of an ISO. So it is preserved when the image is compressed,
+//! converted or resized.
 
 use serde::{Deserialize, Serialize};
 use talmox_talos_config::schematic::Schematic;
@@ -14,7 +14,7 @@ use super::{Arch, Medium, Platform, System, TalosImage, UbuntuImage};
 const MAGIC: &[u8] = b"talmox image";
 /// Name of the descriptor file on an ISO.
 pub(super) const FILE: &str = "talmox";
-/// Maximum size; schematics can contain whole machine configs.
+/// Maximum size of a descriptor in bytes. A schematic can contain whole machine configs.
 const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(super) fn write(system: &System, arch: Arch) -> Vec<u8> {
     [MAGIC, &length.to_be_bytes(), &json].concat()
 }
 
-/// Operating system and architecture according to the descriptor on the disk. None if the disk has no valid descriptor.
+/// Operating system and architecture in the descriptor of a disk; `None` if the disk has no valid descriptor.
 pub(super) fn find(reader: &mut DiskReader) -> Option<(System, Arch)> {
     if let Some(iso) = Iso::open(reader) {
         return parse(&iso.file(reader, FILE, MAX_BYTES)?);

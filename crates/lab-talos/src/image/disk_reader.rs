@@ -1,4 +1,4 @@
-//! Reader of a disk as a guest sees it, for raw and qcow2 files.
+//! Reader of a disk from the view of a guest, for raw and qcow2 files.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use flate2::{Decompress, FlushDecompress};
 
-/// Bits of a qcow2 table entry that hold the position of a cluster.
+/// Bits of a qcow2 table entry that contain the position of a cluster.
 const CLUSTER_POSITION: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
-/// Flag of a cluster that reads as zeros.
+/// Flag of a qcow2 table entry: the cluster contains only zeros.
 const ZERO_CLUSTER: u64 = 1;
-/// Features that change the meaning of the tables: an external data file, and subclusters.
+/// qcow2 features that change the meaning of the tables: an external data file, and subclusters.
 const UNSUPPORTED_FEATURES: u64 = 1 << 2 | 1 << 4;
 
-/// Readable bytes of a disk. Unallocated ranges read as zeros.
+/// Content of a disk. Unallocated ranges are read as zeros.
 #[derive(Debug)]
 pub(super) struct DiskReader {
     file: File,
@@ -36,7 +36,7 @@ impl DiskReader {
         let length = file.metadata()?.len();
         let mut head = vec![0; 104];
         read_some(&mut file, 0, &mut head)?;
-        // Any other format is read as raw bytes, in which no system is found.
+        // Files of any other format are read as raw bytes. They contain no system.
         if !head.starts_with(b"QFI\xfb") || read_be(&head, 4, 4) < 2 {
             return Ok(Self { file, size: length, qcow2: None });
         }
@@ -121,7 +121,7 @@ impl Qcow2 {
         let mut packed = vec![0; usize::try_from(length).unwrap_or_default()];
         read_some(file, place, &mut packed)?;
         let mut cluster = vec![0; 1 << self.cluster_bits];
-        // The last sector may contain bytes after the compressed data.
+        // The last sector may contain further bytes after the compressed data.
         Decompress::new(false)
             .decompress(&packed, &mut cluster, FlushDecompress::Finish)
             .map_err(io::Error::other)?;
@@ -135,7 +135,7 @@ fn number(file: &mut File, at: u64) -> io::Result<u64> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Reads the bytes that the file has at this position; the rest of the buffer is unchanged.
+/// Reads the bytes that the file has at this position. The rest of the buffer stays unchanged.
 fn read_some(file: &mut File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(at))?;
     let mut done = 0;

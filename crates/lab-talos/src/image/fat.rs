@@ -1,4 +1,4 @@
-//! VFAT: root folder of a FAT12, FAT16 or FAT32 file system.
+//! Root folder of a FAT12, FAT16 or FAT32 file system (VFAT).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const MAX_FOLDER: usize = 1 << 20;
 
 const IS_LABEL: u8 = 0x08;
 const IS_FOLDER: u8 = 0x10;
-/// Attribute combination that marks a part of a long file name.
+/// Attributes of a directory entry that contains a part of a long file name.
 const IS_LONG_NAME: u8 = 0x0f;
 
 /// Label and files of a FAT file system.
@@ -21,13 +21,13 @@ pub(super) struct Fat {
     files: BTreeMap<String, (u64, u64)>,
 }
 
-/// Layout of the file system; positions are in bytes.
+/// Layout of the file system. Positions are in bytes.
 #[derive(Clone, Copy, Debug)]
 struct FatLayout {
     cluster: u64,
     clusters: u64,
     fat: u64,
-    /// Width of an entry of the allocation table in bits.
+    /// Number of bits of an entry in the allocation table.
     bits: u64,
     root: u64,
     root_length: u64,
@@ -73,7 +73,7 @@ impl Fat {
         Some(Self { label, layout, files })
     }
 
-    /// Content of a file; none if it does not exist or is larger than `most`.
+    /// Content of a file; `None` if the file does not exist or is larger than `most` bytes.
     pub(super) fn file(&self, reader: &mut DiskReader, name: &str, most: usize) -> Option<Vec<u8>> {
         let (first, length) = *self.files.get(name)?;
         let length = usize::try_from(length).ok().filter(|length| *length <= most)?;
@@ -91,7 +91,7 @@ impl Fat {
 }
 
 impl FatLayout {
-    /// Parses the boot sector; none if it is not a FAT file system.
+    /// Parses the boot sector; `None` if it is not the boot sector of a FAT file system.
     fn read(boot: &[u8]) -> Option<Self> {
         if boot[510..] != [0x55, 0xaa] || !matches!(boot[0], 0xeb | 0xe9) {
             return None;
@@ -132,7 +132,7 @@ impl FatLayout {
         })
     }
 
-    /// Bytes of a chain of clusters, at least `enough` of them.
+    /// Bytes of a chain of clusters. Reading stops after at least `enough` bytes.
     fn chain(&self, reader: &mut DiskReader, first: u64, enough: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![];
         let mut cluster = first;
@@ -161,7 +161,7 @@ fn long_name_part(entry: &[u8]) -> Vec<u16> {
     units.take_while(|unit| *unit != 0 && *unit != 0xffff).collect()
 }
 
-/// Short name with eight and three characters; two flag bits mark lower case.
+/// Short name of a file: eight characters and an extension of three. Two flag bits mark lower case.
 fn short_name(entry: &[u8]) -> String {
     let part = |bytes, is_small| {
         let part = text(bytes);

@@ -11,9 +11,9 @@ pub(super) const SECTOR: u64 = 512;
 pub(super) const MIB: u64 = 1 << 20;
 const ENTRIES: u32 = 128;
 const ENTRY: usize = 128;
-/// Number of sectors of the partition entries.
+/// Number of sectors that contain the partition entries.
 const TABLE: u64 = 32;
-/// Maximum number of entries that a valid table has.
+/// Maximum number of entries in a valid table.
 const MAX_ENTRIES: u64 = 1024;
 
 /// Partition to create.
@@ -34,7 +34,7 @@ pub(super) enum PartitionType {
 }
 
 impl PartitionType {
-    /// Type GUID in its on-disk byte order: the first three fields are little-endian.
+    /// Type GUID in the byte order on disk. The first three fields are little-endian.
     fn guid(self) -> [u8; 16] {
         let (start, end): ((u32, u16, u16), [u8; 8]) = match self {
             Self::Efi => ((0xc12a_7328, 0xf81f, 0x11d2), *b"\xba\x4b\x00\xa0\xc9\x3e\xc9\x3b"),
@@ -50,7 +50,7 @@ impl PartitionType {
     }
 }
 
-/// Disk with these consecutive partitions. `seed` determines the GUIDs. The size is `size`, or the minimum that the
+/// Disk with these partitions, one after the other. `seed` determines the GUIDs. The disk has at least the size that the
 /// partitions need.
 pub(super) fn disk(size: Option<u64>, partitions: Vec<NewPartition>, seed: &[u8]) -> SparseDisk {
     let needed = partitions.iter().map(|partition| partition.size).sum::<u64>() + 2 * MIB;
@@ -85,7 +85,7 @@ pub(super) fn disk(size: Option<u64>, partitions: Vec<NewPartition>, seed: &[u8]
     SparseDisk { size: sectors * SECTOR, ranges }
 }
 
-/// Random GUID (version 4) derived from the seed.
+/// GUID (version 4) that is derived from the seed.
 fn unique(seed: &[u8], number: usize) -> [u8; 16] {
     let text = [seed, number.to_string().as_bytes()].concat();
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
@@ -96,7 +96,7 @@ fn unique(seed: &[u8], number: usize) -> [u8; 16] {
     guid
 }
 
-/// Protective MBR, which shows the disk as used to programs without GPT support.
+/// Protective MBR. Programs without GPT support see the disk as used.
 fn protective(sectors: u64) -> Vec<u8> {
     let mut sector = vec![0; 446];
     sector.extend([0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff]);
@@ -117,7 +117,7 @@ fn header(
 ) -> Vec<u8> {
     let mut out = b"EFI PART\0\0\x01\0".to_vec();
     out.extend(92_u32.to_le_bytes());
-    out.extend([0; 8]); // The checksum, which comes last.
+    out.extend([0; 8]); // The checksum is filled in at the end.
     out.extend(own.to_le_bytes());
     out.extend(other.to_le_bytes());
     out.extend((2 + TABLE).to_le_bytes());
@@ -139,7 +139,7 @@ fn crc(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Start positions of the partitions in bytes; empty if there is no table.
+/// Start positions of the partitions in bytes; empty if the disk has no partition table.
 pub(super) fn starts(reader: &mut DiskReader) -> Vec<u64> {
     let Ok(header) = reader.read(SECTOR, 512) else { return vec![] };
     if !header.starts_with(b"EFI PART") {

@@ -1,6 +1,6 @@
-//! ISO 9660: root folder of a CD, read as Linux does.
+//! Root folder of a CD with ISO 9660, read like Linux does.
 //!
-//! File names come from Joliet if present, else from Rock Ridge, else they are the plain names in lower case.
+//! File names come from Joliet if the CD has it, or else from Rock Ridge. Otherwise they are the plain ISO names in lower case.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Iso {
         Some(Self { label, files })
     }
 
-    /// Content of a file; none if it does not exist or is larger than `most`.
+    /// Content of a file; `None` if the file does not exist or is larger than `most` bytes.
     pub(super) fn file(&self, reader: &mut DiskReader, name: &str, most: usize) -> Option<Vec<u8>> {
         let extent = self.files.get(name)?;
         let length = usize::try_from(extent.length).ok().filter(|length| *length <= most)?;
@@ -78,7 +78,7 @@ fn folder(
     let Extent { at, length } = extent(&descriptor[156..190]);
     let folder = reader.read(at, usize::try_from(length.min(MAX_FOLDER)).ok()?).ok()?;
     let mut files = BTreeMap::new();
-    // Directory entries do not cross sector boundaries.
+    // A directory entry does not cross a sector boundary.
     for sector in folder.chunks(2048) {
         let mut rest = sector;
         while let Some((entry, more)) = next_entry(rest) {

@@ -1,4 +1,4 @@
-//! Partition layout and size of the published Talos and Ubuntu images.
+//! Partition layouts and sizes of the published Talos and Ubuntu images.
 
 use semver::Version;
 use talmox_talos_config::cidata;
@@ -17,9 +17,9 @@ const MIN_DISK_SIZE: u64 = 1246 * MIB;
 /// Size at which a disk image is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Full size, for formats that do not store zeros.
+    /// Full size, for image formats that do not store zeros.
     Full,
-    /// Same partitions, each just large enough for its content in the lab.
+    /// The same partitions, but each just large enough for its content in the lab.
     Small,
 }
 
@@ -57,14 +57,14 @@ impl System {
     }
 }
 
-/// Volume label reduced to the characters that ISO 9660 permits.
+/// Volume label in which characters that ISO 9660 does not permit are replaced.
 fn volume_id(label: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     label.chars().map(letter).take(32).collect()
 }
 
-/// Partitions of a Talos disk image. GRUB has its kernels in BOOT; systemd-boot has everything in a larger EFI
-/// partition. Since 1.10 an image has both, except for Secure Boot and arm64.
+/// Partitions of a Talos disk image. GRUB reads its kernels from the partition BOOT. systemd-boot has everything in a larger
+/// EFI partition. Since 1.10 an image supports both boot loaders, except for Secure Boot and arm64.
 fn talos_disk(talos: &TalosImage, arch: Arch, descriptor: Vec<u8>) -> (u64, Vec<NewPartition>) {
     let minor = Version::parse(talos.version.trim_start_matches('v')).map_or(0, |it| it.minor);
     let boot = if minor >= 11 { 2000 * MIB } else { 1000 * MIB };
@@ -91,7 +91,7 @@ fn talos_disk(talos: &TalosImage, arch: Arch, descriptor: Vec<u8>) -> (u64, Vec<
     (size, partitions)
 }
 
-/// Partitions of an Ubuntu cloud image, which have no names.
+/// Partitions of an Ubuntu cloud image. They have no names.
 fn ubuntu_disk(ubuntu: &UbuntuImage, descriptor: Vec<u8>) -> (u64, Vec<NewPartition>) {
     let size = if ubuntu.release.as_str() < "24.04" { 2252 * MIB } else { 3584 * MIB };
     let (efi, bios) = (106 * MIB, 4 * MIB);

@@ -1,6 +1,6 @@
-//! Disk and CD images, and their content: the bootable system and the cidata files.
+//! Disk and CD images, and their content: the operating system, and the files of cidata volumes.
 //!
-//! The bytes are read as a guest would read them, regardless of the image format.
+//! The content is read from the view of a guest, so it does not depend on the image format.
 
 mod cidata;
 mod descriptor;
@@ -33,7 +33,7 @@ pub enum System {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TalosImage {
-    /// Version with leading `v`, such as `v1.13.6`.
+    /// Version with the prefix `v`, such as `v1.13.6`.
     pub version: String,
     pub platform: Platform,
     pub schematic_id: String,
@@ -73,7 +73,7 @@ pub(crate) enum Arch {
 }
 
 impl System {
-    /// System in an image file (raw, qcow2 or ISO). None if the image is not bootable.
+    /// Operating system in an image file (raw, qcow2 or ISO); `None` if a machine cannot boot from the image.
     pub fn read(path: &Path) -> Option<Self> {
         let (system, arch) = descriptor::find(&mut disk_reader::DiskReader::open(path).ok()?)?;
         (arch == Arch::Amd64).then_some(system)

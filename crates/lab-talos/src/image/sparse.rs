@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// Disk of which only some ranges were written; the rest is zeros.
+/// Disk on which only some ranges were written. All other bytes are zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SparseDisk {
-    /// Size in bytes that a guest sees.
+    /// Size of the disk in bytes, from the view of a guest.
     pub(crate) size: u64,
-    /// Written ranges: position and content. They do not overlap.
+    /// Written ranges: position and content. The ranges do not overlap.
     pub(super) ranges: Vec<(u64, Vec<u8>)>,
 }
 
-/// Flag of a qcow2 table entry: the cluster has a reference count of one.
+/// Flag of a qcow2 table entry: the reference count of the cluster is one.
 const COPIED: u64 = 1 << 63;
 const HEADER: usize = 104;
 
@@ -65,7 +65,7 @@ impl SparseDisk {
         clusters.concat()
     }
 
-    /// Clusters that contain data, by number.
+    /// Clusters that contain data, by cluster number.
     fn clusters(&self, cluster: usize) -> BTreeMap<u64, Vec<u8>> {
         let mut found = BTreeMap::new();
         for (at, piece) in &self.ranges {
@@ -97,10 +97,10 @@ fn header(bits: u32, size: u64, upper_entries: u32) -> Vec<u8> {
     out.extend(upper_entries.to_be_bytes());
     out.extend((3_u64 << bits).to_be_bytes());
     out.extend((1_u64 << bits).to_be_bytes());
-    out.extend(1_u32.to_be_bytes()); // Clusters of the counts' table.
+    out.extend(1_u32.to_be_bytes()); // Number of clusters of the refcount table.
     out.extend([0; 12]); // No snapshots.
     out.extend([0; 24]); // No features.
-    out.extend(4_u32.to_be_bytes()); // Counts have 16 bits.
+    out.extend(4_u32.to_be_bytes()); // Reference counts have 16 bits.
     out.extend(104_u32.to_be_bytes());
     out
 }

@@ -1,4 +1,4 @@
-//! API server of one control plane: its certificate and its listeners.
+//! API server of one control plane, with its certificate and its listeners.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,7 +24,7 @@ use crate::talos_state::Membership;
 
 pub(crate) const PORT: u16 = 6443;
 
-/// Running API server that is registered in the cluster; dropping it stops and deregisters it.
+/// Running API server that is registered in the cluster. Dropping this value stops and unregisters the server.
 pub(super) struct RunningApiServer {
     simulation: Arc<Simulation>,
     cluster: u64,
@@ -33,15 +33,15 @@ pub(super) struct RunningApiServer {
     pub(super) backend: ApiBackend,
 }
 
-/// Server behind the addresses of a control plane.
+/// Server that answers on the addresses of a control plane.
 #[derive(Clone, Debug)]
 pub(crate) enum ApiBackend {
     Simulated(ApiServer),
-    /// Real kube-apiserver; connections are only accepted while etcd answers.
+    /// Real kube-apiserver. Connections are accepted only while etcd answers.
     Real(Arc<RealCluster>, watch::Receiver<Memory>),
 }
 
-/// Listener on an address, closed when this value is dropped.
+/// Listener on an address. Dropping this value closes the listener.
 #[derive(Debug)]
 pub(crate) enum BackendListener {
     Simulated { _server: KubeServer },
@@ -63,7 +63,7 @@ impl ApiBackend {
     }
 }
 
-/// Forwards connections unchanged. All of them are closed when etcd stops answering.
+/// Forwards connections unchanged. When etcd stops answering, all connections are closed.
 async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Memory>) {
     let mut connections = JoinSet::new();
     loop {
@@ -83,19 +83,19 @@ async fn relay(mut incoming: Incoming, port: u16, mut memory: watch::Receiver<Me
         }
         connections.spawn(async move {
             if let Ok(mut inside) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
-                // Both sides notice how the connection ends.
+                // An error is ignored, because both sides notice how the connection ends.
                 copy_bidirectional(&mut outside, &mut inside).await.ok();
             }
         });
     }
 }
 
-/// Start parameters of an API server, which restarts when they change.
+/// Parameters with which an API server is started. If they change, the API server restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StartParameters {
     pub(super) image: String,
     pub(super) version: u64,
-    /// Host names and addresses of the node. Loopback addresses of the lab are not included.
+    /// Host names and addresses of the node, without the loopback addresses of the lab.
     pub(super) names: BTreeSet<String>,
     pub(super) addresses: Vec<IpAddr>,
 }
@@ -142,7 +142,7 @@ pub(super) fn start(
 }
 
 impl RunningApiServer {
-    /// Updates the endpoints of the service `kubernetes` to all running API servers.
+    /// Sets the endpoints of the service `kubernetes` to all running API servers.
     fn update_endpoints(&self) {
         let servers = self.simulation.look(|talos| {
             let cluster = talos.etcds.get(&self.cluster)?;
@@ -167,7 +167,7 @@ impl Drop for RunningApiServer {
     }
 }
 
-/// All names of the server certificate: those of the cluster and those of this node.
+/// All names in the server certificate: the names of the cluster, and those of this node.
 pub(super) fn names(facts: &Facts, hostname: &str, addresses: &[IpAddr]) -> BTreeSet<String> {
     let domain = &facts.dns_domain;
     let mut names: BTreeSet<String> =
@@ -185,8 +185,8 @@ pub(super) fn names(facts: &Facts, hostname: &str, addresses: &[IpAddr]) -> BTre
     names
 }
 
-/// Certificate names plus the loopback addresses by which clients outside reach them, also those of virtual IPs that
-/// are not active yet.
+/// Names in the certificate, and the loopback addresses at which clients outside the lab reach them. This includes virtual IPs
+/// that are not active yet.
 fn with_loopback_addresses(
     simulation: &Simulation,
     facts: &Facts,
@@ -194,7 +194,7 @@ fn with_loopback_addresses(
 ) -> BTreeSet<String> {
     let endpoint = facts.endpoint.iter().filter_map(|(host, _)| host.parse().ok());
     for address in facts.vips().chain(endpoint) {
-        // An address without a loopback address cannot be reached by clients.
+        // Without a loopback address, clients outside the lab cannot reach the address.
         simulation.loopback_network.prepare(address).ok();
     }
     let loopback = |name: &String| simulation.loopback_network.loopback_address(name.parse().ok()?);
@@ -202,7 +202,7 @@ fn with_loopback_addresses(
     names.iter().cloned().chain(more).collect()
 }
 
-/// First address of a subnet, which is that of the service `kubernetes`.
+/// First address of a subnet. In the service subnet, this is the address of the service `kubernetes`.
 fn first_address(subnet: &str) -> Option<String> {
     let (address, _) = subnet.split_once('/')?;
     let number = u32::from(address.parse::<Ipv4Addr>().ok()?);
@@ -220,7 +220,7 @@ fn certificate(
         Ok(address) => AltName::Ip(address),
         Err(_) => AltName::Dns(name.clone()),
     });
-    // The earlier of lab time and real time, so that clients outside the lab accept the certificate.
+    // The earlier one of lab time and real time is used, so that clients outside the lab accept the certificate.
     let now = simulation.clock().unix().min(Clock::real().unix());
     let now = UnixTime::from_seconds(i64::try_from(now).unwrap_or(i64::MAX));
     let backdated = now.minus(Duration::from_hours(1));

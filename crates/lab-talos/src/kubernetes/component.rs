@@ -1,4 +1,4 @@
-//! Control plane components besides etcd, with the versions of their settings.
+//! Control-plane components other than etcd, with the versions of their settings.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ pub(crate) struct Components(pub(crate) BTreeMap<&'static str, Component>);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Component {
     pub(crate) image: String,
-    /// All settings that the pod depends on.
+    /// All settings that the pod of the component depends on.
     settings: Value,
-    /// Number that increases with each change: version of the resource and annotation of the pod.
+    /// Number that increases with each change of the settings. It is the version of the resource, and an annotation of the pod.
     pub(crate) version: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 
 impl Components {
-    /// Components of a new config; the version of each changed component is increased.
+    /// Components for a new config. The version of each component that changed is increased.
     pub(crate) fn next(&self, facts: &Facts) -> Self {
         let common = json!([facts.pod_subnets, facts.service_subnets, facts.dns_domain]);
         let all = [

@@ -1,5 +1,5 @@
-//! Control plane components of a node besides etcd: the API server, the controllers while the node is the leader, and
-//! the bootstrap manifests.
+//! Control-plane components of a node other than etcd: the API server, the controllers while the node is the leader, and the
+//! bootstrap manifests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::simulation::Simulation;
 use crate::talos_state::{Membership, TalosState};
 use crate::{etcd, real_kubernetes, vip};
 
-/// Delay before an API server that failed to start is started again.
+/// Delay before the next attempt to start an API server that failed to start.
 const RESTART_DELAY: Duration = Duration::from_secs(10);
 
 /// Runs the components until the node stops.
 pub(crate) async fn run_control_plane(simulation: Arc<Simulation>, vmid: u32, boot: u64) {
-    // Server behind the virtual IP, while the API server runs.
+    // Server that the virtual IP forwards to, while the API server runs.
     let (serving, served) = watch::channel(None);
     let node = ControlPlane { simulation: &simulation, vmid, boot };
     tokio::join!(
@@ -39,7 +39,7 @@ struct ControlPlane<'r> {
     boot: u64,
 }
 
-/// State that the API server depends on.
+/// State that determines whether and how the API server runs.
 #[derive(Clone, Debug)]
 struct ApiServerState {
     membership: Membership,
@@ -50,7 +50,7 @@ struct ApiServerState {
 }
 
 impl ControlPlane<'_> {
-    /// Tracks the versions of the components from the first config on.
+    /// Updates the versions of the components, starting with the first config.
     async fn track_components(&self) {
         let mut known = None;
         loop {
@@ -78,7 +78,7 @@ impl ControlPlane<'_> {
         let membership = node.etcd?;
         let cluster = talos.etcds.get(&membership.cluster)?;
         let own = cluster.members.get(&membership.member)?;
-        // A learner does not answer API servers, and a stopped member cannot.
+        // A learner answers no calls of an API server, and a stopped member cannot answer.
         if own.is_learner || !own.is_up {
             return None;
         }
@@ -100,7 +100,7 @@ impl ControlPlane<'_> {
         Some(ApiServerState { membership, config, store, start, memory })
     }
 
-    /// Runs the API server whenever etcd is available.
+    /// Runs the API server as long as etcd is available.
     async fn serve(&self, serving: watch::Sender<Option<ApiBackend>>) {
         let name = format!("api-server/{}", self.vmid);
         let mut wait = Work::Pull;
@@ -114,7 +114,7 @@ impl ControlPlane<'_> {
                 self.serve_once(&state, &serving).await;
             }
             serving.send_replace(None);
-            // The next image was pulled in advance, or is the same.
+            // From here on no pull is needed: the image is the same, or it was pulled in advance.
             wait = Work::Service;
         }
     }
@@ -164,7 +164,7 @@ impl ControlPlane<'_> {
         }
     }
 
-    /// Applies the manifests of the config to the cluster, again whenever they change.
+    /// Applies the manifests of the config to the cluster. This is repeated after each change of the manifests.
     async fn apply_manifests(&self, state: &ApiServerState) {
         let mut done: Option<Arc<AppliedConfig>> = None;
         loop {

@@ -1,4 +1,4 @@
-//! kubelet of a node: it registers the node, keeps the Node object up to date, and stops with its machine.
+//! kubelet of a node. It registers the node, updates the Node object, and stops together with its machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::simulation::Simulation;
 use crate::talos_state::TalosState;
 
 const SERVICE: &str = "kubelet";
-/// Interval between registration attempts and between status updates.
+/// Time between two attempts to register, and between two updates of the status.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// Minimum interval in real time, which limits the load when the lab time runs fast.
+/// Minimum of [`INTERVAL`] in real time. It limits the load if lab time is fast.
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the kubelet until the node stops.
@@ -47,7 +47,7 @@ struct Kubelet<'r> {
     boot: u64,
 }
 
-/// Registered node; dropping it stops the kubelet's heartbeats.
+/// Registered node. Dropping this value stops the heartbeats of the kubelet.
 struct RegisteredNode {
     store: Arc<KubeStore>,
     name: String,
@@ -61,7 +61,7 @@ impl Drop for RegisteredNode {
 }
 
 impl Kubelet<'_> {
-    /// Message of the last event when the kubelet is stopped.
+    /// Message of the last event before the kubelet stops.
     fn signal(&self) -> String {
         let pid = service::pid(SERVICE, self.vmid);
         format!("Sending SIGTERM to task {SERVICE} (PID {pid}, container {SERVICE})")
@@ -75,7 +75,7 @@ impl Kubelet<'_> {
         self.simulation.enter(self.vmid, self.boot, SERVICE, state, message);
     }
 
-    /// Runs from the start of the process. A restarted kubelet does not know what it registered before.
+    /// Runs the kubelet from the start of its process. A restarted kubelet registers its node as if it had never registered it.
     async fn run(&self, image: KubeletImage) {
         self.start(image).await;
         let mut name = String::new();
@@ -91,7 +91,7 @@ impl Kubelet<'_> {
         }
     }
 
-    /// Stops the process; its pods keep running.
+    /// Stops the process of the kubelet. Its pods continue to run.
     async fn stop(&self) {
         let is_running = self.simulation.look(|talos| {
             let service = talos.nodes.get(&self.vmid)?.services.get(SERVICE)?;
@@ -104,7 +104,7 @@ impl Kubelet<'_> {
         self.enter(ServiceState::Finished, "Service finished successfully");
     }
 
-    /// Starts the service, which is healthy before the node is registered.
+    /// Starts the service. The service is healthy before the node is registered.
     async fn start(&self, image: KubeletImage) {
         let (simulation, vmid, boot) = (self.simulation, self.vmid, self.boot);
         self.enter(ServiceState::Starting, "Starting service");
@@ -128,15 +128,15 @@ impl Kubelet<'_> {
         tokio::join!(clock.sleep(INTERVAL), real.sleep(MIN_INTERVAL));
     }
 
-    /// Retries until an API server accepts the node. `known` is the name registered before: a kubelet does not create
-    /// a deleted Node object again. Failures are only logged: the service is healthy whether or not the node is
-    /// registered.
+    /// Registers the node, and retries until an API server accepts it. `known` is the name under which the node was registered
+    /// before. It is needed because a kubelet does not create a deleted Node object again. Failures are only logged, because
+    /// the health of the service does not depend on the registration.
     async fn register(&self, known: &str) -> (Arc<KubeStore>, Machine, NodeSpec) {
         let (mut last_problem, mut logged_problem) = (String::new(), String::new());
         loop {
             match self.try_register(known) {
                 Ok(done) => return done,
-                // A failure is logged when it occurs twice in a row.
+                // A failure is logged if it occurs twice in a row.
                 Err(problem) if problem == last_problem && problem != logged_problem => {
                     let text =
                         format!("\"Unable to register node with API server\" err=\"{problem}\"");
@@ -175,7 +175,7 @@ impl Kubelet<'_> {
             return Err("Unauthorized".to_owned());
         }
         if let Some(disk) = disk.filter(|_| !is_known) {
-            // Client certificate of the kubelet, which replaces the bootstrap token.
+            // The kubelet now has a client certificate and no longer needs the bootstrap token.
             simulation.hypervisor.write_disk(&disk, |written| {
                 written.ephemeral.get_or_insert_default().has_kubelet = true;
             });
@@ -194,7 +194,7 @@ impl Kubelet<'_> {
         machine::of(talos, self.vmid, serves)
     }
 
-    /// Updates the Node object until no API server is reachable, or the node's name or cluster changes.
+    /// Updates the Node object. Ends when no API server is reachable, or when the name or the cluster of the node changes.
     async fn keep_updated(
         &self,
         registered: &RegisteredNode,
@@ -235,7 +235,7 @@ impl Kubelet<'_> {
         }
     }
 
-    /// Applies a changed machine: restarts the kubelet or updates its static pods.
+    /// Applies changed properties of the machine: restarts the kubelet, or updates its static pods.
     async fn apply_changes(&self, store: &Arc<KubeStore>, before: &Machine, next: &Machine) {
         if machine::needs_restart(before, next) {
             self.enter(ServiceState::Stopping, &self.signal());

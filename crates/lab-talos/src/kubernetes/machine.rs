@@ -1,11 +1,11 @@
-//! Machine properties that a kubelet reports.
+//! Properties of a machine that a kubelet reports.
 
 use talmox_lab_kube::Machine;
 
 use super::{node_spec, static_pod};
 use crate::talos_state::TalosState;
 
-/// Machine as its Node object shows it; none while the node has no config or no address.
+/// Machine properties for the Node object; `None` while the node has no config or no address.
 pub(super) fn of(talos: &TalosState, vmid: u32, has_static_pods: bool) -> Option<Machine> {
     let node = talos.nodes.get(&vmid)?;
     let config = node.config.as_ref()?;
@@ -45,7 +45,7 @@ fn software(minor: u32) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the kubelet settings differ in a way that requires a restart.
+/// Whether a change of the properties requires a restart of the kubelet.
 pub(super) fn needs_restart(one: &Machine, other: &Machine) -> bool {
     one.kubelet_version != other.kubelet_version
         || one.name != other.name

@@ -1,4 +1,4 @@
-//! Labels, annotations and taints of a node from its config.
+//! Labels, annotations and taints that the config of a node sets on its Node object.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const OWNED_LABELS: &str = "talos.dev/owned-labels";
 const OWNED_ANNOTATIONS: &str = "talos.dev/owned-annotations";
 const OWNED_TAINTS: &str = "talos.dev/owned-taints";
 
-/// Settings of a config for the Node object.
+/// Settings of a config that apply to the Node object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeSpec {
     pub(super) labels: BTreeMap<String, String>,
@@ -52,8 +52,8 @@ pub(crate) fn taints(facts: &Facts) -> Vec<Value> {
     taints
 }
 
-/// Updates the Node object. Values that Talos did not set are kept; values that Talos set and the config no longer
-/// has are removed.
+/// Updates the Node object. Values that Talos did not set stay. Values that Talos set, and that are no longer in the config,
+/// are removed.
 pub(super) fn apply(store: &KubeStore, node: &str, spec: &NodeSpec) {
     let NodeSpec { labels, annotations: notes, taints } = spec;
     store.change("nodes", "", node, |node| {

@@ -1,4 +1,4 @@
-//! API server that a kubelet can use, or the reason why there is none.
+//! API server that a kubelet can use, or the reason why the kubelet can use none.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -25,10 +25,10 @@ impl TalosState {
     }
 }
 
-/// Store behind the first API server that the node can reach and trusts, and that accepts writes.
+/// Store of the first API server that the node can reach and trusts, and that accepts writes.
 ///
-/// Like the load balancer of Talos on every node, it uses the endpoint of the config and the control planes found by
-/// discovery; a control plane also uses its own API server.
+/// The load balancer that Talos runs on every node has the same candidates: the endpoint in the config, and the control planes
+/// that discovery found. A control plane also uses its own API server.
 pub(super) fn api_server(
     talos: &TalosState,
     gateways: &[IpAddr],
@@ -42,7 +42,7 @@ pub(super) fn api_server(
         Ok(_) => format!("dial tcp {host}:{port}: connect: connection refused").into(),
         Err(_) => format!("dial tcp: lookup {host}: no such host").into(),
     };
-    // Only nodes with an API server are considered: every kubelet calls this regularly, and a lab may have many
+    // Only nodes with an API server are searched, because every kubelet calls this function regularly and a lab may have many
     // nodes.
     let serving = talos.etcds.values().flat_map(|cluster| cluster.api_servers.keys());
     let mut serving: Vec<u32> = serving.copied().collect();

@@ -1,4 +1,4 @@
-//! Node that an API server runs on, as the Kubernetes API uses it.
+//! Node that an API server runs on, as the host of that server in the simulated Kubernetes API.
 
 use std::io;
 use std::sync::Arc;

@@ -7,13 +7,13 @@ use talmox_yaml::Node as Yaml;
 use super::component::{API_SERVER, CONTROLLER_MANAGER, Component, Components};
 use crate::config::AppliedConfig;
 
-/// Static pods of the control plane components.
+/// Static pods of the control-plane components.
 pub(crate) fn of_control_plane(components: &Components) -> Vec<Value> {
     let pods = components.0.iter();
     pods.map(|(id, component)| manifest(id, component)).collect()
 }
 
-/// Static pods of the config, from `machine.pods`.
+/// Static pods that the config defines in `machine.pods`.
 pub(super) fn of_config(config: &AppliedConfig) -> Vec<Value> {
     let pods = config.config.v1alpha1().and_then(|document| document.get(&["machine", "pods"]));
     let items = pods.and_then(Yaml::as_seq).map(|list| list.items.iter());

@@ -24,7 +24,7 @@ fn facts(documents: &str, release: &str) -> Facts {
     Facts::of(&Config::parse(documents, Release::of(release).unwrap()).unwrap())
 }
 
-/// Network of a machine for which every DHCP request is answered.
+/// Network of a machine in which every DHCP request is answered.
 fn network(hardware: &Hardware, facts: &Facts, drive: &str) -> Network {
     let leases = (0..3).map(|n| (card(n).mac, prefix(&format!("10.9.0.{n}/24")).unwrap()));
     let dhcp = Dhcp { leases: leases.collect(), routers: vec![IpAddr::from([192, 0, 2, 1])] };
@@ -38,7 +38,7 @@ fn network(hardware: &Hardware, facts: &Facts, drive: &str) -> Network {
     })
 }
 
-/// Name, kind, whether it is up, and addresses of each link.
+/// Name, kind, state (up or down) and addresses of each link.
 fn shown(network: &Network) -> Vec<String> {
     let line = |link: &Link| {
         let addresses = link.addresses.iter().map(|(prefix, _)| prefix.to_string());
@@ -93,7 +93,7 @@ cluster: {}
     let vip = facts.links.iter().find(|link| link.vip.is_some()).unwrap();
     assert_eq!(network.link(&vip.selector).unwrap().name, "eth0.20");
     assert!(network.has_link(&vip.selector));
-    // If a card is disconnected, its VLANs are down; a bond is up as long as one member is.
+    // If a card is disconnected, its VLANs are down. A bond is up as long as one of its members is up.
     hardware.cards[0].is_connected = false;
     hardware.cards[1].is_connected = false;
     let network = of(&hardware);

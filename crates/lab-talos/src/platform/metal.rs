@@ -1,9 +1,9 @@
-//! Platform metal: network configuration from META.
+//! Platform metal: network settings from META.
 
 use super::super::config::prefix;
 use super::{PlatformData, PlatformLink, address, first, items, text};
 
-/// Reads the network configuration in META key 0xa.
+/// Reads the network settings in META key 0xa.
 pub(super) fn read(value: &str) -> PlatformData {
     let mut data = PlatformData { name: "metal".to_owned(), ..PlatformData::default() };
     let Some(node) = first(value) else { return data };

@@ -1,4 +1,4 @@
-//! Platform data: settings of a node from its cidata volume, SMBIOS serial number and META.
+//! Platform data: settings of a node from its cidata volume, its SMBIOS serial number and META.
 
 mod metal;
 mod nocloud;
@@ -13,7 +13,7 @@ use super::config::{LinkSelector, VirtualLink};
 use super::hardware::Hardware;
 use crate::image::{Platform, TalosImage};
 
-/// META key with the network configuration on metal.
+/// META key that contains the network settings on the platform metal.
 const METAL_NETWORK: u8 = 0x0a;
 
 /// Settings that the platform provides.
@@ -21,22 +21,22 @@ const METAL_NETWORK: u8 = 0x0a;
 pub(crate) struct PlatformData {
     /// Platform name: `nocloud` or `metal`.
     pub(crate) name: String,
-    /// Host name, with its domain if one was given.
+    /// Host name, with its domain if the platform provides one.
     pub(crate) hostname: Option<String>,
     pub(crate) instance_id: Option<String>,
-    /// Machine config or a part of one; none if the user data is `#cloud-config`.
+    /// Machine config or a part of one; `None` if the user data is `#cloud-config`.
     pub(crate) user_data: Option<String>,
     pub(crate) links: Vec<PlatformLink>,
     pub(crate) nameservers: Vec<IpAddr>,
 }
 
-/// Link as the platform describes it.
+/// Network link in the description of the platform.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PlatformLink {
-    /// Name or MAC address of the network card, whichever is given; the MAC address in lower case.
+    /// Name of the network card, if the platform provides it. The platform may identify the card by its MAC address instead.
     pub(crate) name: Option<String>,
     pub(crate) mac: Option<String>,
-    /// How a virtual link is created; none for a network card.
+    /// Parameters to create a virtual link; `None` for a network card.
     pub(crate) virtual_link: Option<VirtualLink>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
@@ -45,7 +45,7 @@ pub(crate) struct PlatformLink {
 }
 
 impl PlatformLink {
-    /// Selector of the link on the machine.
+    /// Selector that finds this link on the machine.
     pub(crate) fn selector(&self) -> LinkSelector {
         let by_name = || self.name.clone().map(LinkSelector::Name).unwrap_or_default();
         self.mac.clone().map_or_else(by_name, LinkSelector::Mac)
@@ -53,14 +53,14 @@ impl PlatformLink {
 }
 
 impl PlatformData {
-    /// Platform data of a cidata volume with this network configuration.
+    /// Platform data of a cidata volume that contains only this network config.
     #[cfg(test)]
     pub(crate) fn from_network_config(network: &str) -> Self {
         let file = ("network-config".to_owned(), network.as_bytes().to_vec());
         nocloud::read("", Some(&[file].into()))
     }
 
-    /// Platform data for an image; `files` are those of the cidata volume.
+    /// Platform data for an image. `files` are the files of the cidata volume.
     pub(crate) fn find(
         image: &TalosImage,
         hardware: &Hardware,

@@ -1,4 +1,4 @@
-//! Platform nocloud: a volume with the label cidata, and the SMBIOS serial number.
+//! Platform nocloud: cidata volume and SMBIOS serial number.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ pub(super) fn read(serial: &str, files: Option<&BTreeMap<String, Vec<u8>>>) -> P
     }
     if let Some(user_data) = user_data {
         if user_data.lines().next().is_some_and(|line| line.trim_end() == "#cloud-config") {
-            // Talos takes only the host name from cloud-config user data.
+            // From user data that is a `#cloud-config`, Talos reads only the host name.
             let parsed = first(&user_data);
             let found = parsed.and_then(|node| {
                 ["hostname", "local-hostname"].iter().find_map(|key| text(&node, key))
@@ -82,7 +82,7 @@ fn read_version_1(node: &Yaml, data: &mut PlatformData) {
             _ => {}
         }
     }
-    // The members of a bond may be listed after it.
+    // Bonds are processed last, because their members may be listed after them.
     for entry in bonds {
         let members = items(entry, "bond_interfaces").filter_map(Yaml::as_str);
         let members = members.map(|label| by_label(data, label)).collect();
@@ -97,13 +97,13 @@ fn bond(members: Vec<LinkSelector>, mode: Option<String>) -> VirtualLink {
     VirtualLink::Bond { members, mode: mode.unwrap_or_else(|| "balance-rr".to_owned()) }
 }
 
-/// Selector of the link that another entry describes under this name; otherwise of the link with this name.
+/// Selector of the link that another entry describes under this name. If there is none, selector of the link with this name.
 fn by_label(data: &PlatformData, label: &str) -> LinkSelector {
     let known = data.links.iter().find(|link| link.name.as_deref() == Some(label));
     known.map_or_else(|| LinkSelector::Name(label.to_owned()), PlatformLink::selector)
 }
 
-/// Link of a version 1 network configuration with its name and subnets.
+/// Adds the name and the subnets of an entry to a link, for a network config of version 1.
 fn with_subnets(entry: &Yaml, link: PlatformLink) -> PlatformLink {
     let mut link = PlatformLink {
         name: text(entry, "name"),
@@ -180,7 +180,7 @@ fn read_version_2(node: &Yaml, data: &mut PlatformData) {
     }
 }
 
-/// Link of a version 2 network configuration with its addresses.
+/// Adds the addresses of an entry to a link, for a network config of version 2.
 fn version_2_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
     let is_true = |key: &str| text(value, key).is_some_and(|flag| flag == "true");
     let routes = items(value, "routes").filter_map(|route| {
@@ -203,7 +203,7 @@ fn version_2_link(value: &Yaml, link: PlatformLink, data: &mut PlatformData) {
     }
 }
 
-/// Prefix length of a mask such as `255.255.0.0`; a plain number is the length itself.
+/// Prefix length of a mask such as `255.255.0.0`. A plain number already is the prefix length.
 fn length(mask: &str) -> Option<u8> {
     match mask.parse::<Ipv4Addr>() {
         Ok(mask) => u8::try_from(mask.to_bits().leading_ones()).ok(),

@@ -1,8 +1,8 @@
-//! Invalid requests sent to the simulated and to a real API server, whose answers must be equal.
+//! Invalid requests that are sent to the simulated and to a real API server. Both answers must be equal.
 //!
-//! Compared are common errors: names, labels, selectors, options, patches, unknown fields, rejected pods, namespaces
-//! that cannot be deleted, and invalid custom objects. Not compared is what the lab does not validate on purpose:
-//! values inside of specs, and the details of JSON syntax errors.
+//! The tests compare common errors: names, labels, selectors, options, patches, unknown fields, rejected pods, namespaces that
+//! cannot be deleted, and invalid custom objects. They do not compare errors that the lab intentionally does not detect: values
+//! inside specs, and the details of JSON syntax errors.
 
 use serde_json::Value;
 use talmox_lab_kube::KubeStore;
@@ -93,7 +93,7 @@ const LISTS: &[&str] = &[
     "resourceVersionMatch=Foo&resourceVersion=1",
     "resourceVersion=0&resourceVersionMatch=Exact",
 ];
-/// Metadata of ConfigMaps to create.
+/// Metadata of ConfigMaps that the tests create.
 const METADATA: &[&str] = &[
     r#"{"name":"Bad"}"#,
     r#"{"name":"a_b"}"#,
@@ -212,7 +212,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/api/v1/nodes?fieldSelector=spec.foo%3D1", JSON, ""),
 ];
 
-/// Percent-encoding for a query: everything except letters and digits.
+/// Percent-encodes a text for a query. Letters, digits and dots stay unchanged.
 fn encoded(text: &str) -> String {
     let letter = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' => char::from(byte).to_string(),
@@ -262,7 +262,7 @@ fn cases() -> Vec<Case> {
     labels.chain(fields).chain(lists).chain(made).chain(others).chain(more).collect()
 }
 
-/// Status, reason, message and warnings; for a successful request only the status and warnings.
+/// Status, reason, message and warnings of an answer. For a successful request, reason and message are empty.
 type AnswerSummary = (u16, String, String, Vec<String>);
 
 fn summary(status: u16, body: &Value, warnings: Vec<String>) -> AnswerSummary {

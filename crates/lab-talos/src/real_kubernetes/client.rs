@@ -1,4 +1,4 @@
-//! Client of the real API server with administrator rights.
+//! Client of the real API server, with administrator rights.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,7 +31,7 @@ const MERGE: &str = "application/merge-patch+json";
 pub(super) struct Client {
     port: u16,
     config: Arc<ClientConfig>,
-    /// Open connection, reused for the next request.
+    /// Open connection, which the next request uses again.
     sender: Option<SendRequest<String>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ApiServerAnswer {
 }
 
 impl ApiServerAnswer {
-    /// Object in a successful answer, otherwise the error of the API server.
+    /// Object in the answer, or the error of the API server.
     pub(super) fn found(self) -> Result<Value, String> {
         match self.status {
             200..=299 => Ok(self.body),
@@ -79,7 +79,7 @@ impl Client {
         self.send("GET", path, &Value::Null).await
     }
 
-    /// All objects of a list.
+    /// All objects in a list answer.
     pub(super) async fn list(&mut self, path: &str) -> Result<Vec<Value>, String> {
         let found = self.get(path).await?.found()?;
         Ok(list(&found, "/items").to_vec())
@@ -150,7 +150,7 @@ impl Client {
         body: String,
     ) -> Result<ApiServerAnswer, String> {
         let problem = |error: &dyn std::fmt::Display| error.to_string();
-        // Taken out, so that a cancelled request also closes its connection.
+        // The connection is taken out, so that cancelling the request closes the connection as well.
         let mut sender = match self.sender.take() {
             Some(sender) if !sender.is_closed() => sender,
             _ => self.connect().await?,

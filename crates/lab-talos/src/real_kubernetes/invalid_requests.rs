@@ -11,7 +11,7 @@ const WEBS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const WEB_APPLIED: &str = "/apis/apps/v1/namespaces/default/deployments/web?fieldManager=m";
 
-/// Namespaces, with specs of pods and pod templates to create in them.
+/// Specs for pods and pod templates, each with the namespace to create it in.
 pub(super) const POD_SPECS: &[(&str, &str)] = &[
     ("default", r#"{"containers":[{"name":"a","image":"x:1"}]}"#),
     ("strict", r#"{"containers":[{"name":"a","image":"x:1"},{"name":"b","image":"x:1"}]}"#),
@@ -152,7 +152,7 @@ pub(super) const FIELDS_OF: &[(&str, &str, &str, &str)] = &[
 /// CustomResourceDefinition of the custom objects below.
 pub(super) const POOL: &str = r#"{"metadata":{"name":"pools.lab.example"},"spec":{"group":"lab.example","scope":"Namespaced","names":{"plural":"pools","singular":"pool","kind":"Pool","listKind":"PoolList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","required":["spec"],"properties":{"spec":{"type":"object","required":["size"],"properties":{"size":{"type":"integer","minimum":1,"maximum":10},"name":{"type":"string","minLength":2,"maxLength":5},"mode":{"type":"string","enum":["a","b"],"default":"a"},"level":{"type":"integer","enum":[1,2]},"flag":{"type":"boolean"},"list":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"n":{"type":"number"}}}},"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"map":{"type":"object","additionalProperties":{"type":"string"}},"either":{"x-kubernetes-int-or-string":true},"none":{"type":"string","nullable":true}}}}}}}]}}"#;
 
-/// Custom objects without the fields that all of them have.
+/// Custom objects, without the fields that all of them have.
 pub(super) const CUSTOM: &[&str] = &[
     r#""spec":{"size":1}"#,
     r#""spec":{"size":1,"free":{"x":1},"map":{"y":"z"},"either":"5%","none":null,"flag":null,"list":[{"k":"a","n":1}]}"#,

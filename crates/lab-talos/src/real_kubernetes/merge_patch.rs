@@ -1,8 +1,8 @@
-//! Difference of two objects as a merge patch.
+//! Difference between two objects, as a merge patch.
 
 use serde_json::{Map, Value};
 
-/// Merge patch that turns `before` into `after`; none if they are equal.
+/// Merge patch that turns `before` into `after`; `None` if both are equal.
 pub(super) fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;

@@ -1,8 +1,8 @@
 //! Real kube-apiserver with its own etcd, in place of the simulated API server.
 //!
-//! All control planes of an etcd cluster share one pair of processes. Membership, leadership and quorum are still
-//! simulated: without quorum, connections are closed. Controllers, nodes and pods are simulated too: they work on the
-//! lab's store, which is synchronized with the API server.
+//! All control planes of an etcd cluster share one kube-apiserver process and one etcd process. Membership, leadership and
+//! quorum are still simulated: without quorum, connections are closed. Controllers, nodes and pods are simulated as well. They
+//! work on the store of the lab, which is synchronized with the API server.
 
 #[cfg(test)]
 mod answer_tests;
@@ -34,12 +34,12 @@ pub struct RealKubernetes {
     pub etcd: PathBuf,
 }
 
-/// Running processes by the id of the etcd cluster.
+/// Running processes, by the id of the etcd cluster.
 #[derive(Debug, Default)]
 pub(crate) struct RealClusters(Mutex<BTreeMap<u64, Arc<RealCluster>>>);
 
 impl RealClusters {
-    /// Processes of a cluster, whose certificate covers these names; started if they do not run yet.
+    /// Processes of a cluster. The processes are started if they do not run yet. Their certificate contains these names.
     pub(crate) fn of(
         &self,
         programs: &RealKubernetes,
@@ -57,12 +57,12 @@ impl RealClusters {
         Ok(started)
     }
 
-    /// Processes of a cluster if they run.
+    /// Processes of a cluster, if they run.
     pub(crate) fn get(&self, cluster: u64) -> Option<Arc<RealCluster>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&cluster).cloned()
     }
 
-    /// Stops all processes, which must not outlive the lab.
+    /// Stops all processes, because they must not outlive the lab.
     pub(crate) fn stop(&self) {
         for cluster in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
             cluster.stop();

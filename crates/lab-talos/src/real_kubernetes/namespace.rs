@@ -1,4 +1,4 @@
-//! Deletion of a namespace: all objects in it are deleted first, whatever their kind.
+//! Deletion of a namespace. All objects of all kinds in the namespace are deleted first.
 
 use serde_json::{Value, json};
 use talmox_lab_kube::object::{list, name, text};
@@ -26,8 +26,8 @@ impl Synchronizer {
         Ok(())
     }
 
-    /// API paths and names of the namespaced kinds that support `list` and `deletecollection`, in the preferred version
-    /// of each group.
+    /// API paths and names of the namespaced kinds that support `list` and `deletecollection`. Only the preferred version of
+    /// each group is used.
     async fn kinds_in_namespaces(&mut self) -> Result<Vec<(String, String)>, String> {
         let groups = self.client.get("/apis").await?.found()?;
         let preferred = list(&groups, "/groups")

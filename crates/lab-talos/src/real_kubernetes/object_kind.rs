@@ -1,4 +1,4 @@
-//! Kinds of objects that the lab's store and a real API server have in common.
+//! Kinds of objects that both the store of the lab and a real API server have.
 
 use serde_json::Value;
 use talmox_lab_kube::object::{name, namespace};
@@ -6,7 +6,7 @@ use talmox_lab_kube::object::{name, namespace};
 /// Kind of object, with its names in the store and on the API server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectKind {
-    /// Id in the lab's store.
+    /// Id of the kind in the store of the lab.
     pub(super) id: &'static str,
     base: &'static str,
     plural: &'static str,
@@ -31,7 +31,7 @@ pub(super) const PODS: ObjectKind = namespaced("pods", CORE, "pods");
 pub(super) const LEASES: ObjectKind =
     namespaced("leases.coordination.k8s.io", "/apis/coordination.k8s.io/v1", "leases");
 
-/// Kinds whose objects the lab creates once and does not change afterwards.
+/// Kinds whose objects the lab creates once, and does not change afterwards.
 pub(super) const CREATED_ONCE: [ObjectKind; 6] = [
     global("clusterroles.rbac.authorization.k8s.io", RBAC, "clusterroles"),
     global("clusterrolebindings.rbac.authorization.k8s.io", RBAC, "clusterrolebindings"),
@@ -41,7 +41,8 @@ pub(super) const CREATED_ONCE: [ObjectKind; 6] = [
     namespaced("services", CORE, "services"),
 ];
 
-/// Kinds that the simulated controllers and kubelets process, owners first. Both sides have the same objects.
+/// Kinds that the simulated controllers and kubelets process, owners first. The store and the API server have the same objects
+/// of these kinds.
 pub(super) const SYNCED: [ObjectKind; 8] = [
     NODES,
     namespaced("poddisruptionbudgets.policy", "/apis/policy/v1", "poddisruptionbudgets"),
@@ -54,12 +55,12 @@ pub(super) const SYNCED: [ObjectKind; 8] = [
 ];
 
 impl ObjectKind {
-    /// Path of the list of all objects.
+    /// API path of the list of all objects.
     pub(super) fn all(&self) -> String {
         format!("{}/{}", self.base, self.plural)
     }
 
-    /// Path at which an object is created.
+    /// API path for the creation of an object.
     pub(super) fn place(&self, object: &Value) -> String {
         if self.is_namespaced {
             format!("{}/namespaces/{}/{}", self.base, namespace(object), self.plural)

@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd processes, their folder and their certificates.
+//! Processes of kube-apiserver and etcd, with their folder and certificates.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,16 +20,16 @@ use crate::config::Facts;
 const YEAR: Duration = Duration::from_hours(365 * 24);
 const BACKDATED: Duration = Duration::from_hours(1);
 
-/// Pair of processes, which are stopped when this value is dropped.
+/// Processes of kube-apiserver and etcd. Dropping this value stops both.
 #[derive(Debug)]
 pub(crate) struct RealCluster {
-    /// Port on 127.0.0.1.
+    /// Port of the API server on 127.0.0.1.
     pub(crate) port: u16,
     pub(super) authority: Authority,
     folder: Folder,
-    /// Key of the API server. It never changes, so that certificate and key always match.
+    /// Private key of the API server. It never changes, so that certificate and key always match.
     key: PrivateKey,
-    /// Names in the certificate.
+    /// Names in the certificate of the API server.
     names: Mutex<BTreeSet<String>>,
     processes: Mutex<Vec<Process>>,
 }
@@ -46,7 +46,7 @@ struct Process {
 pub(super) type PemKeyPair = (String, String);
 
 impl RealCluster {
-    /// Starts the processes with a certificate for these names.
+    /// Starts the processes. The certificate contains these names.
     pub(super) fn start(
         programs: &RealKubernetes,
         facts: &Facts,
@@ -77,7 +77,7 @@ impl RealCluster {
             .arg(format!("--listen-peer-urls={peers}"))
             .arg(format!("--initial-advertise-peer-urls={peers}"))
             .arg(format!("--initial-cluster=default={peers}"))
-            // The data is not needed after the lab ends.
+            // The data is not needed after the lab ends, so writes do not need to reach the disk.
             .arg("--unsafe-no-fsync");
         this.run("etcd", etcd)?;
         let services = facts.service_subnets.join(",");
@@ -119,7 +119,7 @@ impl RealCluster {
         Ok(())
     }
 
-    /// Starts a process with its output in a file, for error reports.
+    /// Starts a process whose output is written to a file, for error reports.
     fn spawn(&self, name: &str, command: &mut Command) -> Result<Child, String> {
         let program = command.get_program().to_string_lossy().into_owned();
         let problem = |error: std::io::Error| format!("{program}: {error}");
@@ -129,7 +129,7 @@ impl RealCluster {
         command.spawn().map_err(problem)
     }
 
-    /// Restarts processes that have ended and returns the reasons.
+    /// Restarts processes that have ended. Returns the reasons why they ended; `None` if none has ended.
     pub(super) fn restart_ended(&self) -> Option<String> {
         let mut problems = vec![];
         for Process { name, command, child, watchdog } in self.processes().iter_mut() {
@@ -153,7 +153,7 @@ impl RealCluster {
         log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
     }
 
-    /// Adds names to the certificate; the API server reloads it by itself.
+    /// Adds names to the certificate. The API server reloads the certificate itself.
     pub(crate) fn add_names(&self, more: &BTreeSet<String>) -> Result<(), String> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if more.is_subset(&names) {
@@ -205,24 +205,25 @@ impl RealCluster {
     }
 }
 
-/// Watchdog that kills the process when the lab ends, even if the lab is killed: its standard input closes then.
+/// Starts a watchdog that kills the process when the lab ends. This works even if the lab is killed, because the standard input
+/// of the watchdog is closed then.
 fn start_watchdog(child: &Child) -> Option<Child> {
     let mut watchdog = Command::new("sh");
     watchdog.args(["-c", "read -r _; kill -9 \"$0\"", &child.id().to_string()]);
     watchdog.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Without a shell there is no watchdog, and a killed lab leaves the process running.
+    // Without a shell there is no watchdog. The process then keeps running if the lab is killed.
     watchdog.spawn().ok()
 }
 
 fn kill(child: Option<Child>) {
     if let Some(mut child) = child {
-        // A process that has already ended cannot be killed.
+        // The error is ignored, because the process may already have ended.
         child.kill().ok();
         child.wait().ok();
     }
 }
 
-/// Admission configuration of the config, such as pod security.
+/// Admission configuration from the machine config, such as PodSecurity.
 fn admission(facts: &Facts) -> Value {
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",
@@ -231,7 +232,7 @@ fn admission(facts: &Facts) -> Value {
     })
 }
 
-/// Unused TCP ports of 127.0.0.1.
+/// TCP ports of 127.0.0.1 that are free.
 fn free_ports() -> std::io::Result<[u16; 3]> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let held = [bind()?, bind()?, bind()?];
@@ -241,7 +242,7 @@ fn free_ports() -> std::io::Result<[u16; 3]> {
 
 impl RealCluster {
     pub(super) fn stop(&self) {
-        // In reverse order, because the API server needs etcd to shut down.
+        // The processes are stopped in reverse order, because the API server needs etcd to shut down.
         for process in self.processes().drain(..).rev() {
             kill(process.watchdog);
             kill(Some(process.child));

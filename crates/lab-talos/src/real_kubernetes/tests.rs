@@ -1,4 +1,4 @@
-//! Tests with real kube-apiserver and etcd programs, if they are installed.
+//! Tests with real kube-apiserver and etcd programs. They are skipped if the programs are not installed.
 
 use std::env;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::etcd;
 use crate::simulation::SimulationSettings;
 use crate::test_bench::Bench;
 
-/// Time limit for any wait, in real time, sufficient on slow machines.
+/// Timeout of every wait, in real time. It is sufficient on slow machines.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const APPS: &str = "/apis/apps/v1/namespaces";
 
-/// Programs from the environment; none, with a message, if they are not set.
+/// Programs from environment variables; `None` if the variables are not set, which is reported on stderr.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests find the real programs by environment variables"
@@ -29,7 +29,7 @@ pub(super) fn programs() -> Option<RealKubernetes> {
     let Some((apiserver, etcd)) = named else {
         let missing = "TALMOX_KUBE_APISERVER and TALMOX_ETCD are not set";
         assert_ne!(env::var_os("CI").as_deref(), Some("true".as_ref()), "{missing}");
-        // Written to stderr directly, because the test harness hides the output of passing tests.
+        // The text is written directly to stderr, because the test harness captures the output of passing tests.
         let text = format!("SKIPPED: {missing}\n");
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).unwrap();
         return None;
@@ -75,7 +75,7 @@ async fn a_real_api_server_has_a_certificate_for_node_names() {
     let cluster = RealCluster::start(&programs, &config.facts, &names).unwrap();
     let mut client = Client::new(&cluster).unwrap();
     until(&mut client, "/version", |version| text(version, "/gitVersion").starts_with('v')).await;
-    // The API server reloads its certificate at some later time.
+    // The API server reloads its certificate some time later.
     cluster.add_names(&["10.0.0.12".to_owned()].into()).unwrap();
     let namespaces = until(&mut client, "/api/v1/namespaces", |_| true).await;
     assert_eq!(namespaces["kind"], "NamespaceList");
@@ -98,7 +98,7 @@ async fn ended_programs_are_restarted_and_reported() {
     assert!(problems.contains("etcd ended, exit status: 1"), "{problems}");
 }
 
-/// Bench with a control plane and a worker, and a client of their API server.
+/// Bench with a control plane and a worker, and a client of the API server.
 async fn two_nodes(programs: RealKubernetes) -> (Bench, Client) {
     let bench =
         Bench::with(SimulationSettings { real: Some(programs), ..SimulationSettings::default() });
@@ -118,7 +118,7 @@ async fn two_nodes(programs: RealKubernetes) -> (Bench, Client) {
     (bench, client)
 }
 
-/// Objects that the API server rejected, as logged.
+/// Log lines about objects that the API server rejected.
 fn logged_rejections(bench: &Bench) -> Vec<String> {
     let lines = bench.simulation.look(|talos| talos.nodes[&11].dmesg.clone());
     lines.into_iter().filter(|line| line.contains("kube-apiserver: ")).collect()
@@ -138,7 +138,7 @@ fn web(replicas: u64) -> Value {
     })
 }
 
-/// Whether all replicas of a Deployment match its current template.
+/// Whether all replicas of a Deployment have its current template.
 fn is_rolled_out(deployment: &Value) -> bool {
     let status = &deployment["status"];
     let wanted = &deployment["spec"]["replicas"];
@@ -152,7 +152,7 @@ fn is_rolled_out(deployment: &Value) -> bool {
 async fn objects_of_a_real_api_server_run_on_nodes_of_the_lab() {
     let Some(programs) = programs() else { return };
     let (bench, mut client) = two_nodes(programs).await;
-    // Pods are created after their nodes, and no bootstrap object is rejected.
+    // Pods are created after their nodes, and the API server rejects no bootstrap object.
     until(&mut client, &format!("{APPS}/kube-system/deployments/coredns"), is_rolled_out).await;
     assert_eq!(logged_rejections(&bench), Vec::<String>::new());
     let system = "/api/v1/namespaces/kube-system/pods";
@@ -176,7 +176,7 @@ async fn objects_of_a_real_api_server_run_on_nodes_of_the_lab() {
         assert_eq!(pod["spec"]["nodeName"], "node-21", "{pod:#}");
     }
 
-    // One pod may be evicted, and the next one only after its replacement is ready.
+    // One pod may be evicted. The next eviction must wait until the replacement of that pod is ready.
     let budget = json!({
         "metadata": {"name": "web"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},

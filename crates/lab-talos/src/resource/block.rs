@@ -7,7 +7,7 @@ use super::{Item, ResourceContext, ResourceSource, partition};
 use crate::api::LOOP_SIZE;
 use crate::disk::Disk;
 
-/// First minor release of Talos 1 that lists symlinks.
+/// First minor release of Talos 1 that has resources for symlinks.
 const LINKS_SINCE: u32 = 10;
 const LOOP_LINK: &str = "/dev/disk/by-diskseq/1";
 
@@ -161,7 +161,7 @@ fn links(context: &ResourceContext<'_>) -> Vec<Item> {
     found
 }
 
-/// Size in decimal units, rounded, such as `34 GB`.
+/// Rounded size in decimal units, such as `34 GB`.
 pub(super) fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 10 {
@@ -172,7 +172,7 @@ pub(super) fn human_size(bytes: u64) -> String {
         one *= 1000;
         unit += 1;
     }
-    // Rounded to tenths, which are shown for values below ten.
+    // The size is rounded to tenths, because values below ten are shown with one decimal.
     let tenths = (u128::from(bytes) * 10 + u128::from(one) / 2) / u128::from(one);
     if tenths < 100 {
         format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])

@@ -70,7 +70,8 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Members that this node lists: itself, and the nodes found by discovery. Empty if discovery is disabled.
+/// Members that this node lists: the node itself, and the nodes that discovery found. The list is empty if discovery is
+/// disabled.
 pub(super) fn known_members<'a>(context: &ResourceContext<'a>) -> Vec<&'a Node> {
     let node = context.node;
     let has_discovery = node.config.as_ref().is_some_and(|config| config.facts.has_discovery);
@@ -86,7 +87,7 @@ pub(super) fn known_members<'a>(context: &ResourceContext<'a>) -> Vec<&'a Node> 
         .collect()
 }
 
-/// Node identity. A real node generates it once and stores it on STATE; the lab derives it from the machine UUID.
+/// Identity of a node. A real node generates it once and stores it on STATE. The lab derives it from the UUID of the machine.
 pub(super) fn identity(node: &Node) -> Vec<u8> {
     let digest =
         aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, node.hardware.uuid.as_bytes());
@@ -110,7 +111,7 @@ fn described(node: &Node, is_affiliate: bool) -> Value {
         spec["nodename"] = node.hostname().into();
     }
     let system = format!("Talos ({})", node.version);
-    // `Affiliate` has these two fields swapped.
+    // In `Affiliate`, these two fields are swapped.
     if is_affiliate {
         spec["operatingSystem"] = system.as_str().into();
         spec["machineType"] = kind.into();

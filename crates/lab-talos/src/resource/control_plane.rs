@@ -1,4 +1,4 @@
-//! Configurations of the control plane components.
+//! Settings of the control-plane components.
 
 use serde_json::{Value, json};
 
@@ -89,20 +89,20 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Resource of a control plane component; workers have none.
+/// Resource of a control-plane component. Workers have no such resource.
 pub(super) fn component(
     context: &ResourceContext<'_>,
     id: &str,
     spec: fn(&ResourceContext<'_>, &AppliedConfig) -> Value,
 ) -> Vec<Item> {
-    // Static pods contain the version of their settings, which `Components` counts.
+    // Static pods contain the version of their settings. `Components` counts these versions.
     let version = context.talos.components.get(&context.node.vmid).and_then(|all| all.0.get(id));
     let version = version.map(|component| component.version);
     let config = context.node.config.iter().filter(|config| config.facts.is_control_plane);
     config.map(|config| Item { version, ..Item::new(id, spec(context, config)) }).collect()
 }
 
-/// Static pod files, which are rendered as soon as the pods may start.
+/// Files of the static pods. They are written as soon as the pods may start.
 fn rendered(context: &ResourceContext<'_>, version: &str) -> Vec<Item> {
     if context.node.etcd.is_none() {
         return vec![];
@@ -110,7 +110,7 @@ fn rendered(context: &ResourceContext<'_>, version: &str) -> Vec<Item> {
     vec![Item::new("static-pods", json!({ "ready": true, "version": version }))]
 }
 
-/// Versions of the four rendered configurations, concatenated.
+/// Versions of the four written configs, one after the other.
 fn config_version(context: &ResourceContext<'_>) -> String {
     let components = context.talos.components.get(&context.node.vmid);
     let scheduler = components.and_then(|all| all.0.get(COMPONENTS[2]));
@@ -155,7 +155,7 @@ fn api_server(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
         "extraArgs": extra_args(context, config, "cluster.apiServer.extraArgs"),
         "extraVolumes": extra_volumes(config, "apiServer"),
         "environmentVariables": table(config, "cluster.apiServer.env"),
-        // Variable of the pod, which the kubelet replaces by the address.
+        // This is a variable of the pod. The kubelet replaces it by the address.
         "advertisedAddress": if skips { "" } else { "$(POD_IP)" },
         "resources": resources(config, "apiServer"),
     })
@@ -188,7 +188,7 @@ fn scheduler(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     })
 }
 
-/// Authorizers of the config. `Node` and `RBAC` are added if they are missing.
+/// Authorizers in the config. `Node` and `RBAC` are added if they are missing.
 fn authorization(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let own = config.value("cluster.apiServer.authorizationConfig");
     let own = own.as_array().cloned().unwrap_or_default().into_iter();

@@ -1,7 +1,7 @@
 //! Definitions of all resource types, by release of Talos, and the namespaces.
 //!
-//! The table has one line for each type and range of releases: name, releases of Talos 1, namespace, controller that
-//! owns the resources, flags, aliases beside the automatic ones, display columns. It matches Talos 1.8.4, 1.9.6,
+//! The table has one line for each resource type and range of releases. A line contains: name, releases of Talos 1, namespace,
+//! controller that owns the resources, flags, additional aliases, and display columns. The table matches Talos 1.8.4, 1.9.6,
 //! 1.10.9, 1.11.6, 1.12.0, 1.13.6 and 1.14.0-rc.1.
 
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::version::Version;
 
 const TABLE: &str = include_str!("definitions.txt");
 
-/// Namespaces, each with the minor release of Talos 1 that introduced it.
+/// Namespaces, each with the first minor release of Talos 1 that has it.
 const NAMESPACES: &[(&str, u32)] = &[
     ("cluster", 0),
     ("cluster-raw", 0),
@@ -64,19 +64,19 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Definition of a resource type in a range of releases.
+/// Definition of a resource type for a range of releases.
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
     /// First and last minor release of Talos 1.
     releases: (u32, u32),
     pub(crate) namespace: &'static str,
-    /// Owning controller; empty for resources that Talos writes without a controller.
+    /// Controller that owns the resources; empty for resources that Talos writes without a controller.
     pub(crate) owner: &'static str,
     /// Whether only administrators may read resources of this type.
     pub(crate) is_sensitive: bool,
     has_automatic_aliases: bool,
     aliases: Vec<&'static str>,
-    /// Display columns: title and JSON path.
+    /// Display columns, each with title and JSON path.
     columns: Vec<(&'static str, &'static str)>,
     source: &'static ResourceSource,
 }
@@ -160,7 +160,7 @@ impl Definition {
     }
 }
 
-/// Aliases from the capital letters of a type name.
+/// Aliases that are built from the capital letters of a type name.
 fn abbreviations(name: &str) -> Vec<String> {
     let plural = name.split('.').next().unwrap_or_default();
     let capitals: String = plural.chars().filter(char::is_ascii_uppercase).collect();

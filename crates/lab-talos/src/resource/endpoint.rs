@@ -1,4 +1,4 @@
-//! Endpoints of the API servers, and the KubePrism load balancer of each node.
+//! Endpoints of the API servers, and the load balancer KubePrism of each node.
 
 use std::net::IpAddr;
 
@@ -56,7 +56,7 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Addresses of the control planes found by discovery.
+/// Addresses of the control planes that discovery found.
 fn members(context: &ResourceContext<'_>) -> Vec<IpAddr> {
     let members = known_members(context).into_iter().filter(|member| member.is_control_plane());
     let mut addresses: Vec<IpAddr> =
@@ -65,7 +65,7 @@ fn members(context: &ResourceContext<'_>) -> Vec<IpAddr> {
     addresses
 }
 
-/// Addresses of the running API servers, as in the endpoints of the service `kubernetes`.
+/// Addresses of the running API servers. The endpoints of the service `kubernetes` contain the same addresses.
 fn api_servers(context: &ResourceContext<'_>) -> Vec<IpAddr> {
     let Some(config) = &context.node.config else { return vec![] };
     let own = context.node.etcd.and_then(|part| context.talos.etcds.get(&part.cluster));
@@ -97,7 +97,8 @@ fn endpoints(context: &ResourceContext<'_>) -> Vec<Item> {
     };
     let mut items =
         vec![item("discovery", members(context)).owned_by("cluster.EndpointController")];
-    // A host name that does not resolve creates no resource, and the lab has no cluster DNS names.
+    // Only an address creates a resource. Talos creates none for a host name that it cannot resolve, and the lab has no DNS
+    // names of clusters.
     let host = config.facts.endpoint.as_ref().and_then(|(host, _)| host.parse().ok());
     items.extend(
         host.map(|host| item("controlplane", vec![host]).owned_by("k8s.StaticEndpointController")),
@@ -109,7 +110,7 @@ fn endpoints(context: &ResourceContext<'_>) -> Vec<Item> {
     items
 }
 
-/// Port of KubePrism and the API servers behind it.
+/// Port of KubePrism, and the API servers that it forwards to.
 fn balancer(context: &ResourceContext<'_>) -> Option<(u64, Vec<Value>)> {
     let config = context.node.config.as_ref()?;
     if !config.flag("machine.features.kubePrism.enabled") {

@@ -32,7 +32,7 @@ pub(super) const SOURCES: &[ResourceSource] = &[
 ];
 
 struct EtcFile {
-    /// Path below `/etc`.
+    /// Path of the file, relative to `/etc`.
     path: &'static str,
     contents: String,
     mode: u32,
@@ -92,7 +92,7 @@ fn resolv_conf(context: &ResourceContext<'_>) -> String {
     text
 }
 
-/// Content of `/etc/hosts`; none while the node has no address.
+/// Content of `/etc/hosts`; `None` while the node has no address.
 fn hosts(context: &ResourceContext<'_>) -> Option<String> {
     let address = context.node.network.addresses().next()?.to_string();
     let network = &context.node.network;
@@ -118,7 +118,7 @@ fn hosts(context: &ResourceContext<'_>) -> Option<String> {
     Some(lines.iter().map(|(address, names)| format!("{address:width$} {names}\n")).collect())
 }
 
-/// Machine id: first half of the node identity in hexadecimal.
+/// Machine id: the first half of the node identity, in hexadecimal digits.
 fn machine_id(context: &ResourceContext<'_>) -> String {
     identity(context.node).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -69,7 +69,7 @@ fn image_of(context: &ResourceContext<'_>, config: &AppliedConfig) -> String {
 
 fn config(context: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let listen = config.value("cluster.etcd.listenSubnets");
-    // A virtual IP must not be used as a member address.
+    // A virtual IP must not be the address of a member.
     let virtual_ips: Vec<String> = config.facts.vips().map(|address| address.to_string()).collect();
     let mut spec = json!({});
     if !config.facts.etcd_subnets.is_empty() {
@@ -103,7 +103,7 @@ fn spec(context: &ResourceContext<'_>) -> Vec<Item> {
     vec![Item::new("etcd", spec)]
 }
 
-/// Addresses that etcd listens on for peers and for clients: all, unless the config restricts them.
+/// Addresses that etcd listens on for peers and for clients. These are all addresses, unless the config restricts them.
 fn listen_addresses(node: &Node, config: &AppliedConfig) -> (Vec<String>, Vec<String>) {
     let is_v6 = node.network.addresses().any(|address| address.is_ipv6());
     let (all, loopback) = if is_v6 { ("::", "::1") } else { ("0.0.0.0", "127.0.0.1") };

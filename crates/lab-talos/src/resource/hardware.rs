@@ -64,7 +64,7 @@ fn system(context: &ResourceContext<'_>) -> Vec<Item> {
     vec![Item::new("systeminformation", spec)]
 }
 
-/// Processor information. QEMU shows all cores in one processor.
+/// Processors. QEMU shows all cores as one processor.
 fn processors(context: &ResourceContext<'_>) -> Vec<Item> {
     let cores = context.node.hardware.cpus;
     let spec = json!({
@@ -75,7 +75,7 @@ fn processors(context: &ResourceContext<'_>) -> Vec<Item> {
     vec![Item::new("CPU-0", spec)]
 }
 
-/// Memory modules. QEMU creates modules of at most 16 GiB.
+/// Memory modules. QEMU shows modules of at most 16 GiB.
 fn memory(context: &ResourceContext<'_>) -> Vec<Item> {
     const LARGEST: u64 = 16 << 10;
     let total = context.node.hardware.memory >> 20;
@@ -89,7 +89,7 @@ fn memory(context: &ResourceContext<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// PCI devices passed through.
+/// PCI devices that are passed through to the VM.
 fn devices(context: &ResourceContext<'_>) -> Vec<Item> {
     let passed = context.node.hardware.pci.iter().enumerate();
     passed

@@ -64,7 +64,7 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     },
 ];
 
-/// Resource that every node with a config has once.
+/// Resource of which every node with a config has exactly one.
 fn config_resource(
     context: &ResourceContext<'_>,
     id: &str,
@@ -74,13 +74,13 @@ fn config_resource(
     config.map(|config| Item::new(id, spec(context, config))).collect()
 }
 
-/// URL of the static pod server, whose port differs from boot to boot.
+/// URL of the server for static pods. Its port is different at each boot.
 fn static_pod_url(context: &ResourceContext<'_>) -> String {
     let port = 32_768 + (context.node.boot * 7919 + u64::from(context.node.vmid)) % 28_000;
     format!("http://127.0.0.1:{port}")
 }
 
-/// Address with this number in a subnet, as Kubernetes assigns fixed service addresses.
+/// Address with this number in a service subnet. Kubernetes assigns fixed service addresses by number.
 pub(super) fn service_address(subnet: &str, number: u8) -> Option<IpAddr> {
     let subnet = prefix(subnet)?;
     Some(match subnet.address() {
@@ -101,7 +101,7 @@ pub(super) fn dns_addresses(facts: &Facts) -> Vec<String> {
     subnets.filter_map(|subnet| Some(service_address(subnet, 10)?.to_string())).collect()
 }
 
-/// Extra arguments of a component. Since 1.13 each may have several values.
+/// Extra arguments of a component. Since 1.13, an argument may have several values.
 pub(super) fn extra_args(
     context: &ResourceContext<'_>,
     config: &AppliedConfig,
@@ -135,7 +135,7 @@ pub(super) fn cluster_dns(config: &AppliedConfig) -> Value {
     if own.is_null() { dns_addresses(&config.facts).into() } else { own }
 }
 
-/// Mounts in the form of the OCI runtime specification, with field names in lower case.
+/// Mounts in the form of the OCI runtime specification. The field names are in lower case.
 fn extra_mounts(config: &AppliedConfig) -> Vec<Value> {
     let mounts = config.value("machine.kubelet.extraMounts");
     let mounts = mounts.as_array().into_iter().flatten();
@@ -232,7 +232,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `NodeIPConfig`. A virtual IP is never the node address.
+/// Spec of `NodeIPConfig`. A virtual IP is never the address of the node.
 fn node_ip(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let facts = &config.facts;
     let mut valid = facts.node_ip_subnets.clone();

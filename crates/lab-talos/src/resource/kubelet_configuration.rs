@@ -7,7 +7,7 @@ use crate::config::AppliedConfig;
 
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// `KubeletConfiguration` as Talos writes it. Durations that Talos does not set are written as zero.
+/// `KubeletConfiguration` as Talos writes it. Talos writes durations that are not set as zero.
 pub(super) fn configuration(config: &AppliedConfig, static_pod_url: &str) -> Map<String, Value> {
     let extra = table(config, "machine.kubelet.extraConfig");
     let skips_registration = config.flag("machine.kubelet.skipNodeRegistration");
@@ -105,7 +105,7 @@ fn defaults(is_control_plane: bool) -> Map<String, Value> {
     all.as_object().cloned().unwrap_or_default()
 }
 
-/// Value with sorted keys, as Go writes maps.
+/// Value with sorted keys. Go writes maps in this order.
 pub(super) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -91,7 +91,7 @@ fn node_status(context: &ResourceContext<'_>) -> Vec<Item> {
 pub(crate) const COMPONENTS: [&str; 3] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Static pods, which exist once etcd of the node runs.
+/// Static pods. They exist as soon as etcd of the node is healthy.
 fn static_pods(context: &ResourceContext<'_>) -> Vec<Item> {
     let etcd = context.node.services.get("etcd");
     if !etcd.is_some_and(crate::service::Service::is_healthy) {
@@ -106,7 +106,7 @@ fn static_pods(context: &ResourceContext<'_>) -> Vec<Item> {
     .collect()
 }
 
-/// States of the static pods, which the kubelet reports.
+/// States of the static pods. The kubelet reports them.
 fn static_pod_statuses(context: &ResourceContext<'_>) -> Vec<Item> {
     let kubelet = context.node.services.get("kubelet");
     if !kubelet.is_some_and(|kubelet| kubelet.state == ServiceState::Running) {

@@ -128,7 +128,7 @@ fn machine_status(context: &ResourceContext<'_>) -> Vec<Item> {
     vec![Item::new("machine", json!({ "stage": node.stage.name(), "status": status }))]
 }
 
-/// Running services with their health; other services have no resource.
+/// Running services with their health. Services that do not run have no resource.
 fn services(context: &ResourceContext<'_>) -> Vec<Item> {
     let running =
         context.node.services.iter().filter(|(_, service)| service.state == ServiceState::Running);
@@ -142,7 +142,7 @@ fn services(context: &ResourceContext<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// Extensions of the image, and the schematic as an additional extension.
+/// Extensions of the image. The schematic is listed as an additional extension.
 fn extensions(context: &ResourceContext<'_>) -> Vec<Item> {
     let image = &context.node.image;
     let version = context.node.version.to_string();
@@ -202,7 +202,7 @@ fn diagnostics(context: &ResourceContext<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// Diagnostics that the node reports about itself.
+/// Problems that the node reports about itself.
 pub(crate) fn problems(node: &Node) -> Vec<String> {
     let Some(config) = &node.config else { return vec![] };
     let subnets = config.facts.pod_subnets.iter().chain(&config.facts.service_subnets);
@@ -225,7 +225,8 @@ fn security(context: &ResourceContext<'_>) -> Vec<Item> {
     vec![Item::new("securitystate", spec)]
 }
 
-/// Kernel modules of the config whose extension and device exist.
+/// Loaded kernel modules: the virtio modules, which are always loaded, and the modules of the config whose extension and device
+/// exist.
 fn modules(context: &ResourceContext<'_>) -> Vec<Item> {
     let always = ["virtio_net", "virtio_blk", "virtio_scsi"].map(str::to_owned);
     let asked = context.node.config.iter().flat_map(|config| config.facts.kernel_modules.iter());

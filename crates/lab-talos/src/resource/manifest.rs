@@ -101,7 +101,7 @@ fn bootstrap_manifests(context: &ResourceContext<'_>, config: &AppliedConfig) ->
     spec
 }
 
-/// Extra manifests of the config: those of its CNI are applied early, all others last.
+/// Extra manifests of the config. The manifests of the CNI are applied early, all others last.
 fn extra_manifests(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     let cni = config.value("cluster.network.cni.urls");
     let cni = cni.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -124,12 +124,12 @@ fn extra_manifests(_: &ResourceContext<'_>, config: &AppliedConfig) -> Value {
     json!({ "extraManifests": all })
 }
 
-/// Manifests that a control plane applies once its API server answers.
+/// Manifests that a control plane applies as soon as its API server answers.
 fn manifests(context: &ResourceContext<'_>) -> Vec<Item> {
     let config = context.node.config.iter().filter(|config| config.facts.is_control_plane);
     let all = config.flat_map(|config| kubernetes::manifests(&config.facts, &context.node.version));
     all.map(|(id, objects)| {
-        // Manifests of the config belong to another controller than those of Talos.
+        // Manifests of the config belong to another controller than the manifests of Talos.
         let is_extra = id.starts_with("99-");
         let owner = if is_extra { "k8s.ExtraManifestController" } else { "k8s.ManifestController" };
         Item::new(id, objects.into()).owned_by(owner)

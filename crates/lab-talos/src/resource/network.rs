@@ -88,7 +88,7 @@ pub(super) const SOURCES: &[ResourceSource] = &[
     ResourceSource { name: "LinkStatuses.net.talos.dev", proto: LINK_STATUS, list: links },
 ];
 
-/// All addresses of the node with their links: loopback, own, link-local and virtual IPs.
+/// All addresses of the node, each with its link: loopback, configured, link-local and virtual IPs.
 pub(super) fn all(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
     let network = &context.node.network;
     let mut found: Vec<(String, Prefix)> = loopback(context);
@@ -107,8 +107,8 @@ fn loopback(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
     all.filter_map(|text| Some(("lo".to_owned(), prefix(text)?))).collect()
 }
 
-/// IPv6 link-local address that the kernel derives from the MAC address of every link with a carrier. Members of a
-/// bond or bridge have none.
+/// IPv6 link-local address of a link with a carrier. The kernel derives it from the MAC address. Members of a bond or bridge
+/// have none.
 fn link_local(link: &Link) -> Option<Prefix> {
     if !link.is_up || link.master.is_some() {
         return None;
@@ -124,7 +124,7 @@ fn link_local(link: &Link) -> Option<Prefix> {
     Prefix::new(address.into(), 64)
 }
 
-/// Virtual IPs with their links: the link that the config names, otherwise the one whose network contains the
+/// Virtual IPs, each with its link. This is the link that the config names, or else the link whose network contains the
 /// address.
 pub(super) fn virtual_ips(context: &ResourceContext<'_>) -> Vec<(String, Prefix)> {
     let network = &context.node.network;
@@ -149,7 +149,7 @@ pub(super) fn index(context: &ResourceContext<'_>, link: &str) -> usize {
     position.map_or(1, |position| position + FIRST_CARD)
 }
 
-/// Index of the first network card, after loopback and the default devices of the kernel.
+/// Index of the first network card. The indices before belong to loopback and to the default devices of the kernel.
 const FIRST_CARD: usize = 8;
 /// PCI slot of the first network card of a VM, on the bus behind the PCI bridge of the q35 machine.
 const FIRST_SLOT: usize = 0x12;
@@ -183,7 +183,7 @@ fn address_statuses(context: &ResourceContext<'_>) -> Vec<Item> {
         .collect()
 }
 
-/// Addresses that Talos configures; IPv6 link-local addresses are added by the kernel.
+/// Addresses that Talos configures. The kernel adds IPv6 link-local addresses, which are not included.
 fn address_specs(context: &ResourceContext<'_>) -> Vec<Item> {
     let spec = |link: &str, prefix: Prefix, layer: &str| {
         let spec = json!({
@@ -222,7 +222,7 @@ fn links(context: &ResourceContext<'_>) -> Vec<Item> {
     };
     let own = &context.node.network.links;
     let mut items = vec![virtual_link("lo", 1, "", "00:00:00:00:00:00")];
-    // The kernel creates this bond, which a config may use.
+    // The kernel creates this bond at boot. If the config defines a bond with the same name, only that bond is listed.
     if !own.iter().any(|link| link.name == "bond0") {
         items.push(virtual_link("bond0", 2, "bond", "02:0a:5e:10:00:01"));
     }
@@ -274,7 +274,7 @@ fn link_status(context: &ResourceContext<'_>, link: &Link) -> Value {
     if let Some(master) = master {
         status["masterIndex"] = json!(index(context, &master.name));
         status["slaveKind"] = json!(master.kind.name());
-        // All members of a bond use its MAC address.
+        // All members of a bond have the MAC address of the bond.
         if matches!(master.kind, LinkKind::Bond { .. }) {
             status["hardwareAddr"] = json!(master.mac);
         }

@@ -1,4 +1,4 @@
-//! `NodeAddresses`: sets of addresses that other controllers use.
+//! `NodeAddresses`: sets of addresses that other controllers of Talos use.
 
 use serde_json::json;
 use talmox_talos_config::network::Prefix;
@@ -39,8 +39,8 @@ fn subnets(facts: &Facts) -> Vec<Prefix> {
     all.filter_map(|subnet| prefix(subnet)).collect()
 }
 
-/// Global addresses without duplicates, in the order of Talos's v1 sort algorithm. Addresses of links without a
-/// carrier are excluded from the current ones.
+/// Global addresses without duplicates, in the order of the v1 sort algorithm of Talos. With `is_current`, addresses of links
+/// without a carrier are omitted.
 fn global(context: &ResourceContext<'_>, is_current: bool) -> Vec<Prefix> {
     let links = context.node.network.links.iter().filter(|link| link.is_up || !is_current);
     let own = links.flat_map(|link| link.addresses.iter().map(|(prefix, _)| *prefix));
@@ -72,7 +72,7 @@ fn node_addresses(context: &ResourceContext<'_>) -> Vec<Item> {
     let (ever, current) = (global(context, false), global(context, true));
     let sets = [("accumulative", &ever), ("current", &current), ("routed", &current)];
     let mut items: Vec<Item> = sets.iter().map(|(id, set)| item((*id).to_owned(), set)).collect();
-    // Smallest address of the first link by name.
+    // The default address is the smallest address of the first link, with links sorted by name.
     let links = context.node.network.links.iter();
     let own = links.flat_map(|link| link.addresses.iter().map(|(own, _)| (&link.name, *own)));
     let first = own.min_by_key(|(name, own)| ((*name).clone(), own.address(), own.length()));

@@ -64,13 +64,14 @@ struct SystemPartition {
     index: u8,
     size: u64,
     filesystem: &'static str,
-    /// Mount point; empty if it is not mounted.
+    /// Mount point; empty if the partition is not mounted.
     mount: &'static str,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// Partitions of the image, and those that the first boot adds: STATE and EPHEMERAL, which takes the remaining space.
+/// Partitions of the image, and the partitions STATE and EPHEMERAL that the first boot adds. EPHEMERAL gets the remaining
+/// space.
 fn partitions(node: &Node) -> Vec<SystemPartition> {
     let Some(disk) = system_disk(node) else { return vec![] };
     let boot_size = if node.version.is_at_least(11) { 2048 } else { 1000 } * MIB;
@@ -94,14 +95,14 @@ fn partitions(node: &Node) -> Vec<SystemPartition> {
     list
 }
 
-/// Volumes of the config in addition to those of Talos.
+/// Volumes that the config adds to those of Talos.
 fn placed(node: &Node) -> Vec<PlacedVolume> {
     let own = partitions(node);
     let used = own.iter().map(|partition| partition.size).sum();
     placement::of(node, used, u8::try_from(own.len()).unwrap_or(u8::MAX))
 }
 
-/// Labels of the partitions for volumes of the config, each with its current or future device.
+/// Labels of the partitions for volumes of the config, each with the device that the partition is or will be on.
 pub(crate) fn volume_labels(node: &Node) -> Vec<(String, String)> {
     let placed = placed(node).into_iter().filter(|placed| !placed.id.starts_with('/'));
     let partitions = placed.filter_map(|placed| {
@@ -111,7 +112,7 @@ pub(crate) fn volume_labels(node: &Node) -> Vec<(String, String)> {
     partitions.collect()
 }
 
-/// All partitions: name such as `sda1`, number and label.
+/// Name such as `sda1`, number and label of each partition.
 pub(super) fn names(node: &Node) -> Vec<(String, u8, String)> {
     let system = system_disk(node).map(|disk| disk.id().to_owned()).unwrap_or_default();
     let own = partitions(node).into_iter();
@@ -284,7 +285,7 @@ fn user_mount(placed: &PlacedVolume) -> Option<Item> {
     Some(Item::new(placed.id.clone(), spec))
 }
 
-/// The same mount as a resource of the volume manager, which exists since 1.10.
+/// The same mount as a resource of the volume manager. Talos has this resource since 1.10.
 fn block_mount(mount: &Item) -> Item {
     let Spec::Value(legacy) = &mount.spec else { return mount.clone() };
     let is_user = mount.id.starts_with("u-");

@@ -8,14 +8,14 @@ use crate::disk::Disk;
 use crate::disk_match::{self, Candidate};
 use crate::talos_state::Node;
 
-/// Volume of a config with its placement.
+/// Volume of a config, with the place that it gets on a disk.
 pub(super) struct PlacedVolume {
-    /// Volume id: a prefix for the type and the name, such as `u-data`.
+    /// Volume id, such as `u-data`: a prefix for the type, and the name.
     pub(super) id: String,
     /// Volume type: `partition`, `disk` or `directory`.
     pub(super) kind: String,
     pub(super) filesystem: &'static str,
-    /// Mount point; empty if it is not mounted.
+    /// Mount point; empty if the volume is not mounted.
     pub(super) mount: String,
     pub(super) place: Result<VolumeLocation, String>,
 }
@@ -24,12 +24,12 @@ pub(super) struct PlacedVolume {
 pub(super) struct VolumeLocation {
     /// Device, such as `/dev/sdb`; empty for a directory.
     pub(super) device: String,
-    /// Partition number; none for a whole disk.
+    /// Partition number; `None` for a whole disk.
     pub(super) index: Option<u8>,
     pub(super) size: u64,
 }
 
-/// Size of EPHEMERAL: the remaining space of the system disk, unless the config limits it.
+/// Size of the partition EPHEMERAL: the remaining space of the system disk, or less if the config limits it.
 pub(super) fn ephemeral_size(node: &Node, left: u64) -> u64 {
     let documents = node.config.iter().flat_map(|config| config.config.documents());
     let mut own = documents.filter(|document| {
@@ -39,7 +39,8 @@ pub(super) fn ephemeral_size(node: &Node, left: u64) -> u64 {
     most.unwrap_or(left).min(left)
 }
 
-/// All volumes of the node's config, in order. `used` and `partitions` describe the system disk.
+/// All volumes of a config, in the order of the config. `used` and `partitions` are the used bytes and the number of partitions
+/// of the system disk.
 pub(super) fn of(node: &Node, used: u64, partitions: u8) -> Vec<PlacedVolume> {
     let mut disks = DiskSpace { node, taken: BTreeMap::new() };
     if let Some(system) = &node.system_disk {
@@ -53,14 +54,15 @@ pub(super) fn of(node: &Node, used: u64, partitions: u8) -> Vec<PlacedVolume> {
     placed
 }
 
-/// First path of `machine.disks` without a disk. Talos waits for it before it starts anything else.
+/// First path in `machine.disks` at which there is no disk. Talos waits until a disk has this path, before it starts anything
+/// else.
 pub(crate) fn missing_user_disk(node: &Node) -> Option<&str> {
     let mut wanted = node.config.as_ref()?.facts.user_disks.iter();
     let is_there = |path: &str| node.hardware.disks.iter().any(|disk| disk.is_at(path));
     wanted.find(|(path, _)| !is_there(path)).map(|(path, _)| path.as_str())
 }
 
-/// Disks with their used space.
+/// Disks, with the space that is already used on them.
 struct DiskSpace<'a> {
     node: &'a Node,
     /// Used bytes and number of partitions, by device.
@@ -68,7 +70,7 @@ struct DiskSpace<'a> {
 }
 
 impl DiskSpace<'_> {
-    /// Partitions of an entry of `machine.disks`, identified by disk and number.
+    /// Volumes for an entry of `machine.disks`. Disk and partition number identify them.
     fn user_disk(&mut self, path: &str, partitions: &[(Option<u64>, String)]) -> Vec<PlacedVolume> {
         let Some(disk) = self.node.hardware.disks.iter().find(|disk| disk.is_at(path)) else {
             return vec![];
@@ -112,7 +114,7 @@ impl DiskSpace<'_> {
         Some(PlacedVolume { id, kind, filesystem, mount, place })
     }
 
-    /// Placement of a volume. An existing volume is found by its label; the disk selector only applies to a new one.
+    /// Place of a volume. An existing volume is found by its label. The disk selector applies only to a new volume.
     fn find(
         &mut self,
         document: &Document,
@@ -156,7 +158,7 @@ impl DiskSpace<'_> {
     }
 }
 
-/// Size in the provisioning section of a document; a percentage is relative to `whole`.
+/// Size from the section `provisioning` of a document. A percentage is relative to `whole`.
 fn size_of(document: &Document, key: &str, whole: u64) -> Option<u64> {
     let text = text(document, &["provisioning", key])?;
     match text.strip_suffix('%') {

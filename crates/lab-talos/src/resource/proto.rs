@@ -1,11 +1,11 @@
-//! Protobuf encoding of specs, which Go clients decode typed resources from.
+//! Protobuf encoding of specs. Go clients decode typed resources from it.
 
 use std::net::IpAddr;
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
-/// Key of a spec, field number and encoding.
+/// Key in a spec, field number and encoding.
 pub(crate) type Field = (&'static str, u32, Form);
 
 /// Protobuf encoding of a value of a spec.
@@ -14,13 +14,13 @@ pub(crate) enum Form {
     Text,
     /// Boolean or integer.
     Number,
-    /// Enumeration: names and their numbers.
+    /// Enumeration: each name with its number.
     Enum(&'static [(&'static str, u64)]),
     Address,
     Prefix,
-    /// Address of an IPv4 prefix, as the kernel reports `local`.
+    /// Address of an IPv4 prefix without the prefix length, as the kernel reports `local`.
     Host,
-    /// Hardware address given as text.
+    /// Hardware address, which the spec contains as text.
     Mac,
     Message(&'static [Field]),
     /// Repeated field, with the encoding of its elements.
@@ -34,7 +34,7 @@ pub(crate) enum Form {
 pub(crate) fn encode(spec: &Value, fields: &[Field]) -> Vec<u8> {
     let mut bytes = vec![];
     for (key, number, form) in fields {
-        // A spec that is not a mapping is encoded as the only field.
+        // With an empty key, the whole spec is encoded as the only field. This is used for specs that are not mappings.
         let value = if key.is_empty() { Some(spec) } else { spec.get(*key) };
         if let Some(value) = value {
             put(&mut bytes, *number, *form, value);
@@ -109,7 +109,7 @@ fn put_bytes(bytes: &mut Vec<u8>, number: u32, content: &[u8]) {
     bytes.extend(content);
 }
 
-/// Encodes an integer; zero is omitted because it is the default.
+/// Encodes an integer. Zero is omitted, because it is the default.
 fn put_number(bytes: &mut Vec<u8>, number: u32, value: u64) {
     if value != 0 {
         encode_key(number, WireType::Varint, bytes);

@@ -71,7 +71,7 @@ pub(super) fn servers(context: &ResourceContext<'_>) -> Vec<String> {
     context.node.network.nameservers.iter().map(IpAddr::to_string).collect()
 }
 
-/// Search domains of the config, otherwise the domain of the host name.
+/// Search domains of the config, or else the domain of the host name.
 pub(super) fn search_domains(context: &ResourceContext<'_>) -> Vec<String> {
     let config = context.node.config.as_ref().or(context.node.partial.as_ref());
     let configured = config.map(|config| config.facts.search_domains.clone()).unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) fn has_host_dns(config: &AppliedConfig) -> bool {
     config.flag("machine.features.hostDNS.enabled")
 }
 
-/// Whether pods use the host DNS server, which then has an address for them on the loopback link.
+/// Whether pods use the host DNS server. If they do, the server has an address for pods on the loopback link.
 pub(super) fn serves_pods(config: &AppliedConfig) -> bool {
     has_host_dns(config) && config.flag("machine.features.hostDNS.forwardKubeDNSToHost")
 }

@@ -1,4 +1,4 @@
-//! Versions of resources, which increase when a resource differs from the last request.
+//! Versions of resources. A version increases if the resource differs from the one at the previous request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Definition, Item, ResourceContext};
 
-/// Last known resources of all nodes.
+/// Resources and versions of all nodes at the previous request.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceVersions(Mutex<HashMap<u32, NodeVersions>>);
 
@@ -56,7 +56,7 @@ impl ResourceVersions {
                 found.clone()
             })
             .collect();
-        // A resource that disappears and comes back is a new one.
+        // A resource that disappears and comes back counts as a new resource.
         known.resources.retain(|(name, id), _| {
             *name != kind.name || found.iter().any(|found| found.item.id == *id)
         });

@@ -1,4 +1,4 @@
-//! Routes in the kernel's routing tables.
+//! Routes in the routing tables of the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -66,7 +66,7 @@ impl Route {
         self.destination.or(gateway).map_or("inet4", family)
     }
 
-    /// Resource id. Only routes of other tables contain the table, and only IPv6 routes contain the link.
+    /// Resource id. The id contains the table unless it is the main table, and the link only for IPv6 routes.
     fn id(&self) -> String {
         let text = |part: Option<String>| part.unwrap_or_default();
         let family = self.family();
@@ -107,7 +107,7 @@ fn routes(context: &ResourceContext<'_>) -> Vec<Item> {
     }
     let mut items: Vec<Item> = vec![];
     for item in routes.iter().map(|route| route.to_item(context)) {
-        // Two addresses in one network share its route.
+        // Two addresses in the same network share the route to that network.
         if !items.iter().any(|known| known.id == item.id) {
             items.push(item);
         }
@@ -121,7 +121,7 @@ fn defaults(context: &ResourceContext<'_>) -> Vec<Route> {
     for (order, gateway) in network.gateways.iter().enumerate() {
         let through = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*gateway));
         let Some(link) = network.links.iter().find(through) else { continue };
-        // A default route from a DHCP lease has the leased address as its source.
+        // The source address of a default route from a DHCP lease is the leased address.
         let lease = network.leases.iter().find(|lease| lease.router_in_use == Some(*gateway));
         routes.push(Route {
             source: lease.map(|lease| lease.address.address()),
@@ -146,7 +146,7 @@ fn of_v4(routes: &mut Vec<Route>, link: &str, prefix: Prefix, address: Ipv4Addr)
     let hosts = u32::MAX >> prefix.length();
     let network = Ipv4Addr::from(u32::from(address) & !hosts);
     let last = Ipv4Addr::from(u32::from(address) | hosts);
-    // The whole network of the loopback link is local.
+    // All addresses in the network of the loopback link are local.
     let (kind, scope) = if link == "lo" { ("local", "host") } else { ("unicast", "link") };
     add(Prefix::new(network.into(), prefix.length()), kind, scope);
     add(Prefix::new(last.into(), 32), "broadcast", "link");

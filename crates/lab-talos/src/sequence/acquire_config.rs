@@ -1,8 +1,7 @@
-//! Acquisition of the machine config at boot, from the first source with a complete one.
+//! Search for the machine config at boot. The node uses the first source that has a complete config.
 //!
-//! Sources without a config are skipped; a partial config is in effect until a complete one is applied. A config that
-//! cannot be parsed or is invalid ends the search: Talos logs the reason, retries forever, and opens no port
-//! meanwhile.
+//! Sources without a config are skipped. A partial config is in effect until a complete config is applied. A config that cannot
+//! be parsed or is invalid ends the search: Talos logs the reason, retries forever, and opens no port in the meantime.
 
 use talmox_talos_config::validate::{Mode, validate_config};
 use talmox_talos_config::{Config, Release};
@@ -12,9 +11,9 @@ use super::super::config::AppliedConfig;
 /// Source of a machine config at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConfigSource<'a> {
-    /// STATE partition, which only an installed machine has.
+    /// STATE partition, which only an installed node has.
     State,
-    /// Config embedded in the image, since 1.12.
+    /// Config that is embedded in the image, which Talos supports since 1.12.
     Embedded,
     /// Platform, such as a cidata volume.
     Platform(&'a str),
@@ -24,13 +23,13 @@ pub(super) enum ConfigSource<'a> {
 #[derive(Debug)]
 pub(super) enum AcquiredConfig {
     Config(Box<AppliedConfig>),
-    /// No complete config, with the documents of a partial one if any.
+    /// No complete config was found. The value is the partial config, if there is one.
     Nothing(Option<Box<AppliedConfig>>),
-    /// Config that the machine cannot use, with the reason.
+    /// A config was found that the node cannot use. The value is the reason.
     Broken(String),
 }
 
-/// Searches the sources of a machine config in order.
+/// Searches the sources for a machine config, in this order.
 pub(super) fn acquire(
     places: [(ConfigSource<'_>, Option<String>); 3],
     release: Release,

@@ -1,4 +1,4 @@
-//! Boot of a node from power-on to maintenance mode or to a running node.
+//! Boot of a node, from power-on to maintenance mode or to the running node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::node_boot::NodeBoot;
 use super::ubuntu;
 use crate::image::{Medium, Platform, TalosImage};
 
-/// Runs a VM from power-on; the task is aborted at power-off.
+/// Runs a VM, starting with its power-on. The task is aborted at power-off.
 pub(in super::super) async fn run_guest(simulation: Arc<Simulation>, vmid: u32) {
     let object = format!("node/{vmid}");
     simulation.environment.wait(Work::Firmware, &object).await;
@@ -57,18 +57,18 @@ pub(in super::super) async fn run_guest(simulation: Arc<Simulation>, vmid: u32) 
             machine.run(simulation, vmid).await;
         }
     }
-    // The VM stays powered on even if nothing boots.
+    // The VM stays powered on, even if it cannot boot from any device.
     std::future::pending::<()>().await;
 }
 
-/// Machine before Talos starts.
+/// Machine before the start of Talos.
 struct BootingMachine {
     hardware: Hardware,
     image: TalosImage,
     disk: Option<DiskKey>,
     written: Written,
     platform: PlatformData,
-    /// Whether the machine has a volume for its platform: the cloud-init drive of Proxmox or another cidata volume.
+    /// Whether the machine has a volume for its platform: the cloud-init drive of Proxmox, or another cidata volume.
     has_drive: bool,
     meta: BTreeMap<u8, String>,
 }
@@ -96,7 +96,7 @@ impl BootingMachine {
         let reads_drive = self.has_drive && is_bare;
         let boot = self.register(&simulation, vmid, version);
         let node_boot = NodeBoot { simulation: Arc::clone(&simulation), vmid, boot };
-        // The VM may have been changed while the firmware ran.
+        // The VM may have changed while the firmware ran.
         simulation.update_connectivity(vmid);
         node_boot.report_start();
         node_boot.start_early_services().await;
@@ -159,7 +159,7 @@ impl BootingMachine {
     }
 }
 
-/// Random UUID (version 4) from these bytes.
+/// Random UUID (version 4) that is built from these bytes.
 pub(in super::super) fn uuid(bytes: &[u8; 16]) -> String {
     let mut bytes = *bytes;
     bytes[6] = bytes[6] & 0x0f | 0x40;

@@ -1,4 +1,4 @@
-//! Boot device search of the firmware, and cidata volumes.
+//! Search of the firmware for a boot device, and search of Talos for a cidata volume.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use super::super::hardware::Hardware;
 use crate::hypervisor::{DiskContent, Hypervisor};
 use crate::image::{Medium, Platform, System, TalosImage, UbuntuImage, cidata_files};
 
-/// Bootable Talos found on a drive.
+/// Talos that a machine can boot from a drive.
 pub(super) struct BootableTalos {
     pub(super) image: TalosImage,
-    /// Boot disk; none for a CD.
+    /// Disk that the machine boots from; `None` for a CD.
     pub(super) disk: Option<DiskKey>,
     pub(super) written: Written,
 }
@@ -23,13 +23,13 @@ pub(super) struct BootableTalos {
 pub(super) enum BootDevice {
     Talos(Box<BootableTalos>),
     Ubuntu(UbuntuImage),
-    /// No bootable device: the firmware waits forever.
+    /// No device is bootable, and the firmware waits forever.
     Nothing,
-    /// CD whose boot stops because Talos is already installed on a disk.
+    /// The machine boots from a CD, but the boot stops because Talos is already installed on a disk.
     Halted,
 }
 
-/// Drive with its image and the data written to it.
+/// Drive with its image, and the data that was written to it.
 struct Drive {
     key: DiskKey,
     disk: Disk,
@@ -37,11 +37,11 @@ struct Drive {
     written: Written,
 }
 
-/// Tries the drives in boot order. It reads files and must not run in an async task.
+/// Tries the drives in the boot order. This function reads files, so it must not run in an async task.
 pub(super) fn find_boot_device(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> BootDevice {
     let drives = all_drives(hypervisor, hardware);
     let order: Vec<&Drive> = if hardware.boot_order.is_empty() {
-        // The firmware orders by slot, because device letters only exist in the kernel.
+        // The firmware sorts the drives by slot, because device letters exist only in the kernel.
         let mut all: Vec<&Drive> = drives.iter().collect();
         all.sort_by_key(|one| slot_order(&one.disk.slot));
         all
@@ -72,7 +72,7 @@ pub(super) fn find_boot_device(hypervisor: &dyn Hypervisor, hardware: &Hardware)
     BootDevice::Nothing
 }
 
-/// Files of the first volume with the label cidata, in the order in which Talos discovers volumes.
+/// Files of the first cidata volume, in the order in which Talos discovers volumes.
 pub(super) fn cidata(
     hypervisor: &dyn Hypervisor,
     hardware: &Hardware,

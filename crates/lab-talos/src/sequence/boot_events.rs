@@ -1,4 +1,5 @@
-//! Events of the boot sequence, in the order of Talos's phases. They have no actor, because no call started the boot.
+//! Events of the boot sequence, in the order of the phases in Talos. The events have no actor, because no API call starts a
+//! boot.
 
 use talmox_talos_api::proto::machine::sequence_event::Action;
 use talmox_talos_api::proto::machine::{PhaseEvent, TaskEvent, phase_event, task_event};
@@ -12,7 +13,7 @@ type BootPhase<'t> = (&'static str, &'t [&'static str]);
 const INITIALIZE: &str = "initialize";
 const BOOT: &str = "boot";
 
-/// Phases before the config is loaded. The last one waits for it.
+/// Phases before the config is loaded. The last of these phases waits for the config.
 const PHASES_BEFORE_CONFIG: &[BootPhase<'_>] = &[
     ("systemRequirements", &["enforceKSPPRequirements"]),
     (
@@ -25,7 +26,7 @@ const PHASES_BEFORE_CONFIG: &[BootPhase<'_>] = &[
 ];
 const CONFIG_PHASE: BootPhase<'_> = ("config", &["loadConfig"]);
 
-/// Phases with a config. At the end of the last one all services are up.
+/// Phases after the config is loaded. When the last of these phases ends, all services are up.
 const PHASES_WITH_CONFIG: &[BootPhase<'_>] = &[
     ("memorySizeCheck", &["memorySizeCheck"]),
     ("diskSizeCheck", &["diskSizeCheck"]),
@@ -39,10 +40,10 @@ const PHASES_WITH_CONFIG: &[BootPhase<'_>] = &[
 const SERVICES_PHASE: BootPhase<'_> = ("startEverything", &["startAllServices"]);
 
 impl NodeBoot {
-    /// Reports the phases from the start to the search for a config.
+    /// Reports the phases from the start of the boot to the search for a config.
     pub(super) fn report_start(&self) {
         self.report(INITIALIZE, Action::Start);
-        // auditd exists since 1.9.
+        // Talos has auditd since 1.9.
         let has_auditd = self.look(|node| node.version.is_at_least(9)).unwrap_or_default();
         let is_there = |task: &&str| has_auditd || *task != "startAuditd";
         let phases = PHASES_BEFORE_CONFIG.iter().map(|(phase, tasks)| {
@@ -63,7 +64,7 @@ impl NodeBoot {
     /// Reports the phases before the services start.
     pub(super) fn report_preparation(&self) {
         self.report(BOOT, Action::Start);
-        // Since 1.14 there is no phase that writes udev rules.
+        // Since 1.14, Talos has no phase that writes udev rules.
         let has_rules = self.look(|node| !node.version.is_at_least(14)).unwrap_or_default();
         let phases =
             PHASES_WITH_CONFIG.iter().filter(|(name, _)| has_rules || *name != "udevSetup");

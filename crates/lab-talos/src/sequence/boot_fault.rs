@@ -5,13 +5,13 @@ use talmox_lab_environment::fault::{Action, BootSight, NodeAction, Who};
 
 use super::node_boot::NodeBoot;
 
-/// Effect of the faults on a boot.
+/// Effect of the matching faults on a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BootFaultOutcome {
     Continues,
-    /// The boot continues, and the lab does not let it stall at random.
+    /// The boot continues. A random stall is prevented.
     DoesNotStall,
-    /// The boot ends here.
+    /// The fault ends the boot.
     Ended,
 }
 
@@ -35,7 +35,7 @@ impl NodeBoot {
                     simulation.revert(vmid, self.boot);
                     return BootFaultOutcome::Ended;
                 }
-                // A kernel that panics this early was never on the network.
+                // A kernel that panics this early has not used the network yet.
                 Action::Node(NodeAction::Crash(Who::This)) => {
                     simulation.environment.wait(Work::Boot, &self.object()).await;
                     simulation.power_cycle(vmid);

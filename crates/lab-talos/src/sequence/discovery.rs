@@ -1,11 +1,11 @@
-//! Discovery of other nodes, by the discovery service or by the endpoint of the cluster.
+//! Discovery of other nodes, through the discovery service or the endpoint of the cluster.
 
 use std::net::IpAddr;
 
 use super::super::service::ServiceState;
 use super::super::talos_state::{Node, TalosState};
 
-/// Whether a node can discover and reach another one.
+/// Whether a node can discover another node and reach it.
 pub(crate) fn can_discover(
     talos: &TalosState,
     from: &Node,
@@ -17,7 +17,7 @@ pub(crate) fn can_discover(
     if from.vmid == other.vmid || !talos.is_connected(from.vmid, other.vmid) {
         return false;
     }
-    // The discovery service is on the internet and identifies the members of a cluster by its secret.
+    // The discovery service is on the internet. It identifies the members of a cluster by the secret of the cluster.
     let by_discovery = own.has_discovery
         && peer.has_discovery
         && own.cluster_id == peer.cluster_id
@@ -28,8 +28,8 @@ pub(crate) fn can_discover(
     by_discovery || endpoint.is_some_and(|endpoint| other.network.has(endpoint))
 }
 
-/// Key of the Talos CA on a reachable control plane that signs the certificate of this worker, or the reason why
-/// there is none. trustd requires the machine token.
+/// Private key of the Talos CA, from a reachable control plane that signs the certificate of this worker. The error is the
+/// reason why no control plane signs it. trustd requires the machine token.
 pub(super) fn signing_key(
     talos: &TalosState,
     worker: &Node,

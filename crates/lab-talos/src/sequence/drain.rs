@@ -1,4 +1,4 @@
-//! Cordon and drain of a node before a sequence that stops it.
+//! Cordon and drain of a node, before a sequence that stops the node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, TalosState};
 use super::sequence_run::SequenceRun;
 
-/// Annotation of nodes that Talos cordoned, and uncordons after the next boot.
+/// Annotation of a node that Talos cordoned. Talos uncordons the node after the next boot.
 const CORDONED: &str = "talos.dev/cordoned";
-/// Time limit for the eviction of all pods.
+/// Timeout for the eviction of all pods.
 const DRAINED_FOR: Duration = Duration::from_mins(5);
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// Status of an eviction that a PodDisruptionBudget forbids.
 const TOO_MANY_REQUESTS: u16 = 429;
 
-/// Cordons and drains the node, and reports the phase. False if the sequence has ended.
+/// Cordons and drains the node, and reports the phase. Returns false if the sequence has ended.
 pub(super) async fn drain(run: &SequenceRun) -> bool {
     if !run.open("drain", "cordonAndDrainNode") {
         return false;
@@ -27,7 +27,7 @@ pub(super) async fn drain(run: &SequenceRun) -> bool {
         let node = talos.nodes.get(&run.vmid)?;
         Some((store(talos, node)?, node.hostname().to_owned()))
     });
-    // Without an API server nothing can be drained, and the sequence continues.
+    // Without an API server, the node cannot be drained. The sequence continues anyway.
     if let Some((store, name)) = found {
         cordon(&store, &name);
         evict(run, &store, pods_of(&store, &name)).await;
@@ -39,8 +39,8 @@ pub(super) async fn drain(run: &SequenceRun) -> bool {
     run.close("drain", "cordonAndDrainNode")
 }
 
-/// Evicts each pod, with retries while a PodDisruptionBudget forbids it. When the time limit is reached, the
-/// remaining pods stay and the sequence continues.
+/// Evicts the pods. An eviction is retried while a PodDisruptionBudget forbids it. After the timeout, the remaining pods stay
+/// and the sequence continues.
 async fn evict(run: &SequenceRun, store: &KubeStore, mut pods: Vec<(String, String)>) {
     let clock = run.simulation.clock();
     let deadline = clock.deadline(DRAINED_FOR);
@@ -66,7 +66,7 @@ fn cordon(store: &KubeStore, name: &str) {
 }
 
 impl Simulation {
-    /// Uncordons a node that Talos cordoned.
+    /// Uncordons a node, if Talos cordoned it.
     pub(super) fn uncordon(self: &Arc<Self>, vmid: u32) {
         let found = self.look(|talos| {
             let node = talos.nodes.get(&vmid)?;
@@ -87,7 +87,7 @@ impl Simulation {
     }
 }
 
-/// Store of the node's Kubernetes cluster.
+/// Store of the Kubernetes cluster that the node belongs to.
 fn store(talos: &TalosState, node: &Node) -> Option<Arc<KubeStore>> {
     let facts = &node.config.as_ref()?.facts;
     let own = node.etcd.and_then(|part| talos.etcds.get(&part.cluster));
@@ -96,7 +96,7 @@ fn store(talos: &TalosState, node: &Node) -> Option<Arc<KubeStore>> {
     Some(Arc::clone(&cluster.store))
 }
 
-/// Pods to evict: all except static pods and pods of DaemonSets.
+/// Pods that a drain evicts: all pods except static pods and pods of DaemonSets.
 fn pods_of(store: &KubeStore, node: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = store.list("pods");

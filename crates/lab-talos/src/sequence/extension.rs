@@ -1,4 +1,4 @@
-//! Extension services of an image, and their requirements.
+//! Services of the extensions in an image, and their requirements.
 
 use super::super::hardware::Hardware;
 use super::super::service::ServiceState;
@@ -8,7 +8,7 @@ use crate::image::TalosImage;
 /// Service of the QEMU guest agent.
 pub(super) const AGENT: &str = "ext-qemu-guest-agent";
 
-/// Names of extensions and their services.
+/// Names of extensions, each with its services.
 const SERVICES: [(&str, &[&str]); 5] = [
     ("qemu-guest-agent", &[AGENT]),
     ("tailscale", &["ext-tailscale"]),
@@ -17,7 +17,7 @@ const SERVICES: [(&str, &[&str]); 5] = [
     ("cloudflared", &["ext-cloudflared"]),
 ];
 
-/// Extensions whose services wait for an `ExtensionServiceConfig`.
+/// Extensions whose services wait until the config contains an `ExtensionServiceConfig`.
 const CONFIGURED: [&str; 2] = ["tailscale", "cloudflared"];
 const NVIDIA: &str = "10de";
 
@@ -31,7 +31,7 @@ fn names(image: &TalosImage) -> impl Iterator<Item = &str> {
     all.map(|name| name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Services of the extensions of an image, each with the state that it reaches.
+/// Services of the extensions in an image. Each has the state that it will reach, and a message.
 pub(super) fn services(
     image: &TalosImage,
     hardware: &Hardware,
@@ -62,14 +62,14 @@ pub(super) fn services(
     all
 }
 
-/// State that an extension service of a node reaches.
+/// State that an extension service of a node will reach, and a message.
 pub(super) fn outcome(node: &Node, service: &str) -> Option<(ServiceState, String)> {
     let configured = node.config.as_ref().map(|config| &config.facts.configured_extensions[..]);
     let all = services(&node.image, &node.hardware, configured.unwrap_or_default());
     all.into_iter().find(|(name, ..)| name == service).map(|(_, state, message)| (state, message))
 }
 
-/// Kernel modules of the config that fail to load, with the reason.
+/// Kernel modules of the config that cannot be loaded, each with the reason.
 pub(super) fn failing_modules(
     image: &TalosImage,
     hardware: &Hardware,

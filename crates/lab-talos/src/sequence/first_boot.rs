@@ -1,5 +1,5 @@
-//! First boot after an upgrade: it installs a staged image, and reverts to the previous Talos if the new one does not
-//! boot.
+//! First boot after an upgrade. The boot installs a staged image. If the new Talos does not boot, the node reverts to the
+//! previous Talos.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::super::talos_state::Stage;
 use super::installer::{STAGED, STAGED_OPTIONS, UPGRADE_TAG, preflight};
 
 impl Simulation {
-    /// Reverts to the previous Talos because the installed one does not boot.
+    /// Reverts to the previous Talos, because the installed Talos does not boot.
     pub(super) fn revert(self: &Arc<Self>, vmid: u32, boot: u64) {
         let disk = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -25,7 +25,7 @@ impl Simulation {
         self.power_cycle(vmid);
     }
 
-    /// Installs the image that an upgrade staged for this boot. True if the node reboots for that.
+    /// Installs the image that an upgrade staged for this boot. Returns true if the node reboots because of the installation.
     pub(super) async fn install_staged(self: &Arc<Self>, vmid: u32, boot: u64) -> bool {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -54,7 +54,7 @@ impl Simulation {
         true
     }
 
-    /// Confirms the installed Talos after a successful boot.
+    /// Marks the installed Talos as working, after a successful boot.
     pub(super) fn confirm_installed(self: &Arc<Self>, vmid: u32, boot: u64) {
         let disk = self.change_node(vmid, boot, |node| {
             node.meta.remove(&UPGRADE_TAG)?;

@@ -4,7 +4,8 @@ use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, TalosState};
 
 impl Simulation {
-    /// Waits until a node can pull the image of a service, unless it has the image. Its log shows why it cannot.
+    /// Waits until the node can pull the image of a service. Does not wait if the node already has the image. The service log
+    /// shows the reason of the wait.
     pub(crate) async fn until_pulled(&self, vmid: u32, boot: u64, service: &str) {
         let disk = self.look(|talos| talos.nodes.get(&vmid)?.system_disk.clone());
         let ran_before = disk.is_some_and(|disk| {
@@ -29,7 +30,7 @@ impl Simulation {
         }
     }
 
-    /// Reason why a node cannot pull images.
+    /// Reason why a node cannot pull images; `None` if it can.
     pub(super) fn pull_obstacle(&self, node: &Node) -> Option<&'static str> {
         if node.faults.disk_is_full {
             Some("no space left on device")

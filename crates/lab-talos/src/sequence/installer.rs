@@ -1,4 +1,4 @@
-//! Installer: images that a node can pull, permitted upgrades, and the Talos that is written to disk.
+//! Installer: the images that a node can pull, the permitted upgrades, and the Talos that is written to the disk.
 
 use super::super::disk_data::{DiskKey, Installed};
 use super::super::simulation::Simulation;
@@ -6,14 +6,14 @@ use super::super::talos_state::Node;
 use super::super::version::Version;
 use crate::image::{Platform, TalosImage};
 
-/// META key written by an upgrade, and removed once the installed Talos has booted.
+/// META key that an upgrade writes. The key is removed when the installed Talos has booted.
 pub(super) const UPGRADE_TAG: u8 = 6;
-/// META key with an image that the next boot installs.
+/// META key that names an image, which the next boot installs.
 pub(super) const STAGED: u8 = 7;
 pub(super) const STAGED_OPTIONS: u8 = 8;
 
 impl Simulation {
-    /// Talos that an installer image would install on this node, or the reason why it cannot be pulled.
+    /// Talos that an installer image would install on this node. The error is the reason why the image cannot be pulled.
     pub(crate) fn installer(&self, vmid: u32, image: &str) -> Result<TalosImage, String> {
         let failed = |why: &str| format!("failed to pull image \"{image}\": {why}");
         let pull_obstacle =
@@ -27,7 +27,7 @@ impl Simulation {
         factory.installer(image).map_err(|why| failed(&why))
     }
 
-    /// Writes an image to the boot disk. The running Talos is kept for a rollback.
+    /// Writes an image to the boot disk. The running Talos stays on the disk, for a rollback.
     pub(super) fn write_to_disk(&self, disk: &DiskKey, running: Installed, image: &TalosImage) {
         let installed = as_installed(image, &running.platform);
         self.hypervisor.write_disk(disk, |written| {
@@ -41,8 +41,8 @@ impl Simulation {
     }
 }
 
-/// Talos on the disk after the installation. Installers before 1.10 keep the platform of the node; later ones have
-/// their own.
+/// Talos that is on the disk after the installation. An installer before 1.10 keeps the platform of the node. A later installer
+/// writes the platform that it was built for.
 pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
     let is_neutral = Version::parse(&image.version).is_some_and(|version| version.minor < 10);
     Installed {
@@ -58,7 +58,7 @@ pub(super) fn as_installed(image: &TalosImage, platform: &str) -> Installed {
     }
 }
 
-/// Preflight checks of the installer: permitted version steps of Talos, and supported Kubernetes versions.
+/// Checks of the installer before it writes to the disk: permitted version steps of Talos, and supported Kubernetes versions.
 pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     let Some(target) = Version::parse(&image.version) else {
         return Err(format!("invalid version {:?}", image.version));
@@ -75,7 +75,8 @@ pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     }
     let Some(config) = &node.config else { return Ok(()) };
     let Some(kubernetes) = Version::parse(&config.facts.kubelet_version) else { return Ok(()) };
-    // Each Talos release supports six Kubernetes minor releases, the newest of which increases by one with each.
+    // Each Talos release supports six minor releases of Kubernetes. The newest of them increases by one with each Talos
+    // release.
     let (oldest, newest) = (target.minor + 18, target.minor + 23);
     let problem = if kubernetes.minor < oldest {
         "too old"
@@ -88,7 +89,7 @@ pub(super) fn preflight(node: &Node, image: &TalosImage) -> Result<(), String> {
     Err(format!("version of Kubernetes {kubernetes} is {problem} to be used with Talos {target}"))
 }
 
-/// Oldest minor release that can be upgraded to this one.
+/// Oldest minor release from which an upgrade to `target` is possible.
 fn oldest_host(target: u32) -> u32 {
     match target {
         ..=8 => 5,

@@ -1,4 +1,4 @@
-//! Install and upgrade calls of `LifecycleService`: they only run the installer, without checks, drain or reboot.
+//! Install and upgrade calls of `LifecycleService`. They only run the installer, without etcd checks, drain or reboot.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::image::TalosImage;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstallerMessage {
     Output(String),
-    /// Exit code as the last message; nonzero is a failure.
+    /// Exit code of the installer. This is the last message; a code other than 0 is a failure.
     Exit(i32),
 }
 
@@ -40,7 +40,7 @@ impl Simulation {
         self.run_installer(vmid, boot, image, InstallTarget::Upgrade(disk))
     }
 
-    /// Runs an installer on a machine that booted from another medium.
+    /// Runs an installer on a machine on which Talos is not installed yet.
     pub(crate) fn start_install(
         self: &Arc<Self>,
         vmid: u32,
@@ -107,7 +107,7 @@ impl Simulation {
         tokio::spawn(async move {
             let code = simulation.install(vmid, &image, &target, &sender).await;
             simulation.change_node(vmid, boot, |node| node.is_installing = false);
-            // The work is done, even if the client has disconnected.
+            // The installation is done at this point, so it does not matter if the client has disconnected.
             drop(sender.send(InstallerMessage::Exit(code)).await);
         });
         Ok(receiver)

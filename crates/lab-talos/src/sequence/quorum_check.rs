@@ -4,7 +4,7 @@ use talmox_talos_api::server::Status;
 
 use super::super::talos_state::TalosState;
 
-/// Rejects the upgrade of a control plane without which etcd would lose its quorum. Workers can always be upgraded.
+/// Rejects the upgrade of a control plane if etcd would lose its quorum without it. Workers can always be upgraded.
 pub(super) fn allows_upgrade(talos: &TalosState, vmid: u32) -> Result<(), Status> {
     let Some(node) = talos.nodes.get(&vmid).filter(|node| node.is_control_plane()) else {
         return Ok(());

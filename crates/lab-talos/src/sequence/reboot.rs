@@ -1,4 +1,4 @@
-//! Reboots and shutdowns.
+//! Reboots and shutdowns of nodes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::sequence_run::{STOP_PHASES, SequenceRun};
 const CLEAN_UP: &[(&str, &str)] = &[("cleanup", "stopAllPods"), ("dbus", "stopDBus")];
 
 impl Simulation {
-    /// Starts a reboot and returns the actor id of its events.
+    /// Starts a reboot, and returns the actor id of its events.
     pub(crate) fn reboot(
         self: &Arc<Self>,
         vmid: u32,

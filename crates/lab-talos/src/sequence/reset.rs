@@ -1,4 +1,4 @@
-//! Reset of a node: wiped partitions and disks, and the reboot or power-off.
+//! Reset of a node: partitions and disks are wiped, then the node reboots or powers off.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::super::talos_state::{Node, Stage};
 use super::drain;
 use super::sequence_run::{STOP_PHASES, SequenceRun};
 
-/// Labels of the system partitions that can be wiped.
+/// Labels of the system partitions that a reset can wipe.
 const LABELS: [&str; 7] = ["STATE", "EPHEMERAL", "META", "EFI", "BOOT", "BIOS", "IMAGECACHE"];
 
 impl Simulation {
-    /// Starts a reset and returns the actor id of its events.
+    /// Starts a reset, and returns the actor id of its events.
     pub(crate) fn reset(
         self: &Arc<Self>,
         vmid: u32,
@@ -36,7 +36,7 @@ impl Simulation {
     }
 }
 
-/// User disks to wipe, or the reason why the request is rejected.
+/// User disks that the request wipes. The error is the reason why the request is rejected.
 fn check(node: &Node, request: &ResetRequest) -> Result<Vec<DiskKey>, Status> {
     let mode = request.mode();
     let unknown = |text: String| Err(Status::unknown(text));
@@ -126,7 +126,7 @@ fn blank() -> Written {
     Written { is_blank: true, ..Written::default() }
 }
 
-/// Wipes the partitions that the request lists, or all partitions if it lists none.
+/// Wipes the system partitions in the request, or all partitions if the request lists none.
 fn wipe(written: &mut Written, request: &ResetRequest) {
     if request.system_partitions_to_wipe.is_empty() {
         *written = blank();
@@ -138,7 +138,7 @@ fn wipe(written: &mut Written, request: &ResetRequest) {
             "STATE" => written.state = None,
             "EPHEMERAL" => written.ephemeral = None,
             "META" => written.meta.clear(),
-            // These partitions hold the boot loader and the kernel.
+            // Without these partitions, the machine cannot boot from the disk: they contain the boot loader and the kernel.
             "EFI" | "BOOT" | "BIOS" => written.is_blank = true,
             _ => {}
         }

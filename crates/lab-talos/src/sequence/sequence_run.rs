@@ -1,4 +1,4 @@
-//! Running sequence: its actor, its events, and its lock on the node.
+//! Running sequence of a node, with its actor, its events and its lock on the node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct SequenceRun {
     pace: Duration,
 }
 
-/// Phase of a sequence with its only task.
+/// Phase of a sequence, with the name of its only task.
 pub(super) type Phase = (&'static str, &'static str);
 
 /// Last phases of every sequence that ends the boot.
@@ -34,8 +34,8 @@ pub(super) const STOP_PHASES: &[Phase] = &[
 ];
 
 impl SequenceRun {
-    /// Starts a sequence and returns its actor id. There is no run if another sequence holds the lock: callers see
-    /// that only in the events.
+    /// Starts a sequence, and returns its actor id. If another sequence holds the lock, the returned run is `None`. The client
+    /// sees this only in the events.
     pub(super) fn start(
         simulation: &Arc<Simulation>,
         vmid: u32,
@@ -51,7 +51,7 @@ impl SequenceRun {
                     code: Code::Locked.into(),
                     message: "sequence not started: locked".to_owned(),
                 };
-                // This event has no actor, not even the one of the caller.
+                // This event has no actor, not even the actor id that the caller gets.
                 node.report_sequence(sequence, Action::Noop, Some(problem), "");
                 return false;
             }
@@ -78,7 +78,7 @@ impl SequenceRun {
         Ok((actor, Some(run)))
     }
 
-    /// Runs the phases in order. False if the node is gone or another sequence took over.
+    /// Runs the phases in order. Returns false if the node was stopped or another sequence has taken over.
     pub(super) async fn phases(&self, phases: &[Phase]) -> bool {
         for (phase, task) in phases {
             if !self.open(phase, task) {
@@ -90,7 +90,7 @@ impl SequenceRun {
         self.holds_lock()
     }
 
-    /// Reports the start of a phase. The caller does its work and closes it.
+    /// Reports the start of a phase. The caller does the work of the phase, and then closes it.
     pub(super) fn open(&self, phase: &str, task: &str) -> bool {
         self.report(|node, actor| node.open_phase(phase, &[task], actor))
     }
@@ -110,14 +110,14 @@ impl SequenceRun {
         });
     }
 
-    /// Ends the sequence with an error; the node continues as before.
+    /// Ends the sequence with an error. The node continues to run as before.
     pub(super) fn fail(&self, phase: &str, task: &str, message: &str) {
         self.report_failure(phase, task, message);
         self.simulation.change_node(self.vmid, self.boot, |node| node.sequence = None);
         self.simulation.set_stage(self.vmid, self.boot, Stage::Running);
     }
 
-    /// Reports the last phase and reboots the machine.
+    /// Reports the last phase, and reboots the machine.
     pub(super) async fn reboot(&self) {
         if self.phases(&[("reboot", "reboot")]).await {
             self.simulation.power_cycle(self.vmid);
@@ -136,7 +136,7 @@ impl SequenceRun {
         })
     }
 
-    /// Whether the node still runs this sequence.
+    /// Whether this sequence is still the current sequence of the node.
     pub(super) fn holds_lock(&self) -> bool {
         let holder = |node: &Node| node.sequence.as_ref().is_some_and(|(_, a)| *a == self.actor);
         self.look(holder).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Start, stop and restart of services through the API.
 //!
-//! Few services allow this: the kubelet can be restarted but not stopped, extension services can be both, and all
-//! other services reject it.
+//! Only few services allow this. The kubelet can be restarted, but not stopped. Extension services can be stopped and
+//! restarted. All other services reject these operations.
 
 use talmox_talos_api::server::Status;
 
@@ -33,8 +33,7 @@ impl ServiceOperation {
         service.starts_with("ext-") || service == KUBELET && self != Self::Stop
     }
 
-    /// Operation that is needed in the current state of a service. None if the service already has the requested
-    /// state.
+    /// Operation that is needed in the current state of a service; `None` if the service already has the requested state.
     fn needed_operation(self, service: &str, known: &Service) -> Result<Option<Self>, Status> {
         let order = match (self, known.is_started()) {
             (Self::Start, true) | (Self::Stop, false) => return Ok(None),
@@ -51,7 +50,8 @@ impl ServiceOperation {
 }
 
 impl Simulation {
-    /// Performs an operation. Completes once the service has stopped or has started to start, not when it is healthy.
+    /// Performs an operation. Completes when the service has stopped or begins to start. It does not wait until the service is
+    /// healthy.
     pub(crate) async fn control_service(
         &self,
         vmid: u32,

@@ -1,13 +1,13 @@
-//! First boots that stall, because of a race between two readers of the nocloud drive that real machines lose
-//! sometimes.
+//! First boots that stall. On real machines, two readers of the nocloud drive sometimes race with each other, and the boot then
+//! stalls.
 
 use talmox_clock::Chance;
 
 use super::super::version::Version;
 use super::node_boot::NodeBoot;
 
-/// Number of stalled boots and of all boots observed on real machines: 3 of 14 on 1.12.0, 3 of 12 on 1.13.6. None
-/// stalled on releases before 1.12.
+/// Number of stalled boots, and number of all boots, observed on real machines: 3 of 14 on 1.12.0, and 3 of 12 on 1.13.6. On
+/// releases before 1.12, no boot stalled.
 fn observed(version: &Version) -> Option<(u64, u64)> {
     match version.minor {
         ..=11 => None,
@@ -16,14 +16,14 @@ fn observed(version: &Version) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether a boot that can stall does so.
+/// Whether a boot stalls, given that it is a boot that can stall.
 fn boot_stalls(version: &Version, mut chance: Chance) -> bool {
     observed(version).is_some_and(|(stalled, boots)| chance.below(boots) < stalled)
 }
 
 impl NodeBoot {
-    /// Whether this boot stalls by chance. Every boot draws a number, so that the nth draw does not depend on the
-    /// boots before.
+    /// Whether this boot stalls at random. A number is drawn even for a boot that cannot stall, so that the draws of later
+    /// boots do not depend on it.
     pub(super) fn stalls_by_chance(&self, reads_drive: bool) -> bool {
         if !self.simulation.environment.has_races() {
             return false;
@@ -33,8 +33,8 @@ impl NodeBoot {
         reads_drive && stalls
     }
 
-    /// Stalls the boot: the network is up and the config is being downloaded, but no port is opened. Only a reset
-    /// helps.
+    /// Stalls the boot. The network is up and the log shows a download of the config, but no port is opened. Only a reset ends
+    /// the stall.
     pub(super) fn stall(&self) {
         let line = "downloading config {\"component\": \"controller-runtime\", \"controller\": \"config.AcquireController\", \"platform\": \"nocloud\"}";
         self.change(|node| node.dmesg(self.simulation.now(), line));
@@ -55,7 +55,7 @@ mod tests {
             });
             lost.count()
         };
-        // Of 10,000 boots: four standard deviations around 2,143 and 2,500.
+        // The ranges are four standard deviations around the expected 2,143 and 2,500 stalls of 10,000 boots.
         assert!((1979..=2307).contains(&stalls("v1.12.0")), "{}", stalls("v1.12.0"));
         assert!((2327..=2673).contains(&stalls("v1.13.6")), "{}", stalls("v1.13.6"));
         assert_eq!(stalls("v1.11.6"), 0);

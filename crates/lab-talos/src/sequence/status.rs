@@ -15,8 +15,8 @@ use super::super::simulation::Simulation;
 use super::super::talos_state::{Node, Stage};
 
 impl Simulation {
-    /// Sets the state of a service. Repeating the current state and message changes nothing and wakes no waiting
-    /// task.
+    /// Sets the state of a service. If the service already has this state and message, nothing changes and no waiting task is
+    /// woken.
     pub(crate) fn enter(
         &self,
         vmid: u32,
@@ -42,7 +42,7 @@ impl Simulation {
         });
     }
 
-    /// Adds a line to the log of a service without changing its state.
+    /// Adds a line to the log of a service. The state of the service stays the same.
     pub(crate) fn log(&self, vmid: u32, boot: u64, service: &str, line: &str) {
         self.change_node(vmid, boot, |node| {
             if let Some(known) = node.services.get_mut(service) {
@@ -51,7 +51,7 @@ impl Simulation {
         });
     }
 
-    /// Sets the health of a running service. `message` is the reason if it is not healthy.
+    /// Sets the health of a running service. `message` is the reason if the service is not healthy.
     pub(crate) fn set_health(
         &self,
         vmid: u32,
@@ -91,7 +91,7 @@ impl Simulation {
         });
     }
 
-    /// Waits until the node's time is in sync: kubelet, etcd and trustd do not start before.
+    /// Waits until the time of the node is in sync. kubelet, etcd and trustd do not start before.
     pub(crate) async fn until_time_synced(&self, vmid: u32, boot: u64) {
         self.until(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -100,7 +100,7 @@ impl Simulation {
         .await;
     }
 
-    /// Reloads a service as machined does, which discards its earlier events.
+    /// Reloads a service like machined. This discards the earlier events of the service.
     pub(crate) fn reload(&self, vmid: u32, boot: u64, service: &str) {
         self.change_node(vmid, boot, |node| {
             node.services.insert(service.to_owned(), Service::new(service));
@@ -128,7 +128,7 @@ impl Simulation {
         });
     }
 
-    /// Sets the conditions that keep a running node from being ready.
+    /// Sets the conditions because of which a running node is not ready.
     pub(crate) fn set_unmet(&self, vmid: u32, boot: u64, unmet: Vec<(String, String)>) {
         let is_changed = self.look(|talos| {
             talos.nodes.get(&vmid).is_some_and(|node| node.boot == boot && node.unmet != unmet)
@@ -141,7 +141,7 @@ impl Simulation {
         }
     }
 
-    /// Reboots the node by a reset of its VM.
+    /// Reboots the node with a reset of its VM.
     pub(crate) fn power_cycle(self: &Arc<Self>, vmid: u32) {
         self.hypervisor.reset(vmid);
     }
@@ -152,7 +152,7 @@ impl Simulation {
 }
 
 impl Node {
-    /// Whether the node is ready: running without unmet conditions, or in maintenance mode.
+    /// Whether the node is ready: it is running or in maintenance mode, and has no unmet conditions.
     pub(crate) fn is_ready(&self) -> bool {
         match self.stage {
             Stage::Running | Stage::Maintenance => self.unmet.is_empty(),
@@ -200,7 +200,8 @@ impl Node {
     /// Adds a line to the kernel log.
     pub(crate) fn dmesg(&mut self, now: Duration, line: &str) {
         const LINES: usize = 500;
-        // Two tasks may have read the clock in the reverse order; kernel log times never decrease.
+        // Two tasks may have read the clock in another order than they write to the log. Times in the kernel log never
+        // decrease.
         let now = now.max(self.dmesg_time);
         self.dmesg_time = now;
         self.dmesg.push(format!("kern:    info: [{}]: [talos] {line}", micro_time(now)));

@@ -1,4 +1,4 @@
-//! Ubuntu cloud image: it reads its cidata volume, configures its address, and reports through the guest agent.
+//! Ubuntu cloud image as a guest. It reads its cidata volume, configures its address, and reports through the guest agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) async fn run_guest(
 ) {
     let object = format!("node/{vmid}");
     simulation.environment.wait(Work::Boot, &object).await;
-    // cloud-init reads the volume like the platform nocloud of Talos.
+    // cloud-init reads the cidata volume like the platform nocloud of Talos.
     let nocloud = TalosImage::new(
         image.release.clone(),
         Platform::Nocloud,
@@ -39,7 +39,7 @@ pub(super) async fn run_guest(
     });
     let user_data = files.and_then(|files| files.get("user-data"));
     let user_data = user_data.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    // The guest agent is not part of the image; cloud-init installs it if the user data lists it.
+    // The image does not contain the guest agent. cloud-init installs it if the user data lists it.
     let installs_agent = user_data.is_some_and(|text| text.contains("qemu-guest-agent"));
     simulation.environment.wait(Work::Install, &object).await;
     if installs_agent && hardware.has_agent_channel {

@@ -1,4 +1,4 @@
-//! `MachineService.Upgrade`, the upgrade in one call, and rollback.
+//! `MachineService.Upgrade`, which performs the whole upgrade in one call, and rollback.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::sequence_run::{STOP_PHASES, SequenceRun};
 use crate::image::TalosImage;
 
 impl Simulation {
-    /// Pulls the image, checks the etcd quorum, and returns the actor id of the following events.
+    /// Pulls the image, checks the etcd quorum, and starts the upgrade. Returns the actor id of its events.
     pub(crate) async fn upgrade(
         self: &Arc<Self>,
         vmid: u32,
@@ -64,7 +64,7 @@ impl Simulation {
         Ok(actor)
     }
 
-    /// Reverts the boot disk to the Talos before the last upgrade.
+    /// Sets the boot disk back to the Talos before the last upgrade.
     pub(crate) fn roll_back(self: &Arc<Self>, vmid: u32, boot: u64) -> Result<(), Status> {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid).filter(|node| node.boot == boot)?;
@@ -104,7 +104,7 @@ impl SequenceRun {
         match checked {
             Some(Ok((Some(disk), running))) => self.simulation.write_to_disk(&disk, running, image),
             Some(Err(problem)) => {
-                // The services are stopped and the volumes unmounted: only a reboot restores them.
+                // The services are stopped and the volumes unmounted, so only a reboot restores them.
                 let problem = format!("upgrade failed: installer failed: {problem}");
                 self.report_failure("upgrade", "upgrade", &problem);
                 self.reboot().await;

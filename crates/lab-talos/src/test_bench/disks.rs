@@ -1,4 +1,4 @@
-//! In-memory disks in place of a hypervisor, because bench nodes have no VMs.
+//! Disks in memory, in place of those of a hypervisor, because the nodes of a bench have no VMs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Memory of a connected node in the client. It is measured in a new process, because connections
-//! that reuse freed memory would seem to cost nothing.
+//! Memory that a connected node needs in the client. It is measured in a new process, because connections that reuse freed
+//! memory would seem to need no memory.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::lab_process::resident;
 use crate::phase::until;
 
-/// Growth in KiB of a process that connects to all these nodes and checks each once.
+/// Memory growth in KiB of a process that connects to all these nodes and checks each node once.
 pub(crate) fn connected(cluster: &Cluster, reach: &BTreeMap<String, String>, count: u8) -> f64 {
     let now = UnixTime::from_seconds(Clock::real().unix().try_into().unwrap());
     let ttl = Duration::from_hours(1);
@@ -47,7 +47,7 @@ pub(crate) fn connected(cluster: &Cluster, reach: &BTreeMap<String, String>, cou
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// Entry point of the measuring process.
+/// Entry point of the process that measures its own memory.
 pub(crate) fn measure() {
     let input: Json = serde_json::from_reader(std::io::stdin()).unwrap();
     let text = SecretText::new(input["talosconfig"].as_str().unwrap().to_owned());

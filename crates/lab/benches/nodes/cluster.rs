@@ -30,8 +30,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a cluster with this number of control-plane nodes. `reach` maps the addresses of
-    /// nodes.
+    /// Creates a cluster with this number of control-plane nodes. `reach` maps the addresses of the nodes to loopback
+    /// addresses.
     pub(crate) fn new(reach: BTreeMap<String, String>, planes: u8) -> Self {
         let mut randomness = SystemRandomness::new();
         let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
@@ -81,8 +81,8 @@ impl Cluster {
     }
 }
 
-/// Applies the config to a node in maintenance mode. The answer may be lost when the node closes
-/// the port; the config is applied all the same.
+/// Applies the config to a node in maintenance mode. The answer may be lost because the node closes the port, but the config is
+/// applied anyway.
 pub(crate) async fn apply(anonymous: &Client, known: &Client, config: &SecretText) {
     let apply = Apply { config, mode: ApplyMode::Auto, dry_run: false };
     until("the node to accept its config", || async {

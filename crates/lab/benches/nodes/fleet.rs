@@ -1,4 +1,4 @@
-//! VMs in the simulated Proxmox, created through its API.
+//! VMs in the simulated Proxmox, which are created through its API.
 
 use talmox_clock::Clock;
 use talmox_lab::Ready;
@@ -27,7 +27,7 @@ impl Fleet {
             endpoints: vec![Endpoint { reach, ..Endpoint::new("localhost", 8006) }],
             trust: Trust::Authorities(std::fs::read(&pve.ca).unwrap()),
             credentials: Credentials::Token(token.parse().unwrap()),
-            // All VMs start at the same time; the lab limits the operations of a storage itself.
+            // All VMs start at the same time. The lab itself limits the concurrent operations on a storage.
             limits: Limits { requests: 16, per_host: usize::from(u8::MAX), ..Limits::default() },
             timeouts: Timeouts::default(),
             clock: Clock::real(),
@@ -36,7 +36,7 @@ impl Fleet {
         Self(Client::new(settings).unwrap())
     }
 
-    /// Creates VMs without starting them.
+    /// Creates VMs, without starting them.
     pub(crate) async fn make(&self, numbers: &[u8]) {
         let schematic = Schematic::default().id();
         let image = Download {

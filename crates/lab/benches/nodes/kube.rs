@@ -1,4 +1,4 @@
-//! Kubernetes client with the requests of a health check.
+//! Kubernetes client that makes the requests of a health check.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -34,7 +34,7 @@ const DNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
 pub(crate) struct Kube(SendRequest<String>);
 
 impl Kube {
-    /// Connects; `None` while the API server does not answer.
+    /// Connects to the API server; `None` while it does not answer.
     pub(crate) async fn connect(cluster: &Cluster) -> Option<Self> {
         let address = Address { host: "10.0.0.1".to_owned(), port: 6443 };
         let target = cluster.settings.reach.target(&address);
@@ -48,8 +48,8 @@ impl Kube {
         Some(Self(sender))
     }
 
-    /// Data for a health check: four requests, independent of the number of nodes. `only` limits it
-    /// to some nodes; empty for all.
+    /// Gets the data for a health check with four requests, for any number of nodes. `only` limits the data to some nodes; an
+    /// empty list means all nodes.
     pub(crate) async fn view(&mut self, only: &[String]) -> Option<KubeView> {
         let nodes = match only {
             [] => self.get(NODES).await?,
@@ -78,7 +78,7 @@ impl Kube {
         })
     }
 
-    /// Gets an object; `None` if it does not exist or the connection failed.
+    /// Gets an object; `None` if the object does not exist or the connection failed.
     async fn get(&mut self, path: &str) -> Option<Value> {
         self.0.ready().await.ok()?;
         let request = Request::get(path).header("Host", "10.0.0.1:6443").body(String::new());

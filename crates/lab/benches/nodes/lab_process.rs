@@ -1,4 +1,4 @@
-//! Lab in its own process.
+//! Lab in a process of its own.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ use talmox_lab::{Boot, Lab, NodeAction, Ready, Settings};
 use talmox_talos_config::schematic::Schematic;
 use tokio::runtime::Runtime;
 
-/// Server process: prints the address of the lab, and ends when its input is closed.
+/// Server process. It prints the address of the lab, and ends when its standard input is closed.
 pub(crate) fn serve(folder: &Path, speed: f64) {
     let runtime = Runtime::new().unwrap();
     let schematic = Schematic::default();
@@ -29,9 +29,8 @@ pub(crate) fn serve(folder: &Path, speed: f64) {
     runtime.block_on(lab.stop()).unwrap();
 }
 
-/// Time that every node takes to apply its config, in real time. It is long compared with the TLS
-/// handshakes on two cores, so that the benchmark shows whether the nodes are configured
-/// concurrently.
+/// Time that every node takes to apply its config, in real time. It is long compared with the TLS handshakes on two cores. So
+/// the benchmark shows whether the nodes are configured concurrently.
 const APPLY: Duration = Duration::from_secs(4);
 
 fn slow_apply(speed: f64) -> Fault {
@@ -39,7 +38,7 @@ fn slow_apply(speed: f64) -> Fault {
     Fault { times: None, ..Fault::new(when, Action::Delay(APPLY.mul_f64(speed))) }
 }
 
-/// Fault rule that prevents random stalls, because the benchmark does not measure resets.
+/// Fault rule that prevents random stalls, because the benchmark does not measure the resets that they need.
 fn no_stalls() -> Fault {
     let when = When { boot: Some(Boot::Bare), ..When::default() };
     Fault { times: None, ..Fault::new(when, Action::Node(NodeAction::Stall(false))) }
@@ -56,7 +55,7 @@ impl LabProcess {
         Self::open(Arc::new(tempfile::tempdir().unwrap()), speed)
     }
 
-    /// Restarts the lab with another speed, as after a power failure.
+    /// Restarts the lab at another speed. For the simulated hosts, this is a power failure.
     pub(crate) fn restart(self, speed: f64) -> Self {
         let folder = Arc::clone(&self.folder);
         drop(self);
@@ -90,12 +89,12 @@ impl LabProcess {
 impl Drop for LabProcess {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // The process ends by itself; its exit status does not matter.
+        // The process ends because its standard input is closed. Its exit status does not matter.
         let _status = self.child.wait();
     }
 }
 
-/// Resident memory of a process in KiB; `None` if it has ended.
+/// Resident memory of a process in KiB; `None` if the process has ended.
 pub(crate) fn resident(process: &str) -> Option<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;

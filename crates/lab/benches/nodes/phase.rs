@@ -1,4 +1,4 @@
-//! Phases of nodes: boot to maintenance mode, config, and running cluster.
+//! Phases of nodes: boot to maintenance mode, application of the config, and running cluster.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::fleet::Fleet;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Starts nodes; returns the time until the last of them is in maintenance mode.
+/// Starts nodes, and returns the time until the last of them is in maintenance mode.
 pub(crate) async fn boot(fleet: &Fleet, cluster: &Cluster, numbers: &[u8]) -> Duration {
     let mut booting = JoinSet::new();
     let started = Instant::now();
@@ -32,8 +32,7 @@ pub(crate) async fn boot(fleet: &Fleet, cluster: &Cluster, numbers: &[u8]) -> Du
     started.elapsed()
 }
 
-/// Applies the config to all nodes at the same time; returns the time until the last of them has
-/// it.
+/// Applies the config to all nodes at the same time, and returns the time until the last node has its config.
 pub(crate) async fn apply(cluster: &Cluster, numbers: &[u8]) -> Duration {
     let ready = numbers.iter().map(|&number| {
         (cluster.maintenance(number), cluster.client(number), cluster.config(number))
@@ -55,7 +54,7 @@ pub(crate) async fn run_all(cluster: &Cluster, numbers: &[u8]) -> Vec<Client> {
     await_running(cluster, numbers).await
 }
 
-/// Waits until all nodes run, with one connection each.
+/// Waits until all nodes run. Each client has one connection.
 pub(crate) async fn await_running(cluster: &Cluster, numbers: &[u8]) -> Vec<Client> {
     let clients: Vec<Client> = numbers.iter().map(|&number| cluster.client(number)).collect();
     let mut waiting = JoinSet::new();

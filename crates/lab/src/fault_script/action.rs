@@ -35,7 +35,7 @@ pub(super) const NAMES: [&str; 23] = [
     "impostor",
 ];
 
-/// The action of an entry, which must have exactly one.
+/// Action of an entry. Each entry must have exactly one action.
 pub(super) fn of(entry: &Map<String, Json>) -> Result<(&'static str, &Json), EntryError> {
     let mut actions = NAMES.iter().filter_map(|key| Some((*key, entry.get(*key)?)));
     match (actions.next(), actions.next()) {
@@ -117,7 +117,7 @@ fn rejection(fields: &Map<String, Json>) -> Result<String, EntryError> {
     Ok(text(fields, "message")?.unwrap_or_else(|| "rejected by a fault".into()))
 }
 
-/// Rejection of a gRPC call, whose codes have names.
+/// Parses the rejection of a Talos call, which has the name of a gRPC code.
 fn reject_call(value: &Json) -> Result<Action, EntryError> {
     let form = "{code: Unavailable, message: …} for Talos calls";
     let fields = fields("refuse", value, &["code", "message"], form)?;
@@ -126,7 +126,7 @@ fn reject_call(value: &Json) -> Result<Action, EntryError> {
         return Ok(Action::RefuseCall { code: Code::Unavailable, message });
     };
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
-    // Code 0 is success.
+    // Code 0 means success, so a fault cannot use it.
     let known: Vec<(String, Code)> =
         (1..=16).map(Code::from_i32).map(|code| (format!("{code:?}"), code)).collect();
     if let Some((_, code)) = known.iter().find(|(own, _)| plain(own) == plain(&name)) {

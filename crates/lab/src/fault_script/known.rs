@@ -1,4 +1,4 @@
-//! Check that the objects named in a rule exist.
+//! Check that the objects named in a fault rule exist.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,8 +7,8 @@ use talmox_lab_environment::fault::{Action, Fault, NodeAction, Who};
 
 use super::value::EntryError;
 
-/// All objects that a lab has or will have. `None` means that they are unknown in advance, because
-/// clients can create VMs.
+/// Objects that a lab has or will have. A field is `None` if the objects are not known in advance, because clients can create
+/// VMs.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub hosts: Option<BTreeSet<String>>,
@@ -52,7 +52,7 @@ impl Known {
         }
     }
 
-    /// Checks a node, which is named by its VM, its vmid, or an address.
+    /// Rejects a node that does not exist. A rule names a node by its VM name, its vmid, or an address.
     fn check_node(&self, node: &str) -> Result<(), EntryError> {
         let Some(names) = &self.nodes else { return Ok(()) };
         if names.contains(node) {

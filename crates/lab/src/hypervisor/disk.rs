@@ -1,4 +1,4 @@
-//! Disks and CDs of a VM from its configuration, with the ids that Proxmox and QEMU assign.
+//! Disks and CDs of a VM, built from its config, with the ids that Proxmox and QEMU assign.
 
 use talmox_lab_pve::world::{Config, VolumeId};
 use talmox_lab_pve::{Drive, DriveSource, Release, drives};
@@ -6,13 +6,14 @@ use talmox_lab_talos::Disk;
 
 /// Access to volumes and to the data that guests wrote to them.
 pub(super) struct Volumes<'a> {
-    /// The guest's volume for a volume id that starts with the name of a base.
+    /// Returns the volume of the guest for a volume id in a config. The volume id of a linked clone starts with the name of its
+    /// base volume.
     pub(super) own: &'a dyn Fn(&VolumeId) -> Option<VolumeId>,
     pub(super) size: &'a dyn Fn(&VolumeId) -> Option<u64>,
     pub(super) labels: &'a dyn Fn(&VolumeId) -> Vec<String>,
 }
 
-/// All disks and CDs. The guest kernel assigns their device names.
+/// All disks and CDs of a VM. The simulated guest kernel assigns their device names later.
 pub(super) fn of(release: Release, config: &Config, volumes: &Volumes<'_>) -> Vec<Disk> {
     let mut drives = drives(config);
     drives.retain(|drive| !matches!(drive.key.as_str(), "efidisk0" | "tpmstate0"));
@@ -28,8 +29,8 @@ fn disk(release: Release, is_q35: bool, drive: Drive, volumes: &Volumes<'_>) -> 
     let size = volume.as_ref().and_then(volumes.size).or(drive.size()).unwrap_or_default();
     let labels = volume.as_ref().map(volumes.labels).unwrap_or_default();
     let own = drive.get("serial").map(decoded);
-    // From machine version 10.0 on, Proxmox sets the device id; before that, a configured serial
-    // replaces it.
+    // Proxmox VE 9 (machine version 10.0 and later) always sets the device id. In Proxmox VE 8, a configured serial replaces
+    // it.
     let id = format!("drive-{}", drive.key);
     let device_id = match &own {
         Some(serial) if release == Release::V8 => serial.clone(),

@@ -1,4 +1,4 @@
-//! Hardware of a VM from its configuration.
+//! Hardware of a VM, built from its config.
 
 use talmox_lab_pve::world::{Config, VolumeId};
 use talmox_lab_pve::{Release, Site, VolumeName, boot_order, network_cards};
@@ -7,7 +7,7 @@ use talmox_lab_talos::{Card, Hardware, PciPassed};
 use super::disk::{self, Volumes};
 use super::{volume, written};
 
-/// Hardware that the VM was started with; `None` if it does not run.
+/// Hardware that the VM was started with; `None` if the VM does not run.
 pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
     let held = site.guests.held(vmid).unwrap_or_default();
     let world = site.world();
@@ -28,7 +28,7 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
             device: device.device.clone(),
         })
     });
-    // The volume id of a linked clone starts with its base, which is not the guest's disk.
+    // The volume id of a linked clone starts with its base volume, which is not the disk of the guest.
     let own = |volume: &VolumeId| {
         let kind = world.storages.get(&volume.storage)?.kind;
         let name = VolumeName::parse(kind, &volume.name).ok()?;

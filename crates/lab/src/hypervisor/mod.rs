@@ -127,7 +127,8 @@ fn volume<'w>(world: &'w World, host: &str, id: &VolumeId) -> Option<&'w Volume>
     world.storages.get(&id.storage)?.volume(host, &id.name)
 }
 
-/// Data that a guest wrote to a volume. The values of a saved lab were checked at its start.
+/// Data that a guest wrote to a volume. Parsing cannot fail here, because the saved data of a lab is checked when the lab
+/// starts.
 fn written(value: Option<&Json>) -> Written {
     value.and_then(|value| Written::deserialize(value).ok()).unwrap_or_default()
 }

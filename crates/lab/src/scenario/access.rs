@@ -9,10 +9,10 @@ use talmox_yaml::Node;
 use super::section::{Read, Section, Source};
 
 pub(super) const ROOT: &str = "root@pam";
-/// Token that exists unless the scenario defines tokens.
+/// Id of the token that a lab has if its scenario defines no tokens.
 pub(crate) const LAB_TOKEN: &str = "root@pam!lab";
 
-/// User root with a token that has the permissions of root's tokens.
+/// Users and tokens of a scenario without the section `access`: user root, with one token that has all permissions of root.
 pub(super) fn default() -> Access {
     let mut access = Access::default();
     access.users.insert(ROOT.to_owned(), user());
@@ -24,7 +24,7 @@ fn user() -> User {
     User { password: None, enabled: true, expires: 0, comment: None }
 }
 
-/// Token with an empty secret, which is generated when the state is created.
+/// Token with an empty secret. The secret is generated when the initial state is created.
 fn token() -> Token {
     Token { secret: String::new(), separated: false, expires: 0, comment: None }
 }
@@ -104,7 +104,7 @@ fn read_token(source: Source<'_>, node: &Node) -> Read<(String, Token)> {
     }
     let token = Token {
         secret: section.text("secret")?.unwrap_or_default(),
-        // Privileges are separated by default, as in Proxmox.
+        // Privilege separation is enabled by default, as in Proxmox.
         separated: section.get("privsep").is_none() || section.flag("privsep")?,
         expires: section.number("expire")?.unwrap_or_default(),
         comment: section.text("comment")?,

@@ -81,7 +81,7 @@ pub(super) fn ha(section: &Section<'_>, release: Release) -> Read<Ha> {
     })
 }
 
-/// Options of `datacenter.cfg`, as text or as a mapping.
+/// Options of `datacenter.cfg`, given as the text of the file or as a mapping.
 pub(super) fn datacenter(section: &Section<'_>) -> Read<BTreeMap<String, String>> {
     let Some(node) = section.get("datacenter") else { return Ok(BTreeMap::new()) };
     if node.as_map().is_some() {
@@ -108,7 +108,7 @@ pub(super) fn faults(section: &Section<'_>) -> Read<Vec<FaultSpec>> {
     Ok(faults.iter().map(spec).collect())
 }
 
-/// Converts a tree to JSON; scalars have the type that YAML gives them.
+/// Converts a YAML tree to JSON. A scalar keeps the type that YAML gives it.
 fn json(node: &Node) -> Json {
     match &node.value {
         Value::Seq(seq) => Json::Array(seq.items.iter().map(json).collect()),

@@ -3,7 +3,7 @@ use std::fmt;
 /// Error in a scenario file with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// Path of the file as the caller named it.
+    /// Path of the file, as the caller passed it.
     pub path: String,
     /// Line of the error, counted from 1.
     pub line: usize,
@@ -37,7 +37,7 @@ impl ScenarioError {
     }
 }
 
-/// Known word at a small edit distance.
+/// Known word that differs from `word` in at most two letters.
 pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let (far, near) = known.iter().map(|name| (distance(word, name), *name)).min()?;
     (far <= 2 && far < word.chars().count()).then_some(near)

@@ -15,7 +15,7 @@ pub(super) fn default() -> BTreeMap<String, Host> {
     BTreeMap::from([("pve".to_owned(), plain(0))])
 }
 
-/// Host as the installer leaves it, the nth of its cluster.
+/// Host with the defaults of the Proxmox installer. `nth` is the position of the host in the cluster.
 fn plain(nth: usize) -> Host {
     let ip = format!("10.0.0.{}", 11 + nth % 240);
     Host {
@@ -117,7 +117,7 @@ fn read_device(source: Source<'_>, node: &Node) -> Read<PciDevice> {
     let section = Section::open(source, node, "a PCI device", &keys)?;
     Ok(PciDevice {
         address: section.name("address")?,
-        // Display controller, the most common device for passthrough.
+        // The default is a display controller, because that is the most common device for passthrough.
         class: section.text("class")?.unwrap_or_else(|| "0x030000".to_owned()),
         vendor: section.name("vendor")?,
         device: section.name("device")?,

@@ -22,7 +22,7 @@ const UPTIME: u64 = 86_400;
 const EMPTY_IMAGE: u64 = 196_608;
 
 impl Scenario {
-    /// Creates the state: writes volume data, starts guests and generates secrets.
+    /// Creates the initial state: writes volume data, starts guests and generates secrets.
     pub(crate) fn into_world(
         self,
         blobs: &Blobs,
@@ -88,7 +88,7 @@ fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io
         (StorageKind::LvmThin, _) => 0,
         (StorageKind::Lvm | StorageKind::ZfsPool, _) => spec.size,
         (_, "qcow2" | "vmdk") => EMPTY_IMAGE,
-        // Disk images are sparse; uploaded files take their full length.
+        // Disk images are sparse and use no space at first. Uploaded files use their full length.
         _ if is_disk => 0,
         _ => spec.size,
     };
@@ -109,7 +109,7 @@ fn make(spec: &VolumeSpec, kind: StorageKind, blobs: &Blobs, created: u64) -> io
     })
 }
 
-/// Format of a volume: as specified, or else by its file name.
+/// Format of a volume: the specified format, or else the format of the file name suffix.
 fn format(spec: &VolumeSpec) -> String {
     let extension = spec.id.name.rsplit_once('.').map(|(_, extension)| extension);
     match (&spec.format, extension) {
@@ -119,7 +119,7 @@ fn format(spec: &VolumeSpec) -> String {
     }
 }
 
-/// VM whose configuration names this volume, and the base volume in that name.
+/// VM whose config names this volume, and the base volume that the config names with it.
 fn naming<'v>(
     vms: &'v BTreeMap<u32, VmSpec>,
     kind: StorageKind,
@@ -152,7 +152,7 @@ fn drive_volume(value: &str) -> Option<VolumeId> {
     VolumeId::parse(named.unwrap_or(first))
 }
 
-/// Adds an LVM snapshot, which is named `snap_VOLUME_SNAPSHOT`, to its volume.
+/// Adds an LVM snapshot to its volume. The scenario lists the snapshot as a volume named `snap_VOLUME_SNAPSHOT`.
 fn attach_snapshot(storage: &mut Storage, spec: &VolumeSpec) {
     let name = spec.id.name.trim_start_matches("snap_");
     for (volume_name, volume) in storage.volumes.values_mut().flatten() {
@@ -164,7 +164,7 @@ fn attach_snapshot(storage: &mut Storage, spec: &VolumeSpec) {
     }
 }
 
-/// Adds the snapshots of a VM to its disks, on storages that keep snapshots inside the volume.
+/// Adds the snapshots of a VM to its disks, if the storage keeps snapshots inside the volume.
 fn snapshot_disks(vm: &Vm, storages: &mut BTreeMap<String, Storage>) {
     for (name, snapshot) in &vm.snapshots {
         let drives = snapshot.config.values().filter(|value| !value.contains("media=cdrom"));
@@ -188,7 +188,7 @@ fn switch_on(spec: VmSpec, pid: u32, since: u64) -> Vm {
     vm
 }
 
-/// Generates missing secrets of tokens and the password of root.
+/// Generates the missing secrets of tokens and the missing password of root.
 fn with_secrets(mut access: Access, chance: &Chance) -> Access {
     if let Some(root) = access.users.get_mut(ROOT)
         && root.password.is_none()
@@ -204,7 +204,7 @@ fn with_secrets(mut access: Access, chance: &Chance) -> Access {
 }
 
 fn password(chance: &mut Chance) -> String {
-    // Letters and digits that cannot be confused with each other.
+    // Letters and digits without those that look alike.
     const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bytes = [0; 16];
     chance.fill(&mut bytes);

@@ -36,7 +36,7 @@ const OPTIONS: [&str; 17] = [
 #[derive(Clone, Debug)]
 pub(super) struct VolumeSpec {
     pub(super) id: VolumeId,
-    /// Hosts that have the volume; empty if the VM that uses it determines the host.
+    /// Hosts that have the volume. If the list is empty, the volume is on the host of the VM that uses it.
     pub(super) nodes: Vec<String>,
     pub(super) format: Option<String>,
     pub(super) size: u64,
@@ -156,7 +156,7 @@ fn usual_content(kind: StorageKind) -> BTreeSet<ContentType> {
     }
 }
 
-/// Required options of a storage type, with defaults.
+/// Default values of the options that a storage type requires.
 fn usual_options(kind: StorageKind, id: &str) -> Vec<(&'static str, String)> {
     let text = str::to_owned;
     match kind {
@@ -232,7 +232,7 @@ pub(super) fn read_volumes(
     section.list("volumes")?.iter().map(read_one).collect()
 }
 
-/// Checks that all of these are hosts of the scenario.
+/// Checks that every node in the list is a host of the scenario.
 pub(super) fn known_hosts(
     section: &Section<'_>,
     key: &str,

@@ -69,8 +69,8 @@ fn read_vm(source: Source<'_>, node: &Node, hosts: &BTreeMap<String, Host>) -> R
     Ok((vmid, VmSpec { vm, running }))
 }
 
-/// Splits off the pending deletions. `delete` lists the options; a `!` prefix also deletes the
-/// volume.
+/// Splits the pending changes into new values and pending deletions. `delete` lists the options to delete; the prefix `!` marks
+/// an option whose volume is deleted as well.
 fn pending(mut options: Config) -> (Config, BTreeMap<String, PendingDelete>) {
     let delete = options.remove("delete").unwrap_or_default();
     let words = delete.split([',', ';', ' ']).filter(|word| !word.is_empty());

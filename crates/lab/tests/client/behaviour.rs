@@ -1,4 +1,4 @@
-//! Tests of delayed updates, partly created VMs, moved VMs and hosts that are down.
+//! Tests of delayed updates, partially created VMs, moved VMs, and hosts that are down.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn cluster_resources_are_updated_with_a_delay() {
     let slowly = Settings { speed: 20.0, profile: Profile::Instant, ..test_scenario("9.2") };
     let rig = Rig::start(slowly);
     let client = rig.admin();
-    // Right after an update of pvestatd, the time until the next one is longest.
+    // pvestatd has just made an update here, so the time until its next update is as long as possible.
     while guest(&client, 101).await.unwrap().name.is_none() {}
     let options = VmOptions::new().name("new").cores(2);
     client.run(&qemu::create(&vm(300), None, &options), TIMEOUT).await.unwrap();
@@ -39,7 +39,7 @@ async fn cluster_resources_are_updated_with_a_delay() {
     assert_eq!(guest(&client, 101).await.unwrap().status, "running");
 }
 
-/// Makes tasks of this type take long enough to be observed.
+/// Delays tasks of this type, so that they can be observed while they run.
 fn delay_tasks(rig: &Rig, kind: &str) {
     let when = When { task: Some(kind.to_owned()), ..When::default() };
     rig.lab.faults().add(Fault::new(when, Action::Delay(Duration::from_mins(30))));
@@ -64,11 +64,11 @@ async fn a_vm_that_is_being_created_is_in_no_pool() {
         let forbidden = talmox.send(&qemu::config(&new)).await.unwrap_err();
         assert!(forbidden.is_permission(), "{forbidden:?}");
         assert_eq!(guest(&talmox, 300).await, None);
-        // The creating task holds the lock file.
+        // The task that creates the VM holds the lock file.
         let again = talmox.start(&create).await.unwrap_err();
         assert!(again.is_locked(), "{again:?}");
         assert!(talmox.send(&cluster::is_free(vmid(300))).await.unwrap_err().is_already_exists());
-        // The task list shows the VM.
+        // The task list already contains the VM.
         let filter = task::Filter { vmid: Some(vmid(300)), ..task::Filter::default() };
         let tasks = talmox.send(&task::list(&new.node, &filter)).await.unwrap();
         assert_eq!((tasks.len(), &tasks[0].upid), (1, &running.upid));

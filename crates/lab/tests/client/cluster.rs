@@ -82,7 +82,7 @@ async fn cluster_resources_are_listed_in_one_request() {
         );
         assert_eq!((guest(102).max_cpu, guest(102).max_memory), (Some(2), Some(2 * GIB)));
         assert_eq!(found.hosts.len(), 2);
-        // The shared storage is reported by both hosts.
+        // Both hosts report the shared storage.
         let nas: Vec<_> = found.storages.iter().filter(|s| s.storage.as_str() == "nas").collect();
         assert!(nas.len() == 2 && nas.iter().all(|storage| storage.shared));
     }

@@ -37,7 +37,7 @@ fn a_vm_created_during_a_kill_stays_locked() {
         }
         listed
     });
-    // Like a kill: the lab saves nothing and ends no task.
+    // As with a kill, the lab saves nothing and ends no task.
     killed.shutdown_timeout(Duration::from_secs(30));
 
     runtime().block_on(async {
@@ -52,10 +52,10 @@ fn a_vm_created_during_a_kill_stays_locked() {
         assert_eq!((half.lock(), half.name()), (Some("create"), None));
         let filter = task::Filter { vmid: Some(vmid(300)), ..task::Filter::default() };
         let tasks = client.send(&task::list(&id("pve2"), &filter)).await.unwrap();
-        // The aborted task is still listed without an exit status.
+        // The aborted task is still in the list, without an exit status.
         let broken_off = tasks.iter().filter(|task| task.state == task::TaskState::Undecided);
         assert_eq!((broken_off.count(), tasks.len()), (1, 1), "{tasks:?}");
-        // No token can delete the VM.
+        // The VM is locked, so no token can delete it.
         let locked = client.run(&qemu::delete(&vm(300), true), TIMEOUT).await.unwrap_err();
         assert!(locked.is_locked(), "{locked:?}");
         let unlock = VmChange { delete: vec!["lock".to_owned()], ..VmChange::default() };

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 /// Speed of lab time relative to real time.
 pub(crate) const SPEED: f64 = 1000.0;
-/// Timeout of tasks in lab time, longer than any task takes.
+/// Timeout of tasks in lab time. No task takes this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(30);
 
 pub(crate) const RELEASES: [&str; 2] = ["9.2", "8.4"];
@@ -31,12 +31,12 @@ pub(crate) struct Rig {
     _folder: TempDir,
 }
 
-/// Settings with the test scenario in a release.
+/// Settings with the test scenario, for a release.
 pub(crate) fn test_scenario(release: &str) -> Settings {
     of(&include_str!("test_scenario.yaml").replace("RELEASE", release))
 }
 
-/// Lab settings with a given scenario.
+/// Lab settings with this scenario.
 pub(crate) fn of(scenario: &str) -> Settings {
     Settings {
         scenario: Scenario::parse("test", scenario).unwrap(),
@@ -58,7 +58,7 @@ impl Rig {
         Self::start(test_scenario(release))
     }
 
-    /// Client with all privileges of a token.
+    /// Client whose token has all privileges.
     pub(crate) fn admin(&self) -> Client {
         self.token(ADMIN)
     }
@@ -67,7 +67,7 @@ impl Rig {
         self.client(self.settings(Credentials::Token(token.parse().unwrap())))
     }
 
-    /// Settings for a client of the first host.
+    /// Settings for a client that connects to the first host.
     pub(crate) fn settings(&self, credentials: Credentials) -> client::Settings {
         client::Settings {
             endpoints: vec![endpoint("pve1", self.lab.address())],
@@ -110,7 +110,7 @@ impl Rig {
     }
 }
 
-/// Endpoint of a host at the address of the lab.
+/// Endpoint for a host. Its connections go to the address of the lab.
 pub(crate) fn endpoint(node: &str, address: SocketAddr) -> Endpoint {
     Endpoint {
         node: Some(id(node)),
@@ -128,7 +128,7 @@ pub(crate) fn vmid(number: u32) -> VmId {
     VmId::new(number).unwrap()
 }
 
-/// VM on the second host, like those of the test scenario.
+/// VM on the second host, which is also the host of the VMs in the test scenario.
 pub(crate) fn vm(number: u32) -> Vm {
     Vm::new(&id("pve2"), vmid(number))
 }

@@ -1,10 +1,10 @@
-//! HTTP server on loopback with one file, for downloads by hosts.
+//! HTTP server on a loopback address that serves one file. Simulated hosts download the file.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
-/// Serves these bytes for any path, until the tests end.
+/// Starts a server that answers every request with these bytes, until the tests end.
 pub(crate) fn files(bytes: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -20,7 +20,7 @@ pub(crate) fn files(bytes: &'static [u8]) -> SocketAddr {
                 bytes.len()
             );
             let body = if first.starts_with("HEAD") { &[] } else { bytes };
-            // The client may close the connection early.
+            // An error is ignored, because the client may close the connection early.
             let _sent = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body));
         }
     });

@@ -1,4 +1,4 @@
-//! Tests of endpoints, tickets, limits and the secrecy of credentials.
+//! Tests of endpoints, tickets and limits, and of errors that must not contain credentials.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn another_endpoint_is_used_when_one_is_unreachable() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoints = vec![endpoint("pve1", closed), endpoint("pve2", rig.lab.address())];
     let client = rig.client(Settings { endpoints, ..rig.settings(token()) });
-    // A change is also sent to the other endpoint, because no byte was sent to the first.
+    // No byte of the request reached the first endpoint. So the client sends even a change to the other endpoint.
     client.send(&pool::create(&id("fresh"), None)).await.unwrap();
     assert_eq!(answers_from(&client).await, "pve2");
     assert_eq!(client.send(&pool::list()).await.unwrap().len(), 4);
@@ -65,7 +65,7 @@ fn logins(rig: &Rig) -> usize {
     rig.record().iter().filter(|entry| entry["path"] == "/api2/json/access/ticket").count()
 }
 
-/// Lab in which hours pass quickly.
+/// Lab in which hours of lab time take seconds.
 fn hours() -> Rig {
     Rig::start(talmox_lab::Settings { speed: 5000.0, ..test_scenario("9.2") })
 }
@@ -81,8 +81,7 @@ async fn tickets_are_renewed_as_time_passes() {
     client.send(&change("first")).await.unwrap();
     client.send(&change("second")).await.unwrap();
     assert_eq!(logins(&rig), 1);
-    // After an hour and a half the ticket can be used to get a new one, and after three hours it
-    // has expired.
+    // After an hour and a half, the ticket can still be exchanged for a new one. After three hours, the ticket has expired.
     rig.lab.clock().sleep(Duration::from_mins(100)).await;
     client.send(&change("third")).await.unwrap();
     assert_eq!(logins(&rig), 2);
@@ -95,7 +94,7 @@ async fn tickets_are_renewed_as_time_passes() {
 #[tokio::test]
 async fn a_rejected_ticket_is_renewed_once() {
     let rig = hours();
-    // The clock of this client is slow, so it does not detect that its ticket has expired.
+    // The clock of this client is slow, so the client does not detect that its ticket has expired.
     let clock = talmox_clock::Clock::real();
     let client = rig.client(Settings { clock, ..rig.settings(password("swordfish")) });
     client.send(&pool::list()).await.unwrap();
@@ -125,7 +124,7 @@ async fn a_deleted_token_is_rejected() {
     }
 }
 
-/// Maximum number of overlapping spans.
+/// Maximum number of time spans that overlap at any moment.
 fn max_overlap(spans: &[(f64, f64)]) -> usize {
     let at = |moment: f64| spans.iter().filter(move |(from, to)| *from <= moment && moment < *to);
     spans.iter().map(|(from, _)| at(*from).count()).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Tests of the creation and deletion of machines with only the documented privileges.
+//! Tests of the creation and deletion of VMs with only the documented privileges.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn lvm() -> StorageId {
     id("local-lvm")
 }
 
-/// VM options as talmox creates them. Tags are set later.
+/// VM options that talmox uses for the creation of a VM. It sets the tags later.
 fn machine(image: &str) -> VmOptions {
     VmOptions::new()
         .name("cp-1")
@@ -112,8 +112,8 @@ async fn a_cloudinit_vm_is_created_changed_and_deleted() {
     }
 }
 
-/// Changes options in place: some take effect at once, others are pending, and setting the old
-/// value again cancels them.
+/// Changes options of a running VM. Some changes take effect at once, others are pending. A pending change is cancelled by
+/// setting the old value again.
 async fn change_in_place(client: &Client, vm: &Vm) {
     let mut net = Net::virtio(id("BC:24:11:00:00:01"), &id("vmbr0"));
     net.firewall = true;
@@ -136,7 +136,7 @@ async fn change_in_place(client: &Client, vm: &Vm) {
     while !client.send(&qemu::current(vm)).await.unwrap().running {}
 }
 
-/// Deletes the VM, which must be stopped and not protected, and checks that nothing of it is left.
+/// Deletes the VM, and checks that nothing of it is left. The VM must be stopped and not protected.
 async fn destroy(rig: &Rig, client: &Client, vm: &Vm) {
     let rejected = client.run(&qemu::delete(vm, true), TIMEOUT).await.unwrap_err();
     assert!(rejected.to_string().contains("is running - destroy failed"), "{rejected}");
@@ -147,8 +147,8 @@ async fn destroy(rig: &Rig, client: &Client, vm: &Vm) {
     assert!(rejected.to_string().contains("protection mode enabled"), "{rejected}");
     client.send(&qemu::set_config(vm, &protect(false))).await.unwrap();
     client.run(&qemu::delete(vm, true), TIMEOUT).await.unwrap();
-    // With these privileges a deleted VM and a forbidden one give the same answer; the free vmid
-    // shows the difference.
+    // With these privileges, a deleted VM and a forbidden VM have the same answer. Only the vmid, which is free now, shows that
+    // the VM was deleted.
     let gone = client.send(&qemu::config(vm)).await.unwrap_err();
     assert!(gone.is_permission(), "{gone:?}");
     assert_eq!(client.send(&cluster::is_free(vm.vmid)).await.unwrap(), vm.vmid);
@@ -161,7 +161,7 @@ async fn a_vm_is_created_with_an_uploaded_cidata_volume() {
     for release in RELEASES {
         let rig = rig(release);
         let client = rig.token(TALMOX);
-        // Uploads are stored on the host that the client is connected to.
+        // An upload is stored on the host that the client is connected to.
         let new = Vm::new(&id("pve1"), vmid(300));
         let upload = Upload {
             node: id("pve1"),
@@ -182,7 +182,7 @@ async fn a_vm_is_created_with_an_uploaded_cidata_volume() {
         let found = client.send(&qemu::config(&new)).await.unwrap();
         assert_eq!(found.drive(&id("scsi1")).unwrap().size(), Some(4 << 20), "whole extents");
 
-        // Secret data is overwritten, because deleting the volume needs more privileges.
+        // The secret data is overwritten, because the deletion of the volume would need more privileges.
         let rejected = storage::delete(&upload.node, &upload.volume().unwrap());
         assert!(client.run(&rejected, TIMEOUT).await.unwrap_err().is_permission());
         send(&[0; 512]).await;

@@ -30,12 +30,12 @@ fn log_in(lab: &TestLab, form: &str) -> Answer {
     bare(lab, "POST", "/access/ticket", "", form)
 }
 
-/// Escapes all characters with a special meaning.
+/// Percent-encodes all bytes of a text.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// Headers with the ticket and with the CSRF token.
+/// Headers with the ticket, and with the CSRF token.
 fn ticket(answer: &Answer) -> (String, String) {
     let data = &answer.json()["data"];
     let escaped = escaped(data["ticket"].as_str().unwrap());
@@ -92,7 +92,7 @@ fn tokens_are_accepted_in_each_spelling() {
 fn unauthenticated_requests_do_not_reveal_paths() {
     let lab = TestLab::start(scenario(USERS));
     assert_eq!(bare(&lab, "GET", "/nosuch", "", "").line(), (401, "No ticket"));
-    // 401 comes before the rejection of a body, and that before the missing route.
+    // Authentication is checked first, then the body, then the route.
     assert_eq!(bare(&lab, "DELETE", "/nosuch", "", "a=1").status, 401);
     let text = "Unexpected content for method 'DELETE'";
     let answer = lab.request("DELETE", "/nosuch", "", "a=1");
@@ -111,7 +111,7 @@ fn login_returns_a_ticket_and_a_csrf_token() {
 
     let (cookie, csrf) = ticket(&answer);
     assert_eq!(bare(&lab, "GET", "/version", &cookie, "").status, 200);
-    // All methods except GET need the CSRF token.
+    // All methods except GET require the CSRF token.
     let answer = bare(&lab, "POST", "/nosuch", &cookie, "");
     assert_eq!(answer.line(), (401, "Permission denied - invalid csrf token"));
     let both = format!("{cookie}{csrf}");
@@ -124,7 +124,7 @@ fn login_returns_a_ticket_and_a_csrf_token() {
     let mixed = format!("{cookie}{of_ann}");
     assert_eq!(bare(&lab, "POST", "/nosuch", &mixed, "").status, 401);
 
-    // A login in JSON works too.
+    // A login with a JSON body works as well.
     let json = r#"{"username":"root@pam","password":"geheim"}"#;
     let header = "Content-Type: application/json\r\n";
     assert_eq!(bare(&lab, "POST", "/access/ticket", header, json).status, 200);
@@ -151,7 +151,7 @@ fn all_failed_logins_get_the_same_answer() {
 
 #[test]
 fn tickets_expire_and_can_be_renewed() {
-    // Two hours pass in 7.2 seconds at this speed; the waits are well below and well above.
+    // At this speed, two hours of lab time take 3.6 seconds. The first logins happen well before that time.
     let lab = TestLab::start(talmox_lab::Settings { speed: 2000.0, ..scenario(USERS) });
     let answer = log_in(&lab, "username=root@pam&password=geheim");
     let (cookie, _) = ticket(&answer);
@@ -184,7 +184,7 @@ fn a_parameter_must_not_contradict_the_path() {
     assert_eq!(answer.line(), (400, "Parameter verification failed."));
     let text = "duplicate parameter (already defined in URI) with conflicting values!";
     assert_eq!(answer.json()["errors"]["vmid"], text);
-    // The same value is not a contradiction, as a number or as text.
+    // The same value in path and body is accepted, both as a number and as a text.
     let header = "Content-Type: application/json\r\n";
     let answer = lab.request("PUT", "/nodes/pve/qemu/100/config", header, r#"{"vmid":100}"#);
     assert_ne!(answer.status, 400, "{}", answer.text());
@@ -215,10 +215,10 @@ fn hosts_that_are_down_are_unreachable() {
     let answer = lab.get("/nodes/pve2/qemu");
     assert_eq!(answer.line(), (595, "No route to host"));
     assert!(answer.body.is_empty());
-    // Permissions are checked first, so an unauthorized user does not learn that the host is down.
+    // Permissions are checked first, so the answer does not show an unauthorized user that the host is down.
     let answer = bare(&lab, "GET", "/nodes/pve2/qemu", "", "");
     assert_eq!(answer.status, 401);
-    // A client that connects to that host gets no answer.
+    // A client that connects to the offline host gets no answer.
     let mut stream = lab.connect();
     let text = lab.text("GET", "/version", "", "").replace("Host: localhost", "Host: pve2:8006");
     stream.write_all(text.as_bytes()).unwrap();

@@ -30,7 +30,7 @@ fn data(lab: &TestLab, path: &str) -> Json {
     answer.json()["data"].clone()
 }
 
-/// Polls until the answer matches the predicate.
+/// Repeats a request until the answer matches the predicate.
 fn wait_for(lab: &TestLab, path: &str, what: &str, holds: impl Fn(&Json) -> bool) -> Json {
     let deadline = Clock::real().deadline(Duration::from_secs(20));
     loop {
@@ -48,7 +48,7 @@ fn task_ends(lab: &TestLab, upid: &str) -> Json {
     wait_for(lab, &path, upid, |task| task["status"] == "stopped")
 }
 
-/// Lab with a slow clock, so that delayed updates can be observed.
+/// Lab at the speed of real time, so that delayed updates can be observed.
 fn slow(yaml: &str) -> TestLab {
     TestLab::start(Settings { speed: 1.0, ..scenario(yaml) })
 }

@@ -13,7 +13,7 @@ fn on(method: &str, path: &str) -> When {
     When { method: Some(method.to_owned()), path, ..When::default() }
 }
 
-/// Whether the connection closed instead of an answer.
+/// Sends a request, and returns whether the connection was closed without an answer.
 fn is_cut(lab: &TestLab, method: &str, path: &str, body: &str) -> bool {
     let mut stream = lab.connect();
     stream.write_all(lab.text(method, path, "", body).as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with hostile clients.
+//! Tests with clients that attack the server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn a_slow_request_is_disconnected() {
             break;
         }
         sent += 1;
-        // Each byte arrives before the idle timeout, but the whole request does not.
+        // Each byte arrives before the idle timeout, but the whole request does not arrive in time.
         std::thread::park_timeout(Duration::from_millis(50));
         assert_eq!(lab.get("/version").status, 200, "others are served meanwhile");
         if sent > 40 {
@@ -54,11 +54,11 @@ fn an_idle_client_is_disconnected() {
     let lab = TestLab::start(short_timeouts());
     let mut silent = lab.plain();
     assert!(matches!(silent.read(&mut [0]), Ok(0)));
-    // Only the first byte of a handshake.
+    // The client sends only the first byte of a handshake.
     let mut socket = lab.plain();
     socket.write_all(&[22]).unwrap();
     assert!(matches!(socket.read(&mut [0]), Ok(0) | Err(_)));
-    // A body that is announced but never sent.
+    // The client announces a body, but never sends it.
     let mut stream = lab.connect();
     let text = lab.text("POST", "/nodes", "Content-Length: 100\r\n", "");
     stream.write_all(text.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of HTTP as in pveproxy.
+//! Tests of HTTP behaviour that pveproxy has as well.
 
 use std::io::{Read as _, Write as _};
 
@@ -166,7 +166,7 @@ fn request_heads_have_limits() {
     for headers in [many, large] {
         let mut stream = lab.connect();
         stream.write_all(lab.text("GET", "/version", &headers, "").as_bytes()).unwrap();
-        // The connection closes without an answer, as in pveproxy.
+        // As in pveproxy, the connection closes without an answer.
         let mut rest = vec![];
         stream.read_to_end(&mut rest).ok();
         assert_eq!(rest, b"");

@@ -1,4 +1,4 @@
-//! Tests of the lab over its APIs.
+//! Tests of the lab through its APIs.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;

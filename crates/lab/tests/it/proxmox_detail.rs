@@ -1,4 +1,4 @@
-//! Tests of rejections and details of the real Proxmox that a lenient simulation would not have.
+//! Tests of rejections and details of the real Proxmox that a less strict simulation would miss.
 
 use serde_json::{Value as Json, json};
 
@@ -13,12 +13,12 @@ fn data(lab: &TestLab, path: &str) -> Json {
     answer.json()["data"].clone()
 }
 
-/// Exit status of the task of a call.
+/// Sends a call, and returns the exit status of its task.
 fn task(lab: &TestLab, method: &str, path: &str, form: &str) -> String {
     outcome(lab, &lab.request(method, path, if form.is_empty() { "" } else { FORM }, form))
 }
 
-/// Sends a request as root@pam with a ticket, which may set options that no token may.
+/// Sends a request as root@pam with a ticket. root may set options that no token may set.
 fn as_root(lab: &TestLab, method: &str, path: &str, form: &str) -> Answer {
     let login = format!("username=root@pam&password={}", lab.pve.password);
     let answer = lab.raw(format!(
@@ -32,8 +32,8 @@ fn as_root(lab: &TestLab, method: &str, path: &str, form: &str) -> Answer {
     lab.raw(lab.text(method, path, FORM, form).replace(&lab.token_header(), &who))
 }
 
-/// The storage plugins detect linked clones by the names of volumes. On directories and ZFS those
-/// contain the base; on LVM-thin they do not.
+/// The storage plugins detect linked clones by the names of volumes. On directories and ZFS, the name of a clone contains its
+/// base volume. On LVM-thin, it does not.
 #[test]
 fn a_base_volume_with_linked_clones_cannot_be_deleted() {
     let lab = TestLab::start(scenario(
@@ -78,7 +78,7 @@ storages:
     lab.stop();
 }
 
-/// Only changes and starts are checked. A create accepts any script (vector create-337).
+/// Proxmox checks the script only at changes and starts. At the creation of a VM, it accepts any script (vector create-337).
 #[test]
 fn a_hook_script_must_be_an_executable_snippet() {
     let lab = TestLab::start(scenario(
@@ -105,7 +105,7 @@ vms: [{vmid: 100, config: {name: a}}]
         assert_eq!(answer.line(), (400, "Parameter verification failed."), "{script}");
         assert_eq!(answer.json()["errors"], json!({"hookscript": text}));
     }
-    // The script is checked before the privileges.
+    // The script is checked before the privileges of the caller.
     let token =
         lab.request("PUT", "/nodes/pve/qemu/100/config", FORM, "hookscript=local:iso/a.iso");
     assert_eq!(token.status, 400);
@@ -126,8 +126,8 @@ vms: [{vmid: 100, config: {name: a}}]
     lab.stop();
 }
 
-/// The API rejects a second drive, but a config file that was edited by hand may have one. Slots
-/// are processed in the order IDE, SCSI, VirtIO, SATA; every drive is written.
+/// The API rejects a second cloud-init drive, but a config file that was edited manually may contain one. Every drive is
+/// written, in the order IDE, SCSI, VirtIO, SATA.
 #[test]
 fn each_of_two_cloud_init_drives_is_written() {
     let lab = TestLab::start(scenario(
@@ -167,7 +167,7 @@ fn a_balloon_of_zero_is_kept() {
     assert_eq!(task(&lab, "POST", "/nodes/pve/qemu", create), "OK");
     let vm = "/nodes/pve/qemu/100";
     assert_eq!(data(&lab, &format!("{vm}/config"))["balloon"], 0);
-    // Without the balloon device, a number has no effect before the next start.
+    // The VM runs without a balloon device, so a new value takes effect only at the next start.
     assert_eq!(task(&lab, "POST", &format!("{vm}/status/start"), ""), "OK");
     let config = format!("{vm}/config");
     assert_eq!(lab.request("PUT", &config, FORM, "balloon=1024").status, 200);
@@ -200,13 +200,13 @@ fn block_statistics_list_attached_drives() {
     assert_eq!(drives(), ["sata0", "scsi0"]);
     set("scsi2=local-lvm:1");
     assert_eq!(drives(), ["sata0", "scsi0", "scsi2"]);
-    // SATA is not hot-pluggable.
+    // A SATA drive cannot be unplugged from a running VM.
     set("delete=sata0");
     assert_eq!(drives(), ["sata0", "scsi0", "scsi2"]);
     lab.stop();
 }
 
-/// `nameserver` and `searchdomain` default to the host's resolv.conf, independently of each other.
+/// The default of `nameserver` and the default of `searchdomain` each come from the resolv.conf of the host.
 #[test]
 fn a_cloud_init_drive_without_resolver_uses_that_of_its_host() {
     let lab = TestLab::start(scenario(
@@ -230,7 +230,7 @@ vms:
     assert_eq!(resolver("pve1", 100), of_host);
     assert_eq!(resolver("pve1", 101), "address: '1.1.1.1' search: 'home.example' 'lan'");
     assert_eq!(resolver("pve1", 102), "address: '10.0.0.53' '9.9.9.9' search: 'own.example'");
-    // A host without settings uses its router.
+    // A host without DNS settings uses its router.
     assert_eq!(resolver("pve2", 103), "address: '10.0.0.1' search: 'lan'");
     assert_eq!(data(&lab, "/nodes/pve2/dns"), json!({"search": "lan", "dns1": "10.0.0.1"}));
     assert_eq!(
@@ -240,7 +240,7 @@ vms:
     lab.stop();
 }
 
-/// Names are shown if the host's list of PCI ids contains them; `verbose=0` shows ids only.
+/// A name is shown if the PCI id list of the host contains it. With `verbose=0`, only ids are shown.
 #[test]
 fn pci_devices_show_their_subsystem() {
     let lab = TestLab::start(scenario(

@@ -36,7 +36,7 @@ fn a_lab_resumes_from_its_state() {
 fn lab_time_resumes_from_the_saved_time() {
     let folder = tempfile::tempdir().unwrap();
     let time = |lab: &TestLab| lab.lab().clock().unix();
-    // Hours of lab time pass in a moment of real time.
+    // The first lab is so fast that hours of lab time take less than a second. The later labs run at the speed of real time.
     let slow = || Settings { speed: 1.0, ..kept(folder.path()) };
     let first = TestLab::start(Settings { speed: 10_000.0, ..kept(folder.path()) });
     let ready = first.lab().ready();
@@ -44,7 +44,7 @@ fn lab_time_resumes_from_the_saved_time() {
     while time(&first) < reached {
         std::thread::park_timeout(Duration::from_millis(5));
     }
-    // A client that joins later computes the current lab time from the first output.
+    // A client that starts later computes the current lab time from the values that the lab returned at its start.
     let (before, joined, after) = (time(&first), ready.clock().unix(), time(&first));
     assert!((before - 60..=after + 60).contains(&joined), "{before} {joined} {after}");
     first.stop();
@@ -53,13 +53,13 @@ fn lab_time_resumes_from_the_saved_time() {
     assert!(time(&second) >= reached, "{} was before {reached}", time(&second));
     let reported = second.get("/nodes/pve/time").json()["data"]["time"].as_u64().unwrap();
     assert!(reported >= reached, "{reported} was before {reached}");
-    // The host was just switched on.
+    // The uptime shows that the host has just booted.
     let status = second.get("/nodes/pve/status").json();
     let uptime = status["data"]["uptime"].as_u64().unwrap();
     assert!(uptime < 3600, "{uptime}");
     second.kill();
 
-    // Time that passed without changes counts too.
+    // Lab time that passed without changes is saved as well.
     let third = TestLab::start(slow());
     assert!(time(&third) >= reached);
     third.stop();

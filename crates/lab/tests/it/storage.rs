@@ -67,7 +67,7 @@ fn a_host_downloads_from_reachable_addresses() {
     lab.stop();
 }
 
-/// The lab is itself a server with a certificate of its CA.
+/// The lab itself is a server with a certificate of its own CA.
 #[test]
 fn download_certificates_are_verified() {
     let first = TestLab::new();
@@ -82,13 +82,13 @@ fn download_certificates_are_verified() {
     let rejected = |host: &str| {
         format!("download failed: To connect to {host} insecurely, use `--no-check-certificate'.")
     };
-    // A host with a certificate of another CA.
+    // The server has a certificate of another CA.
     assert_eq!(download(&second, &order("other.example", "")), rejected("other.example"));
     let local = format!("127.0.0.1:{port}");
     assert_eq!(download(&second, &order(&local, "")), rejected("127.0.0.1"));
     let unverified = order("other.example", "&verify-certificates=0");
     assert_eq!(download(&second, &unverified), "OK");
-    // A host with a certificate of the same CA.
+    // The server has a certificate of the same CA.
     assert_eq!(download(&first, &order(&local, "")), "OK");
     first.stop();
     second.stop();

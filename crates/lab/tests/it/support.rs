@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Settings with a clock that runs a thousand times faster than real time, and instant operations.
+/// Settings with lab time a thousand times faster than real time, and with operations that take no time.
 pub(crate) fn settings() -> Settings {
     Settings { speed: 1000.0, profile: Profile::Instant, ..Settings::default() }
 }
@@ -58,7 +58,7 @@ impl TestLab {
         Self { runtime, lab: Some(lab), pve, tls }
     }
 
-    /// Waits for a future in the lab's runtime.
+    /// Runs a future to its end in the runtime of the lab.
     pub(crate) fn wait<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(what)
     }
@@ -71,7 +71,7 @@ impl TestLab {
         self.runtime.block_on(self.lab.take().unwrap().stop()).unwrap();
     }
 
-    /// Stops the lab like a kill: nothing is saved or closed gracefully.
+    /// Stops the lab as a kill would: no state is saved, and connections break.
     pub(crate) fn kill(mut self) {
         drop(self.lab.take());
         self.runtime.shutdown_timeout(Duration::from_secs(5));
@@ -92,12 +92,12 @@ impl TestLab {
         StreamOwned::new(ClientConnection::new(config, name).unwrap(), self.plain())
     }
 
-    /// TLS client settings with only these versions.
+    /// TLS client settings that allow only these versions.
     pub(crate) fn tls(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         client_config(&std::fs::read_to_string(&self.pve.ca).unwrap(), versions)
     }
 
-    /// Sends bytes on a new connection and reads one response.
+    /// Sends bytes on a new connection, and reads one response.
     pub(crate) fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).unwrap();
@@ -108,12 +108,12 @@ impl TestLab {
         format!("Authorization: PVEAPIToken={}={}\r\n", self.pve.token_id, self.pve.token_secret)
     }
 
-    /// Sends a request with the lab's token; `headers` include their line ends.
+    /// Sends a request with the token of the lab. Each line in `headers` must end with a line break.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         self.raw(self.text(method, path, headers, body))
     }
 
-    /// Text of a request.
+    /// Text of an HTTP request with the token of the lab.
     pub(crate) fn text(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
         let token = self.token_header();
         let length = match body.len() {
@@ -144,7 +144,7 @@ fn client_config(pem: &str, versions: &[&'static SupportedProtocolVersion]) -> A
 }
 
 impl Answer {
-    /// Reads the response without its body, as for a HEAD request.
+    /// Reads a response without its body, such as the response to a HEAD request.
     pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<Self> {
         let mut head = vec![];
         while !head.ends_with(b"\r\n\r\n") {
@@ -192,7 +192,7 @@ impl Answer {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// Status and reason of the first line.
+    /// Status and reason phrase of the status line.
     pub(crate) fn line(&self) -> (u16, &str) {
         (self.status, &self.reason)
     }

@@ -72,7 +72,7 @@ pub(crate) fn upload_iso(lab: &TestLab, name: &str, bytes: &[u8]) {
     assert_eq!(outcome(lab, &answer), "OK");
 }
 
-/// Waits for the task in the answer; returns its exit status.
+/// Waits for the task in an answer, and returns the exit status of the task.
 pub(crate) fn outcome(lab: &TestLab, answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let upid = answer.json()["data"].as_str().unwrap().to_owned();
@@ -187,8 +187,8 @@ fn malformed_upload_forms_are_rejected() {
     let text = "wrong field name 'file' for file upload, expected 'filename'";
     assert_eq!(answer.line(), (500, text));
 
-    // An unknown field is echoed in the reason phrase with its line end, which pveproxy does not
-    // send.
+    // The error for an unknown field contains a line break. pveproxy cannot send that in the reason phrase, so it answers 400
+    // without a text.
     for at in [0, 1] {
         let mut other = form("iso", "a.iso", b"x");
         other.fields.insert(at, ("other", "1".to_owned()));
@@ -207,7 +207,7 @@ fn malformed_upload_forms_are_rejected() {
     let answer = lab.request("POST", PATH, headers, "x");
     let text = "upload 'Content-Type 'application/octet-stream' not implemented";
     assert_eq!(answer.line(), (506, text));
-    // Parameters without a file are validated like those of any call.
+    // Without a file, the parameters are verified like those of any other call.
     let answer = lab.request("POST", PATH, "", "content=iso");
     assert_eq!(answer.status, 400);
     assert!(answer.json()["errors"]["filename"].is_string());

@@ -1,4 +1,4 @@
-//! Minimal HTTP/1.1 client: one connection at a time, with answers in memory.
+//! Minimal HTTP/1.1 client. It has one connection at a time, and keeps answers in memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ pub(crate) enum Identity {
 
 pub(crate) struct Request<'r> {
     pub(crate) method: &'r str,
-    /// Escaped path below `/api2/json`, with its query.
+    /// Percent-encoded path below `/api2/json`, with its query.
     pub(crate) target: &'r str,
     pub(crate) content_type: &'r str,
     pub(crate) length: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Text of an error: from the body, or from the reason phrase if the body is empty.
+    /// Text of an error, from the body. If the body has no message, it is the reason phrase.
     pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or(&self.reason)
     }
@@ -56,7 +56,7 @@ impl Client {
         Self { address, tls, open: None }
     }
 
-    /// Sends a request with its parameters in the query or the body, as the method requires.
+    /// Sends a request. The method determines whether the parameters are in the query or in the body.
     pub(crate) fn call(
         &mut self,
         who: &Identity,
@@ -78,7 +78,7 @@ impl Client {
         };
         let kept = self.open.is_some();
         match self.send(who, &mut request(&mut body.as_bytes())) {
-            // The server may have closed an idle connection.
+            // The server may have closed the connection while it was idle, so the request is sent again.
             Err(error) if kept && is_closed(&error) => {
                 self.send(who, &mut request(&mut body.as_bytes()))
             }
@@ -137,7 +137,7 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Reads the answer, and whether the connection stays open.
+/// Reads the answer. Also returns whether the connection stays open.
 fn read_answer(stream: &mut Stream) -> io::Result<(Answer, bool)> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {

@@ -1,4 +1,4 @@
-//! Comparison of the results of a step with the expected results, in three levels.
+//! Comparison of the results of a step with the expected results, on three levels.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::replay::{Observation, VmSeen, own_file};
 use crate::vector::Step;
 use crate::wildcard::{difference, text_matches};
 
-/// Level of the comparison of a vector with the lab.
+/// Level on which a vector is compared with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// First level: the status code.
@@ -28,11 +28,11 @@ impl Level {
 pub(crate) struct Difference {
     pub(crate) level: Level,
     pub(crate) text: String,
-    /// Whether clients decide by this text what to do next.
+    /// Whether clients choose their next action by this text.
     pub(crate) classified: bool,
 }
 
-/// Known fields of an expectation. Unknown fields would silently not be compared.
+/// Known fields of an expectation. A field that is unknown would not be compared, without any message.
 const FIELDS: [&str; 9] = [
     "status",
     "message",
@@ -45,7 +45,7 @@ const FIELDS: [&str; 9] = [
     "vm_status_after",
 ];
 
-/// Texts by which a client decides whether to retry, wait or report.
+/// Texts by which a client decides whether to retry, to wait, or to report an error.
 const CLASSIFIED: [&str; 22] = [
     r"can't lock file",
     r"got timeout",
@@ -81,7 +81,7 @@ impl Comparison {
         Self { classified: classified.expect("invariant: the patterns are fixed") }
     }
 
-    /// Number of expected texts of this step that clients classify.
+    /// Number of expected texts of this step by which clients choose their next action.
     pub(crate) fn classified_texts(&self, expect: &Json) -> usize {
         let texts = [&expect["message"], &expect["task"]["exitstatus"]].into_iter();
         let errors = expect["errors"].as_object().into_iter().flat_map(|errors| errors.values());
@@ -209,7 +209,7 @@ fn configs(step: &Step, expect: &Json, seen: &Observation, found: &mut Found<'_>
     }
     let vmids: BTreeSet<&String> = seen.before.vms.keys().chain(seen.after.vms.keys()).collect();
     let statuses = expect["vm_status_after"].as_object().unwrap_or(&none);
-    // Whether a guest really starts is not part of a vector.
+    // A vector does not contain whether a guest really starts.
     let starts = ["/start", "/reboot"].iter().any(|end| step.path.ends_with(end))
         || (expect["task"].is_object() && expect["task"].get("exitstatus").is_none());
     for vmid in vmids {
@@ -252,7 +252,7 @@ fn changed(before: Option<&VmSeen>, after: Option<&VmSeen>) -> bool {
     before.map(shape) != after.map(shape)
 }
 
-/// VM in the form of `config_after`: of the pending entries only those that will change something.
+/// VM in the form of `config_after`. Of the pending entries, it contains only those that change something.
 fn as_expected(vm: &VmSeen, with_pending: bool) -> Json {
     let waits = |entry: &&Json| entry.get("pending").is_some() || entry.get("delete").is_some();
     let entries = vm.pending.as_array().into_iter().flatten();

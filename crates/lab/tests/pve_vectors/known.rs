@@ -1,4 +1,4 @@
-//! Known differences, and the set of vectors that they were found with.
+//! Known differences, and the set of vectors in which they were found.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::vector::Vector;
 
 const TEXT: &str = include_str!("known-differences.txt");
 
-/// Maximum number of known differences at the first level: only vectors that contradict others.
+/// Maximum number of known differences on the first level. Only vectors that contradict other vectors may differ there.
 const MAX_AT_FIRST_LEVEL: usize = 2;
 
 pub(crate) struct Known {
-    /// Whether the vectors are the set that the file refers to.
+    /// Whether the current vectors are the set that the list of known differences refers to.
     pub(crate) same_set: bool,
     differences: BTreeMap<(String, String), Level>,
 }
@@ -45,13 +45,13 @@ impl Known {
         Ok(known)
     }
 
-    /// Lowest level at which this vector is known to differ.
+    /// Lowest level on which this vector is known to differ; `None` if no difference is known.
     pub(crate) fn level(&self, id: &str, release: Release) -> Option<Level> {
         self.differences.get(&(id.to_owned(), release.to_string())).copied()
     }
 }
 
-/// Number of vectors and hash of their names.
+/// Name of a set of vectors: their number, and a hash of their ids.
 pub(crate) fn name_of_set(vectors: &[Vector]) -> String {
     let mut ids: Vec<&str> = vectors.iter().map(|vector| vector.id.as_str()).collect();
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! Lab for each vector, with instant operations and temporary state.
+//! Lab for one vector, with operations that take no time and with temporary state.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! Replays the Proxmox vectors in `$TALMOX_PVE_VECTORS` over HTTPS, each against a new lab.
+//! Replays the Proxmox vectors in `$TALMOX_PVE_VECTORS` over HTTPS. Each vector gets a new lab.
 //!
-//! The vectors are not part of the project. Without the variable the test is skipped, which fails
-//! in CI. Arguments select the vectors whose id or operation contains one of them. `--verbose`
-//! shows every difference, `--release 8.4` runs only that release, and `--list` prints the
-//! differences in the form of `known-differences.txt`.
+//! The vectors are not part of the project. Without the variable, the test is skipped; in CI, a missing variable is a failure.
+//! Arguments select the vectors whose id or operation contains one of the arguments. `--verbose` shows every difference.
+//! `--release 8.4` runs only that release. `--list` prints the differences in the form of `known-differences.txt`.
 
 #![expect(
     clippy::print_stdout,
@@ -73,7 +72,7 @@ fn arguments() -> Arguments {
                 arguments.releases = vec![Release::V8];
             }
             "--release" => arguments.releases = vec![Release::V9],
-            // Options that cargo and its front ends pass to every test program are ignored.
+            // cargo and its front ends pass options to every test program. These options are ignored.
             word if word.starts_with('-') => {}
             _ => arguments.only.push(word),
         }
@@ -112,7 +111,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<bool, String> {
     println!("{}", report::table(&outcomes));
     let (wrong, all) = report::classified(&outcomes);
     println!("texts that clients classify: {} of {all} right", all - wrong);
-    // The required shares apply only to the full set of vectors.
+    // The required shares apply only if all vectors are replayed.
     let low = if arguments.only.is_empty() { report::too_low(&outcomes, &known) } else { vec![] };
     for line in &low {
         println!("TOO LOW {line}");
@@ -191,7 +190,7 @@ fn outcome(labs: &Labs, starts: &Starts, vector: &Vector, release: Release) -> O
             let differences = comparison.differences(step, expect, &seen);
             outcome.differences.extend(differences.into_iter().map(|one| (at, one)));
         }
-        // The lab waits for open connections, so the client is dropped first.
+        // The client is dropped first, because the lab waits for open connections.
         drop(replay);
         labs.stop(lab)
     };

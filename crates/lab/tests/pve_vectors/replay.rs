@@ -1,4 +1,4 @@
-//! Replay of one vector against a lab, with the results that the API showed.
+//! Replay of one vector in a lab. It records the results that the API shows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -11,7 +11,7 @@ use crate::client::{Answer, Client, Identity, Request, encode, escape};
 use crate::upload;
 use crate::vector::{PASSWORD, SECRET, Step, Vector};
 
-/// Results of a step that a client can see.
+/// Results of a step that a client can observe.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) answer: Answer,
@@ -33,7 +33,7 @@ pub(crate) struct TaskSeen {
 pub(crate) struct State {
     pub(crate) vms: BTreeMap<String, VmSeen>,
     pub(crate) volumes: BTreeSet<String>,
-    /// Reason why not everything could be read.
+    /// Reason why a part of the state could not be read.
     pub(crate) unreadable: Option<String>,
 }
 
@@ -50,15 +50,15 @@ pub(crate) struct Replay<'v> {
     client: Client,
     root: Identity,
     identities: BTreeMap<String, Identity>,
-    /// Digests in the answers so far.
+    /// Digest in the answer of each step so far.
     digests: Vec<Option<String>>,
-    /// Last state that was read from a host.
+    /// Last state that was read, and the host that it was read from.
     state: Option<(String, State)>,
     starts: &'v Starts,
     start: String,
 }
 
-/// Initial states by start and host, which many vectors share.
+/// Initial states, by the name of the start and the host. Many vectors share an initial state.
 pub(crate) type Starts = Mutex<HashMap<(String, String), State>>;
 
 type Seen<T> = Result<T, String>;
@@ -104,7 +104,7 @@ impl<'v> Replay<'v> {
         Ok(Observation { answer, task, before, after })
     }
 
-    /// State before a step: after the previous one, or the initial state of the vector.
+    /// State before a step: the state after the previous step, or the initial state of the vector.
     fn before(&mut self, node: &str) -> State {
         match self.state.take() {
             Some((seen_from, state)) if seen_from == node => return state,
@@ -132,7 +132,7 @@ impl<'v> Replay<'v> {
             return self.client.call(&who, &step.method, &path, &params);
         };
         if !params.iter().any(|(key, _)| key == "filename") {
-            // The form always has a file name; only the query can leave it out.
+            // The form always contains a file name. Only the query can omit it.
             let target = format!("{path}?{}", encode(&params));
             return self.client.call(&who, &step.method, &target, &[]);
         }
@@ -149,7 +149,7 @@ impl<'v> Replay<'v> {
         )
     }
 
-    /// Replaces `<DIGEST:n>` with the digest in the answer of the nth step; `None` if it had none.
+    /// Replaces `<DIGEST:n>` by the digest in the answer of the nth step; `None` if that answer had no digest.
     fn filled(&self, value: &str) -> Option<String> {
         let nth = value.strip_prefix("<DIGEST:").and_then(|rest| rest.strip_suffix('>'));
         match nth.and_then(|nth| nth.parse::<usize>().ok()) {
@@ -185,7 +185,7 @@ impl<'v> Replay<'v> {
         }
     }
 
-    /// Sends a GET request as root; returns the data of the answer.
+    /// Sends a GET request as root, and returns the data of the answer.
     fn ask(&mut self, path: &str) -> Seen<Json> {
         let answer = self.client.call(&self.root, "GET", path, &[]);
         let mut answer = answer.map_err(|error| format!("GET {path}: {error}"))?;
@@ -217,7 +217,7 @@ impl<'v> Replay<'v> {
         })
     }
 
-    /// Reads the state. Fails for a user that was deleted after it got its ticket.
+    /// Reads the state. This fails if the user was deleted after it got its ticket.
     fn look(&mut self, node: &str, last: Option<&State>) -> State {
         let mut state = State::default();
         state.unreadable = self.look_at_vms(&mut state, last).err();
@@ -227,7 +227,7 @@ impl<'v> Replay<'v> {
         state
     }
 
-    /// Reads the VMs. A configuration with the same digest has the same pending changes.
+    /// Reads the VMs. If the digest of a config is unchanged, its pending changes are unchanged as well and are not read again.
     fn look_at_vms(&mut self, state: &mut State, last: Option<&State>) -> Seen<()> {
         for host in self.vector.nodes() {
             let list = self.ask(&format!("/nodes/{host}/qemu"))?;
@@ -249,7 +249,7 @@ impl<'v> Replay<'v> {
 
     fn look_at_volumes(&mut self, node: &str, state: &mut State) -> Seen<()> {
         let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
-        // The list also contains storages that are configured for other hosts.
+        // The list also contains storages that are configured only for other hosts.
         let storages = storages.as_array().into_iter().flatten();
         for storage in storages.filter(|storage| storage["active"] == 1) {
             let name = storage["storage"].as_str().unwrap_or_default();
@@ -262,7 +262,7 @@ impl<'v> Replay<'v> {
     }
 }
 
-/// File name of a volume; for a linked clone without the base before it.
+/// File name of a volume. For a linked clone, the base volume before it is omitted.
 pub(crate) fn own_file(volid: &str) -> String {
     match volid.split_once(':') {
         Some((storage, name)) => match name.split('/').collect::<Vec<_>>().as_slice() {
@@ -274,7 +274,7 @@ pub(crate) fn own_file(volid: &str) -> String {
     }
 }
 
-/// Escapes a path. A volume id is one segment, including its slashes.
+/// Percent-encodes a path. A volume id is one segment, including its slashes.
 fn escape_path(path: &str) -> String {
     let segments = |path: &str| path.split('/').map(escape).collect::<Vec<_>>().join("/");
     match path.split_once("/content/") {

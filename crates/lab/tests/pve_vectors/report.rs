@@ -12,13 +12,13 @@ pub(crate) struct Outcome {
     pub(crate) id: String,
     pub(crate) operation: String,
     pub(crate) release: Release,
-    /// Differences with their step, counted from 1.
+    /// Differences, each with the number of its step, counted from 1.
     pub(crate) differences: Vec<(usize, Difference)>,
-    /// Number of texts that clients classify.
+    /// Number of texts by which clients choose their next action.
     pub(crate) classified: usize,
 }
 
-/// Required share of vectors in percent, by level.
+/// Required percentage of vectors without a difference, by level.
 const REQUIRED_SHARES: [(Level, usize); 3] =
     [(Level::Status, 100), (Level::State, 98), (Level::Text, 80)];
 
@@ -29,7 +29,7 @@ struct Count {
 }
 
 impl Outcome {
-    /// Lowest level at which the vector differs.
+    /// Lowest level on which the vector differs; `None` if it does not differ.
     pub(crate) fn fails_at(&self) -> Option<Level> {
         self.differences.iter().map(|(_, difference)| difference.level).min()
     }
@@ -41,7 +41,7 @@ impl Outcome {
         }
     }
 
-    /// Deviation from the list of known differences.
+    /// Difference between the result and the list of known differences.
     pub(crate) fn deviation(&self, known: &Known) -> Option<String> {
         match (self.fails_at(), known.level(&self.id, self.release)) {
             (None, None) => None,
@@ -56,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// Table of shares by operation and release.
+/// Table of the shares, by operation and release.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let mut counts: BTreeMap<(&str, Release), Count> = BTreeMap::new();
     for outcome in outcomes {
@@ -96,13 +96,13 @@ fn row(operation: &str, release: &str, count: Count) -> String {
     format!("{operation:<22}{release:>8}{all:>9}{status:>12}{state:>12}{texts:>12}\n")
 }
 
-/// Shares that are below the requirement.
+/// Shares that are lower than required.
 pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     let mut low = vec![];
     let unlisted = || outcomes.iter().filter(|it| known.level(&it.id, it.release).is_none());
     for release in [Release::V9, Release::V8] {
         for (at, (level, least)) in REQUIRED_SHARES.into_iter().enumerate() {
-            // The first level allows no failures except listed ones.
+            // On the first level, only listed vectors may fail.
             let count = match level {
                 Level::Status => total(unlisted(), release),
                 Level::State | Level::Text => total(outcomes, release),
@@ -123,7 +123,7 @@ pub(crate) fn too_low(outcomes: &[Outcome], known: &Known) -> Vec<String> {
     low
 }
 
-/// Number of wrong texts that clients classify, and number of all of them.
+/// Number of wrong texts by which clients choose their next action, and number of all such texts.
 pub(crate) fn classified<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> (usize, usize) {
     let mut counts = (0, 0);
     for outcome in outcomes {

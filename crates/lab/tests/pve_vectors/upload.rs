@@ -1,4 +1,4 @@
-//! Upload bodies of vectors, streamed so that a large image needs no memory.
+//! Bodies of the uploads in vectors. They are streamed, so that a large image needs no memory.
 
 use std::io::{self, Cursor, Read};
 
@@ -6,13 +6,13 @@ use serde_json::Value as Json;
 
 pub(crate) const BOUNDARY: &str = "talmox-vector-8f0c1d";
 
-/// Multipart body with its length.
+/// Multipart body, with its length.
 pub(crate) struct Body {
     pub(crate) length: u64,
     pub(crate) bytes: Box<dyn Read>,
 }
 
-/// Fields in the order that Proxmox requires, then the file.
+/// Body with the fields in the order that Proxmox requires, followed by the file.
 pub(crate) fn body(params: &[(String, String)], upload: &Json) -> Body {
     let order = |name: &str| {
         let known = ["content", "checksum-algorithm", "checksum"];
@@ -58,8 +58,7 @@ fn file(upload: &Json) -> (u64, Box<dyn Read>) {
     }
 }
 
-/// Empty qcow2 image of version 3 with clusters of 64 KiB: header, refcounts, and an L1 table of
-/// zeros.
+/// Empty qcow2 image of version 3, with clusters of 64 KiB. It contains the header, the refcounts, and an L1 table of zeros.
 fn qcow2(size: u64, backing: &str) -> Vec<u8> {
     const CLUSTER: u64 = 1 << 16;
     const HEADER: u32 = 104;
@@ -84,7 +83,7 @@ fn qcow2(size: u64, backing: &str) -> Vec<u8> {
     put(56, &1_u32.to_be_bytes());
     put(96, &4_u32.to_be_bytes());
     put(100, &HEADER.to_be_bytes());
-    // The refcount table has one block with a count of 1 for each used cluster.
+    // The refcount table has one block. It contains a count of 1 for each used cluster.
     put(usize::try_from(CLUSTER).unwrap_or_default(), &(2 * CLUSTER).to_be_bytes());
     for cluster in 0..usize::try_from(3 + l1_clusters).unwrap_or_default() {
         put(usize::try_from(2 * CLUSTER).unwrap_or_default() + 2 * cluster, &1_u16.to_be_bytes());

@@ -31,7 +31,7 @@ pub(crate) struct Step {
 }
 
 impl Vector {
-    /// Reads all vectors in a directory, or returns an error about one.
+    /// Reads all vectors in a folder. The error is about the first vector that cannot be read.
     pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>, String> {
         let listed = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let mut paths: Vec<_> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -69,7 +69,7 @@ impl Vector {
         })
     }
 
-    /// Expected results of a release; `None` if it was not observed.
+    /// Expected results for a release; `None` if the vector was not observed on it.
     pub(crate) fn expect(&self, release: Release) -> Option<&[Json]> {
         match release {
             Release::V9 => Some(&self.expect),
@@ -77,13 +77,13 @@ impl Vector {
         }
     }
 
-    /// Name of the initial state, equal for vectors that share one.
+    /// Name of the initial state. Vectors that share an initial state have the same name.
     pub(crate) fn start(&self, release: Release) -> String {
         format!("{release} {}", self.setup)
     }
 
-    /// Users and tokens that make calls although they do not exist. Vectors start after the login,
-    /// so these become users without privileges.
+    /// Users and tokens that make calls, but do not exist in the setup. A vector starts after the login, so the lab gets them
+    /// as users without privileges.
     fn unknown_callers(&self) -> BTreeSet<&str> {
         let access = &self.setup["access"];
         let users = access["users"].as_array().into_iter().flatten().filter_map(Json::as_str);
@@ -130,7 +130,7 @@ impl Step {
         let mut params = vec![];
         for (key, value) in item["params"].as_object()? {
             match value {
-                // A list is sent as a repeated key.
+                // A list is sent as a key that occurs several times.
                 Json::Array(values) => {
                     params.extend(values.iter().map(|value| (key.clone(), plain(value))));
                 }

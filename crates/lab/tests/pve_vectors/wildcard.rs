@@ -1,9 +1,9 @@
-//! Comparison of texts and values with placeholders.
+//! Comparison of texts and values that contain placeholders.
 
 use regex_lite::Regex;
 use serde_json::Value as Json;
 
-/// Whether a text matches the expected one, where a placeholder matches any text of its kind.
+/// Whether a text matches the expected text. A placeholder matches any text of its kind.
 pub(crate) fn text_matches(expected: &str, found: &str) -> bool {
     if !expected.contains('<') {
         return expected == found;
@@ -16,7 +16,7 @@ pub(crate) fn text_matches(expected: &str, found: &str) -> bool {
         pattern.push_str(&regex_lite::escape(before));
         let placeholder = from.find('>').map(|end| &from[..=end]);
         match placeholder.and_then(|name| Some((name, kind(name, in_upid)?))) {
-            // Of a text with a source position, only the part before it is compared.
+            // If the text contains a source position, only the part before it is compared.
             Some(("<LOCATION>", _)) => {
                 pattern.push_str(".*");
                 rest = "";
@@ -53,7 +53,7 @@ fn kind(placeholder: &str, in_upid: bool) -> Option<&'static str> {
     })
 }
 
-/// Path of the first difference between two values, if any.
+/// Path of the first difference between two values, if there is one.
 pub(crate) fn difference(expected: &Json, found: &Json) -> Option<String> {
     differ("", expected, found)
 }
@@ -97,7 +97,7 @@ fn differ(place: &str, expected: &Json, found: &Json) -> Option<String> {
     }
 }
 
-/// Sorts a list by the names of its items, because the order has no meaning.
+/// Sorts a list by the names of its items, because the order of the list has no meaning.
 fn sorted(list: &[Json]) -> Vec<&Json> {
     let mut items: Vec<&Json> = list.iter().collect();
     items.sort_by_key(|item| name(item));

@@ -1,4 +1,4 @@
-//! Checks of the nodes' addresses.
+//! Checks of the addresses of the nodes.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ fn addresses(node: &Node) -> impl Iterator<Item = (IpAddr, Span)> {
     own.into_iter().chain(leased).chain(further)
 }
 
-/// Reports a gateway or VIP that is also the address of a node.
+/// Reports a gateway or VIP that is also the address of a node, and a VIP that is also the gateway.
 fn gateway_or_vip_in_use(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let mut holders: HashMap<IpAddr, (&Node, Span)> = HashMap::new();
@@ -74,7 +74,7 @@ fn gateway_or_vip_in_use(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// Reports a node whose gateway is its own address. `gateway_or_vip_in_use` checks the gateway of the cluster.
+/// Reports a node whose own gateway is its own address. `gateway_or_vip_in_use` checks the gateway of the cluster.
 fn own_gateway(cluster: &Cluster, node: &Node, out: &mut Findings) {
     let (Some(gateway), Some(ip)) =
         (node.settings().placement.gateway.spanned(), node.entry.ip.spanned())
@@ -125,7 +125,8 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Networks of pods and services. A network that overlaps the subnet is left out, because `overlaps` reports it.
+/// Networks of the pods and the services. A network that overlaps the subnet is omitted, because the check of
+/// overlapping networks reports it.
 fn foreign_networks(cluster: &Cluster) -> Vec<(&'static str, Spanned<Cidr>)> {
     let pods = cluster.pod_cidrs().into_iter().map(|cidr| ("the pods", cidr));
     let services = cluster.service_cidrs().into_iter().map(|cidr| ("the services", cidr));
@@ -153,7 +154,7 @@ fn in_foreign_network(
     }
 }
 
-/// Reports an address that is outside of the subnet, or that is its network or broadcast address.
+/// Reports an address that is outside the subnet, or that is the network or broadcast address of the subnet.
 pub(super) fn in_subnet(
     what: &str,
     address: IpAddr,
@@ -202,7 +203,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Findings) {
     };
     let (what, address) = (format!("`{}`:", node.name.value), ip.value.address);
     match ip.value.network() {
-        // The prefix of the address defines its network.
+        // The prefix length of the address determines its network.
         Some(own) => {
             in_subnet(&what, address, ip.span, &Spanned { value: own, span: ip.span }, out);
         }
@@ -231,7 +232,7 @@ fn node_address(cluster: &Cluster, node: &Node, out: &mut Findings) {
     }
 }
 
-/// Reports settings that static addresses need and that are missing: one finding for all nodes.
+/// Reports missing settings that static addresses need. There is one finding for all nodes.
 fn missing_for_static_addresses(cluster: &Cluster, out: &mut Findings) {
     let is_static_node = |node: &&Node| {
         is_static(*node.settings().system.boot.required()) && node.entry.ip.is_given()

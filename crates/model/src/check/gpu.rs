@@ -41,7 +41,7 @@ pub(super) fn check(node: &Node, out: &mut Findings) {
     }
 }
 
-/// Reports settings of a PCI device where no device is given.
+/// Reports settings of a PCI device if no device is given.
 fn without_device(gpu: &Gpu, out: &mut Findings) {
     let Some(span) = gpu.span.filter(|span| !gpu.cleared && !span.is_builtin()) else { return };
     if gpu.pci.is_absent() && gpu.mapping.is_absent() {

@@ -1,4 +1,4 @@
-//! Checks that names, addresses, vmids, MACs and PCI devices are unique.
+//! Checks that names, addresses, vmids, MAC addresses and PCI devices are unique.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -31,13 +31,13 @@ impl Display for Identity {
     }
 }
 
-/// Unique properties of all nodes, with their positions and the names of their nodes.
+/// Properties of all nodes that must be unique, each with its position and the name of its node.
 pub(super) fn identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, &str)> {
     cluster.nodes.iter().flat_map(|node| {
         let name = node.name.value.as_str();
         let entry = &node.entry;
         let mut found = vec![];
-        // A placeholder for a missing name is not a name.
+        // A placeholder for a missing name is not checked.
         if node.is_named {
             found.push((Identity::Name(name.to_owned()), node.name.span));
         }
@@ -61,7 +61,8 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
             continue;
         };
         let is_name = matches!(identity, Identity::Name(_));
-        // The message cannot distinguish two nodes of the same name, so it names neither; the spans show both.
+        // If both nodes have the same name, or are the same node, the message contains no node names. The spans show
+        // both places.
         let both = if is_name || *first_node == node {
             format!("{identity} is used twice")
         } else {
@@ -92,7 +93,7 @@ impl<'a> Device<'a> {
         })
     }
 
-    /// Host and PCI slot of the device: devices in different slots never clash.
+    /// Host and PCI slot of the device. Devices in different slots never conflict.
     pub(super) fn slot(&self) -> (&'a str, u16, u8, u8) {
         let PciAddress { domain, bus, device, .. } = self.pci.value;
         (self.host, domain, bus, device)
@@ -103,7 +104,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// Reports a PCI device that two nodes of the same host pass through.
+/// Reports a PCI device that two nodes on the same host pass through.
 fn devices(cluster: &Cluster, out: &mut Findings) {
     let mut seen: HashMap<_, Vec<Device<'_>>> = HashMap::new();
     for device in Device::all(cluster) {
@@ -122,7 +123,7 @@ fn devices(cluster: &Cluster, out: &mut Findings) {
                     .hint("pass the device through to one of the two nodes"),
             );
         }
-        // One entry per function is enough: a clash with this device has been reported already.
+        // One entry per function is enough, because the conflict with this device was already reported.
         if !on_host.iter().any(|first| first.pci.value == device.pci.value) {
             on_host.push(device);
         }

@@ -21,7 +21,8 @@ pub(super) fn check(cluster: &Cluster, node: &Node, out: &mut Findings) {
     taints(node, out);
 }
 
-/// Reports addresses of additional network cards and of VLANs that have no prefix length: no other setting contains it.
+/// Reports addresses of additional network cards and of VLANs without a prefix length, because no other setting
+/// contains the prefix length.
 fn links(node: &Node, out: &mut Findings) {
     let hardware = &node.settings().hardware;
     let cards = hardware.nics.values().map(|nic| &nic.ip);
@@ -47,7 +48,7 @@ fn links(node: &Node, out: &mut Findings) {
     }
 }
 
-/// Reports two taints with the same key: Talos keeps one effect per key.
+/// Reports two taints with the same key, because Talos keeps only one effect per key.
 fn taints(node: &Node, out: &mut Findings) {
     let mut keys: HashMap<&str, Span> = HashMap::new();
     for taint in node.settings().kubernetes.taints.iter() {
@@ -201,8 +202,8 @@ fn boot(cluster: &Cluster, node: &Node, out: &mut Findings) {
     }
 }
 
-/// Error for a file that is downloaded without TLS and without a checksum: a machine on the network path can replace
-/// it.
+/// Error for a file that is downloaded without TLS and without a checksum, because a machine on the network path could
+/// replace it.
 pub(super) fn unverified_download(key: &str, what: &str) -> Diagnostic {
     Diagnostic::error(Code::Unverified, format!("{key} uses http, and {what} has no checksum"))
         .hint("use `https://`, or add `checksum:` with the SHA-256 of the file")

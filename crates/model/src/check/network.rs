@@ -41,14 +41,14 @@ fn overlaps(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// Reports a gateway or VIP outside of the subnet.
+/// Reports a gateway or VIP outside the subnet.
 fn special_addresses(cluster: &Cluster, out: &mut Findings) {
     let network = &cluster.file.network;
     let Some(subnet) = network.subnet.spanned() else {
         return;
     };
     for (what, address) in [("gateway", &network.gateway), ("VIP", &network.vip)] {
-        // IPv6 routers use link-local addresses.
+        // IPv6 routers use link-local addresses, so a link-local gateway is allowed.
         if let Some(address) = address.spanned()
             && !(what == "gateway" && is_link_local(address.value))
         {
@@ -140,7 +140,7 @@ fn kube_vip(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// Reports an endpoint without https, or with a path.
+/// Reports an endpoint that does not use https or has a path.
 fn endpoint(cluster: &Cluster, out: &mut Findings) {
     let Some(endpoint) = cluster.file.endpoint.spanned() else {
         return;

@@ -1,4 +1,4 @@
-//! Checks of the shape of patches. Rendering applies them and reports what fails then.
+//! Checks of the structure of patches. Rendering applies the patches and reports other errors.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::language::{Chain, Spanned};
 use crate::value::Patch;
 
-/// First Talos version that rejects JSON6902 patches, because it writes configs of several documents.
+/// First Talos version that rejects JSON6902 patches, because its machine configs consist of several documents.
 const SEVERAL_DOCUMENTS: (u64, u64) = (1, 12);
 
-/// Keys of the first document of a machine config.
+/// Top-level keys of the first document of a machine config.
 const SECTIONS: &[&str] = &["machine", "cluster", "debug", "persist", "version"];
 
-/// Problem of a patch, with its position in the text.
+/// Problem of a patch, with its position in the text of the patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadPatch {
     pub(super) problem: String,
@@ -52,7 +52,7 @@ pub(super) fn check(cluster: &Cluster, out: &mut Findings) {
     }
 }
 
-/// All patches in the files of the cluster, each once.
+/// All patches in the files of the cluster, each patch once.
 pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let file = &cluster.file;
     let by_role = [&file.patches.all, &file.patches.controlplane, &file.patches.workers];
@@ -61,14 +61,14 @@ pub(super) fn all_patches(cluster: &Cluster) -> Vec<&Spanned<Patch>> {
     let nodes = cluster.nodes.iter().map(Node::settings);
     let settings = shared.into_iter().chain(classes).chain(nodes);
     let chains = by_role.into_iter().chain(settings.map(|settings| &settings.system.patches));
-    // Nodes share the lists of layers with lower precedence: each list is read once.
+    // Nodes share the lists of layers with lower precedence, so each list is read only once.
     let mut seen_parts = HashSet::new();
     let parts = chains.flat_map(Chain::parts).filter(|part| seen_parts.insert(part.id()));
     let mut seen = HashSet::new();
     parts.flatten().filter(|patch| seen.insert(patch.span)).collect()
 }
 
-/// Checks that the documents have the shape of a patch.
+/// Checks that the documents have the structure of a patch.
 pub(super) fn shape(documents: &[Yaml], cluster: &Cluster) -> Result<(), BadPatch> {
     let talos = cluster.file.talos_version.get();
     let bad = |node: &Yaml, problem: String, hint| Err(BadPatch { problem, hint, span: node.span });

@@ -22,11 +22,11 @@ pub enum ReferenceKind {
     Overlay,
     /// Manifests of an add-on: a file, or a folder of files.
     Manifests,
-    /// File that must exist, but whose content is not checked.
+    /// File that must exist. Its content is not checked.
     Other,
 }
 
-/// Calls `visit` with each file that the inventory of the cluster refers to.
+/// Calls `visit` for each file that the inventory of the cluster refers to.
 pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, ReferenceKind)) {
     for patch in all_patches(cluster) {
         if let Patch::File(file) = &patch.value {
@@ -61,13 +61,13 @@ pub(crate) struct Referenced<'a> {
     pub(crate) span: Span,
     pub(crate) kind: ReferenceKind,
     pub(crate) cluster: &'a Cluster,
-    /// Whether the file is outside of the repository of the inventory: then no message shows its text.
+    /// Whether the file is outside the boundary of the inventory. If so, messages do not show the text of the file.
     pub(crate) is_outside: bool,
 }
 
 impl Referenced<'_> {
-    /// Checks the content of the file. A file with errors is added to `sources` and `opened`, so that findings can
-    /// point into it.
+    /// Checks the content of the file. If the file has errors, it is added to `sources` and `opened`, so that findings
+    /// can show positions in it.
     pub(crate) fn check(
         &self,
         content: &Content,
@@ -133,7 +133,8 @@ impl Referenced<'_> {
         out.push(found.at(place).related(self.span, "referenced here"));
     }
 
-    /// Whether the content of the file is valid for its kind: a cloud-init overlay, or a Talos patch.
+    /// Whether the content of the file is a valid cloud-init overlay or a valid Talos patch, depending on the kind of
+    /// the file.
     fn is_good(&self, bytes: &[u8]) -> bool {
         let (text, problem) = decode(bytes.to_vec());
         let documents = talmox_yaml::read(&text).ok().filter(|_| problem.is_none());
@@ -144,8 +145,8 @@ impl Referenced<'_> {
     }
 }
 
-/// Checks that an overlay is a single mapping. cloud-init also accepts other kinds of user-data, but these cannot be
-/// merged with the generated user-data.
+/// Checks that an overlay is a single mapping. cloud-init also accepts other kinds of user-data, but talmox cannot
+/// merge them with the generated user-data.
 fn overlay(documents: &[Yaml]) -> Result<(), BadPatch> {
     let hint = "write one mapping with keys of cloud-config, such as `packages: […]`; scripts go into `runcmd:`";
     let bad = |span, problem: String| Err(BadPatch { problem, hint, span });

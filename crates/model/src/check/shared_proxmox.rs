@@ -27,7 +27,8 @@ pub(crate) fn check_clusters(
     }
 }
 
-/// Reports two clusters with the same name: Proxmox tags, kubeconfigs and commands identify a cluster by its name.
+/// Reports two clusters with the same name, because Proxmox tags, kubeconfigs and commands identify a cluster by its
+/// name.
 fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
     if cluster.name != other.name || cluster.is_unreadable || other.is_unreadable {
         return;
@@ -44,12 +45,12 @@ fn same_name(cluster: &Cluster, other: &Cluster, out: &mut Findings) {
     );
 }
 
-/// Evidence that two clusters use the same Proxmox.
+/// Reason to assume that two clusters use the same Proxmox.
 #[derive(Clone, Debug)]
 enum Common {
     /// The clusters have the same endpoint, so they use the same Proxmox.
     Endpoint,
-    /// The clusters have the same host name, and one of them has no endpoint, so they may use the same Proxmox.
+    /// The clusters have a host name in common, and one of them has no endpoint, so they may use the same Proxmox.
     Host(String),
 }
 
@@ -61,7 +62,7 @@ struct Neighbour<'a> {
 }
 
 impl Neighbour<'_> {
-    /// Hint for a clash with the object at `span` of the other cluster.
+    /// Hint for a conflict with the object at `span` of the other cluster.
     fn hint(&self, span: Span) -> String {
         let place = self.sources.locate(span);
         match &self.common {
@@ -75,8 +76,8 @@ impl Neighbour<'_> {
     }
 }
 
-/// Evidence that two clusters use the same Proxmox: a common endpoint, or a common host name where one of them has no
-/// endpoint.
+/// Reason to assume that two clusters use the same Proxmox: a common endpoint, or a common host name if one cluster has
+/// no endpoint.
 fn common_proxmox(a: &Cluster, b: &Cluster) -> Option<Common> {
     let endpoints = |cluster: &Cluster| -> Vec<(String, u16)> {
         let endpoint = cluster.file.proxmox.endpoint.get();
@@ -123,21 +124,21 @@ fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     }
 }
 
-/// Identities of the nodes, and the VIP, which has no node.
+/// Identities of all nodes, and the VIP. The VIP has no node.
 fn all_identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, Option<&str>)> {
     let of_nodes = identities(cluster).map(|(identity, span, node)| (identity, span, Some(node)));
     let vip = cluster.file.network.vip.spanned();
     of_nodes.chain(vip.map(|vip| (Identity::Address(vip.value), vip.span, None)))
 }
 
-/// Reports overlapping ranges: both clusters would take the same vmids for new VMs.
+/// Reports overlapping vmid ranges, because both clusters would use the same vmids for new VMs.
 fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     let other = neighbour.other;
     let range = |cluster: &Cluster| cluster.file.proxmox.vmid_range.spanned().cloned();
     let (Some(ours), Some(theirs)) = (range(cluster), range(other)) else {
         return;
     };
-    // A range in defaults.yaml is shared on purpose.
+    // If both clusters have the range from defaults.yaml, they share it on purpose.
     let is_overlap = ours.value.first <= theirs.value.last && theirs.value.first <= ours.value.last;
     if is_overlap && ours.span != theirs.span {
         out.push(

@@ -1,4 +1,4 @@
-//! State that is shared while one file is read: its source and the collected findings.
+//! State of reading one file: its source text and the collected findings.
 
 use talmox_yaml::Node;
 
@@ -13,7 +13,7 @@ pub(crate) struct Context<'a> {
     pub(crate) findings: &'a mut Findings,
 }
 
-/// Key of a value, as written and with its position.
+/// Key of a value, with its text and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) written: &'a str,
@@ -29,7 +29,7 @@ impl Context<'_> {
         self.findings.push(diagnostic);
     }
 
-    /// Reports a value of the wrong kind. The expectation may end in "such as …", which becomes the hint.
+    /// Reports a value of the wrong type. If `expected` contains "such as …", the example becomes the hint.
     pub(crate) fn wrong_type(&mut self, node: &Node, expected: &str) {
         let hint = match expected.split_once(" such as ") {
             Some((_, example)) => format!("write it as {example}"),
@@ -38,7 +38,7 @@ impl Context<'_> {
         self.unexpected(node, expected, hint);
     }
 
-    /// Reports a word that is not one of the allowed words, but similar to one.
+    /// Reports a word that is not allowed but is similar to the allowed word `near`.
     pub(crate) fn wrong_word(&mut self, node: &Node, expected: &str, near: &str) {
         self.unexpected(node, expected, format!("did you mean `{near}`?"));
     }
@@ -56,7 +56,7 @@ impl Context<'_> {
         self.report(Diagnostic::error(Code::WrongType, message).at(span).hint(hint));
     }
 
-    /// Reports a value of the right kind that is not well formed.
+    /// Reports a value that has the right type but is invalid.
     pub(crate) fn bad_value(&mut self, node: &Node, problem: String, expected: &str) {
         let tells = self.is_hidden(node)
             && node.as_str().is_some_and(|text| secrecy::repeats(&problem, text));
@@ -76,7 +76,7 @@ impl Context<'_> {
     }
 }
 
-/// Beginning of a text, short enough for a message.
+/// Start of a text, short enough for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(60).collect();

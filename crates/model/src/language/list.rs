@@ -1,4 +1,4 @@
-//! List types, which differ in how layers are merged.
+//! List types. They differ in how layers are merged.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -18,7 +18,7 @@ pub(super) fn decode_items<T: Element>(
     cx: &mut Context<'_>,
 ) -> Option<Vec<Spanned<T>>> {
     let Some(seq) = value.as_seq() else {
-        // A single item in place of a list means a list of one item.
+        // A single item in place of a list counts as a list with one item.
         if T::MAY_STAND_ALONE {
             let span = cx.span(value);
             return T::decode(value, cx).map(|value| vec![Spanned { value, span }]);
@@ -67,18 +67,18 @@ pub(super) fn explain_items<'a, T: Element + 'a>(
     }
 }
 
-/// Declares a list type by how a layer with higher precedence is merged into it.
+/// Declares a list type. `$merge` merges the items of a layer with higher precedence into the list.
 macro_rules! list_kind {
     ($(#[doc = $doc:literal])+ $name:ident, [$($bound:tt)+], $merge:path) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name<T> {
             pub items: Shared<Spanned<T>>,
-            /// Position of the list's key, in the layer with the highest precedence that has it.
+            /// Position of the key of the list, in the layer with the highest precedence that contains the key.
             pub span: Option<Span>,
             /// Set by an explicit `null`, which removes the items of layers with lower precedence.
             cleared: bool,
-            /// Whether the value was not a list, which has been reported.
+            /// Whether the value is given but invalid. If so, this was already reported.
             bad: bool,
         }
 
@@ -101,7 +101,7 @@ macro_rules! list_kind {
                 self.items.is_empty()
             }
 
-            /// Whether the value could not be read.
+            /// Whether the value is given but invalid.
             pub fn is_bad(&self) -> bool {
                 self.bad
             }
@@ -150,12 +150,12 @@ macro_rules! list_kind {
 }
 
 list_kind! {
-    /// List that a layer with higher precedence replaces.
+    /// List that is replaced by the list of a layer with higher precedence.
     List, [Clone], replace
 }
 
 list_kind! {
-    /// List whose items are combined over the layers, without duplicates.
+    /// List whose items are combined from all layers, without duplicates.
     Sum, [Clone + Eq + Hash], add_up
 }
 
@@ -177,12 +177,12 @@ fn add_up<T: Clone + Eq + Hash>(weak: &mut Shared<Spanned<T>>, strong: Shared<Sp
     weak.change().extend(added);
 }
 
-/// List that layers with higher precedence append to, in order.
+/// List to which layers with higher precedence append their items, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain<T> {
     /// Items of each layer.
     parts: Vec<Shared<Spanned<T>>>,
-    /// Position of the list's key, in the layer with the highest precedence that has it.
+    /// Position of the key of the list, in the layer with the highest precedence that contains the key.
     pub span: Option<Span>,
     cleared: bool,
 }
@@ -206,7 +206,7 @@ impl<T> Chain<T> {
         self.parts.iter().all(|part| part.is_empty())
     }
 
-    /// Items of each layer, lowest precedence first; shared between nodes.
+    /// Items of each layer, lowest precedence first. Nodes share these lists.
     pub(crate) fn parts(&self) -> &[Shared<Spanned<T>>] {
         &self.parts
     }
@@ -276,7 +276,7 @@ impl<T: Element> Element for OneOrMany<T> {
     }
 }
 
-/// Takes the items out of a list, which stays empty but keeps its position.
+/// Moves the items out of a list. The list becomes empty but keeps its position.
 pub(crate) fn take_items<T: Clone>(list: &mut List<T>) -> Vec<Spanned<T>> {
     mem::take(&mut list.items).into_items()
 }

@@ -1,11 +1,12 @@
 //! Declaration, reading and merging of the inventory's mappings.
 //!
-//! A mapping is declared once, with [`mapping!`](mapping). The typed struct, its parser with all findings at once,
-//! the merging of layers, the rows of `check --explain` and the JSON schema come from that declaration, so that they
-//! cannot disagree.
+//! A layer is one source of settings: the built-in settings, a file, a role, a class or a node.
+//!
+//! A mapping is declared once, with [`mapping!`](mapping). The declaration generates the typed struct, its parser, the
+//! merging of layers, the rows of `check --explain` and the JSON schema. Therefore they always match.
 //!
 //! * [`Leaf`]: a value that is written as one scalar (a size, an address, a version…).
-//! * [`Element`]: a value that can be an item of a list: a leaf, a mapping, a reference.
+//! * [`Element`]: a value that can be an item of a list: a leaf, a mapping or a reference.
 //! * [`Slot`]: the value of a key, with the rule for merging a layer with higher precedence into it.
 //! * [`Mapping`]: a set of keys.
 

@@ -1,22 +1,22 @@
-//! JSON schema for editors, generated from the declarations.
+//! JSON schema for editors, generated from the declarations of the mappings.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::Mapping;
 
-/// Collector of the schemas of mappings by name, so that each is written once.
+/// Collector of the schemas of mappings, by name. Each schema is written only once.
 #[derive(Default)]
 pub(crate) struct Schemas {
     definitions: Map<String, Json>,
 }
 
 impl Schemas {
-    /// Reference to the schema of a mapping, which is added if it is missing.
+    /// Reference to the schema of a mapping. The schema is added if it is missing.
     pub(crate) fn mapping<M: Mapping>(&mut self) -> Json {
         let name = M::TYPE;
         if !self.definitions.contains_key(name) {
-            // The name is registered before the properties are built, because a recursive mapping would never end
-            // otherwise.
+            // The name is registered before the properties are built. Otherwise a recursive mapping would cause an
+            // endless recursion.
             self.definitions.insert(name.to_owned(), Json::Null);
             let schema = self.object::<M>();
             self.definitions.insert(name.to_owned(), schema);
@@ -43,7 +43,7 @@ impl Schemas {
     }
 }
 
-/// Schema (draft 2020-12) of files that contain an `M`.
+/// JSON schema (draft 2020-12) of a file that contains the mapping `M`.
 pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
     let mut schemas = Schemas::default();
     let root = schemas.object::<M>();
@@ -59,7 +59,7 @@ pub(crate) fn schema_of<M: Mapping>(title: &str) -> Json {
     schema
 }
 
-/// Adds a description to a schema. A bare `$ref` may have one since draft 2019-09.
+/// Adds a description to a schema. Since draft 2019-09, a `$ref` may have a description.
 pub(crate) fn described(mut schema: Json, doc: &str) -> Json {
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".to_owned(), Json::String(doc.to_owned()));
@@ -67,7 +67,7 @@ pub(crate) fn described(mut schema: Json, doc: &str) -> Json {
     schema
 }
 
-/// Schema of an enumeration of words.
+/// Schema of a value that is one of the given words.
 pub(crate) fn constant_choice(words: &[&str]) -> Json {
     json!({ "enum": words })
 }

@@ -1,8 +1,8 @@
 //! Hides secrets from messages and snippets.
 //!
-//! The value of a key that looks like it holds a secret is hidden in the source text itself, before any message is
-//! made: at any depth, for known and unknown keys, for duplicates, and for values of any type. Only well-formed
-//! references (`{secret: path}`, `{env: NAME}`, `{command: […]}`) stay visible, because they do not contain the
+//! If the name of a key looks like the name of a secret, the value is hidden in the source text, before any message is
+//! created. This applies at any depth, to known and unknown keys, to duplicate keys, and to values of any type. Only
+//! valid references (`{secret: path}`, `{env: NAME}`, `{command: […]}`) stay visible, because they do not contain the
 //! secret.
 
 use talmox_yaml::{Node, Value};
@@ -10,7 +10,7 @@ use talmox_yaml::{Node, Value};
 use crate::source::{SourceId, Sources, Span};
 use crate::value::SecretRef;
 
-/// Whether a key looks like that of a secret, such as `token`, `password`, `auth_key`, `client-secret`.
+/// Whether a key looks like the name of a secret, such as `token`, `password`, `auth_key` or `client-secret`.
 pub(crate) fn looks_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     // SSH public keys, and their fingerprints, are not secret.
@@ -20,8 +20,8 @@ pub(crate) fn looks_secret(key: &str) -> bool {
     ["token", "secret", "pass", "key", "credential"].iter().any(|part| key.contains(part))
 }
 
-/// Whether the key of a label looks like that of a secret. Labels are public in Kubernetes, and many harmless ones
-/// have names such as `keyboard` or `compass`: only whole words count.
+/// Whether the key of a label looks like the name of a secret. Labels are public in Kubernetes, and many harmless
+/// labels have names such as `keyboard` or `compass`. Therefore only whole words count.
 fn is_secret_label(key: &str) -> bool {
     const WORDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "passphrase", "credential", "credentials"];
@@ -45,7 +45,8 @@ pub(crate) fn hide_in_tree(documents: &[Node], source: SourceId, sources: &mut S
     }
 }
 
-/// Searches a node. `is_secret` is applied to the keys of this mapping; the usual rule applies to the keys below it.
+/// Searches a node for secrets. `is_secret` applies to the keys of this mapping. The keys below are checked with
+/// [`is_secret_label`] if they are labels, otherwise with [`looks_secret`].
 fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<talmox_yaml::Span>) {
     match &node.value {
         Value::Scalar(_) => {
@@ -61,7 +62,7 @@ fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<ta
             if SecretRef::well_formed(node).is_some() {
                 return;
             }
-            // The `key` of a taint is a label, not a secret.
+            // The `key` of a taint is the key of a label and not a secret.
             let is_taint = map.get("effect").is_some();
             for entry in &map.entries {
                 let key = entry.key.as_str().unwrap_or_default();
@@ -79,8 +80,8 @@ fn look(node: &Node, text: &str, is_secret: fn(&str) -> bool, found: &mut Vec<ta
     }
 }
 
-/// Hides the secrets in a text that is not YAML, line by line: the text after a secret-looking key, and the lines
-/// below that are indented further.
+/// Hides the secrets in a text that is not YAML, line by line. It hides the text after a key that looks like the name
+/// of a secret, and the following lines that are indented deeper.
 pub(crate) fn hide_in_lines(source: SourceId, sources: &mut Sources) {
     let mut found = vec![];
     let text = sources.get(source).text();
@@ -108,7 +109,7 @@ pub(crate) fn hide_in_lines(source: SourceId, sources: &mut Sources) {
     }
 }
 
-/// Start of the value of the first secret-looking key of a line.
+/// Start of the value of the first key in the line that looks like the name of a secret.
 fn after_secret_key(line: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     line.match_indices([':', '=']).find_map(|(at, _)| {
@@ -121,7 +122,7 @@ fn after_secret_key(line: &str) -> Option<usize> {
     })
 }
 
-/// Position of `user:password@` in a URL, anywhere in a text.
+/// Position of `user:password@` of a URL anywhere in the text.
 fn credentials(text: &str) -> Option<(usize, usize)> {
     let at = text.find('@')?;
     let before = &text[..at];

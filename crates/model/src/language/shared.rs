@@ -1,20 +1,20 @@
-//! Lists that many nodes share, held in memory once.
+//! Lists that many nodes share. They are in memory only once.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// List that is copied only when one of its holders changes it. 2000 nodes that take 2000 patches from a layer with lower precedence
-/// share them; an empty list, the most frequent case, takes no memory.
+/// List that several owners share. It is copied when one of them changes it. For example, 2000 nodes share the 2000
+/// patches of a layer with lower precedence. An empty list, the most frequent case, uses no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared<T>(Option<Arc<Vec<T>>>);
 
 impl<T> Shared<T> {
-    /// Identity of the list: equal for all holders that share it.
+    /// Identity of the list. It is equal for all owners that share the list.
     pub(crate) fn id(&self) -> *const () {
         self.0.as_ref().map_or(std::ptr::null(), |items| Arc::as_ptr(items).cast())
     }
 
-    /// Items of the list, moved out if this is the only holder, otherwise copied.
+    /// Items of the list. They are moved if this is the only owner, otherwise copied.
     pub(crate) fn into_items(self) -> Vec<T>
     where
         T: Clone,

@@ -1,4 +1,4 @@
-//! Values of keys, and the rules for merging a layer with higher precedence into them.
+//! Values of keys, and the rules for merging the values of layers.
 
 use std::fmt;
 
@@ -11,36 +11,36 @@ use crate::source::Span;
 
 /// Value that is written as one scalar.
 pub(crate) trait Leaf: Sized {
-    /// Expected value, for messages: "a size such as `40G`".
+    /// Expected value for messages, such as "a size such as `40G`".
     const EXPECTED: &'static str;
-    /// Parses the scalar. The error is the problem of a value of the right kind, or `None` for a value of another
-    /// kind.
+    /// Parses the scalar. If the scalar has the right type but is invalid, the error contains the problem. If it has
+    /// another type, the error is `None`.
     fn parse(scalar: &Scalar) -> Result<Self, Option<String>>;
     fn schema() -> Json;
     fn show(&self) -> String;
-    /// Allowed words, if the value is one of a few words.
+    /// Allowed words, if the value is one of a few words. Otherwise empty.
     const WORDS: &'static [&'static str] = &[];
 }
 
 /// Value that can be an item of a list or the value of a key.
 pub(crate) trait Element: Sized {
-    /// Whether a single value may replace a list of one value.
+    /// Whether a single value may be written in place of a list with one value.
     const MAY_STAND_ALONE: bool = false;
-    /// Maximum number of items of a list that are read.
+    /// Maximum number of items that are read from a list.
     const MOST: usize = 200_000;
     fn decode(value: &Node, cx: &mut Context<'_>) -> Option<Self>;
     fn schema(schemas: &mut Schemas) -> Json;
     fn explain(&self, path: &str, span: Option<Span>, out: &mut Vec<Explained>);
 }
 
-/// Type of the value that belongs to one key of a mapping in the inventory.
+/// Type of the value of a key in a mapping of the inventory.
 pub(crate) trait Slot: Default {
     fn fill(&mut self, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
-    /// Merges a layer with higher precedence into this one.
+    /// Merges the value of a layer with higher precedence into this value.
     fn overlay(&mut self, stronger: Self);
-    /// Sets the built-in value if no layer sets one.
+    /// Sets the built-in value if no layer sets a value.
     fn apply_builtin(&mut self, _builtin: &Self) {}
-    /// Marks the value as given but unreadable, which has been reported, so that it is not reported as missing.
+    /// Marks the value as given but invalid, so that it is not reported as missing.
     fn mark_invalid(&mut self, _span: Span) {}
     /// Whether the value is an explicit `null`.
     fn is_removed(&self) -> bool {
@@ -83,13 +83,14 @@ pub struct Spanned<T> {
     pub span: Span,
 }
 
-/// Single setting. A layer with higher precedence replaces it; an explicit `null` resets it to the built-in value.
+/// Single setting. The value of a layer with higher precedence replaces it. An explicit `null` resets it to the
+/// built-in value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Setting<T> {
     #[default]
     Unset,
     Null(Span),
-    /// Value that is given but invalid, which has been reported.
+    /// The value is invalid, and this was already reported.
     Bad(Span),
     Given(Spanned<T>),
 }
@@ -130,13 +131,12 @@ impl<T> Setting<T> {
         self.get().is_some()
     }
 
-    /// Whether the setting is not given, or `null`. A value that could not be read is not absent: it has been
-    /// reported.
+    /// Whether the setting is not given or is `null`. An invalid value is not absent, because it was already reported.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Unset | Self::Null(_))
     }
 
-    /// Value of a setting that the built-in layer always sets.
+    /// Value of a setting that always has a built-in value.
     pub fn required(&self) -> &T {
         self.get().expect("invariant: the built-in settings give every node this value")
     }
@@ -196,7 +196,7 @@ impl<T: Element + Clone> Slot for Setting<T> {
     }
 }
 
-/// Schema that also allows `null`, which removes the value of a layer with lower precedence.
+/// Schema that also allows `null`. A `null` removes the value of layers with lower precedence.
 pub(super) fn nullable(mut schema: Json) -> Json {
     match schema.get_mut("type") {
         Some(Json::Array(kinds)) => {

@@ -1,7 +1,7 @@
-//! Suggestions for misspelled words ("did you mean …?"). The search is quadratic in the length of a word, so long
-//! words get no suggestion.
+//! Suggestions for misspelled words ("did you mean …?"). Long words get no suggestion, because the time of the search
+//! is quadratic in the length of a word.
 
-/// Candidate that `word` is most likely a misspelling of, if one is similar enough.
+/// Candidate that is most similar to `word`, if one is similar enough to be meant.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -17,17 +17,17 @@ pub(crate) fn closest<'a>(
             return None;
         }
         let distance = distance(&word, &other);
-        // Up to a third of the letters may differ; a prefix always matches.
+        // Up to a third of the letters may differ. If one word is a prefix of the other, they always match.
         let allowed = (word.chars().count().max(other.chars().count()) / 3).max(1);
         let is_prefix = word.len() > 2 && (other.starts_with(&word) || word.starts_with(&other));
         (distance <= allowed || is_prefix).then_some((distance, candidate))
     };
-    // The first of several equally similar candidates wins: callers list the preferred names first.
+    // Of several equally similar candidates, the first one is returned, because callers list the preferred names first.
     let found = candidates.into_iter().filter_map(near).min_by_key(|(distance, _)| *distance);
     found.map(|(_, candidate)| candidate)
 }
 
-/// Damerau-Levenshtein distance (adjacent letters swapped count as one).
+/// Damerau-Levenshtein distance. Two swapped adjacent letters count as one change.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

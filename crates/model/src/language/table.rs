@@ -1,4 +1,4 @@
-//! Tables: names chosen by the user, each with a value.
+//! Tables: mappings whose keys are names that the user chooses.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -11,15 +11,15 @@ use super::{Context, Explained, Key, Schemas, Shared, Slot, Spanned};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// Rule for the names of a table.
+/// Rule for the names in a table.
 pub(crate) trait Naming {
-    /// Checks a name; the error says why it is invalid.
+    /// Checks a name. The error contains the reason why the name is invalid.
     fn check(name: &str) -> Result<(), String>;
-    /// Regular expression for editors.
+    /// Regular expression of the names, for the JSON schema.
     const PATTERN: Option<&'static str> = None;
-    /// Expected name, for the hint.
+    /// Expected names, for the hint.
     const EXPECTED: &'static str = "any name";
-    /// Regular expression of the values, if they are scalars.
+    /// Regular expression of the values, if the values are scalars.
     const VALUE_PATTERN: Option<&'static str> = None;
 
     fn check_value(_: &str) -> Result<(), String> {
@@ -37,7 +37,7 @@ impl Naming for AnyName {
     }
 }
 
-/// Table of names chosen by the user, each with a value; layers are merged name by name.
+/// Mapping whose keys are names that the user chooses. Layers are merged name by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<S, N = AnyName> {
     pub entries: Shared<(Spanned<String>, S)>,
@@ -66,12 +66,12 @@ impl<S, N> Table<S, N> {
         self.entries.is_empty()
     }
 
-    /// Whether the value could not be read.
+    /// Whether the value is given but invalid.
     pub fn is_bad(&self) -> bool {
         self.bad
     }
 
-    /// Index of the entries by name, for many lookups.
+    /// Index of the entries by name. It makes many lookups faster.
     pub(crate) fn index(&self) -> HashMap<&str, &S> {
         self.entries.iter().map(|(key, value)| (key.value.as_str(), value)).collect()
     }
@@ -146,7 +146,7 @@ impl<S: Slot + Clone, N: Naming> Slot for Table<S, N> {
         }
     }
 
-    /// Removes the entries that were set to `null`.
+    /// Removes the entries whose value is `null`.
     fn apply_builtin(&mut self, _: &Self) {
         if self.entries.iter().any(|(_, value)| value.is_removed()) {
             self.entries.change().retain(|(_, value)| !value.is_removed());

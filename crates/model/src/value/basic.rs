@@ -26,7 +26,7 @@ impl Leaf for bool {
     }
 }
 
-/// Any scalar is text, exactly as it is written.
+/// Any scalar is a valid text. The text is not changed.
 impl Leaf for String {
     const EXPECTED: &'static str = "text";
 
@@ -46,7 +46,7 @@ impl Leaf for String {
     }
 }
 
-/// Whole number of a scalar, with or without quotes.
+/// Value of a scalar that is a whole number, with or without quotes.
 fn whole_number(scalar: &Scalar) -> Option<i128> {
     let plain = Scalar { text: scalar.text.trim().to_owned(), style: Style::Plain };
     match plain.resolve() {
@@ -55,7 +55,7 @@ fn whole_number(scalar: &Scalar) -> Option<i128> {
     }
 }
 
-/// Declares a whole number with limits, and the reason of the lower limit.
+/// Declares a whole number with limits, and optionally the reason for the lower limit.
 macro_rules! number {
     (
         $(#[doc = $doc:literal])+

@@ -1,4 +1,4 @@
-//! Settings that accept one of a few words.
+//! Settings whose value is one of a few words.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::{Leaf, constant_choice};
 
-/// Declares an enum with the word of each variant.
+/// Declares an enum, with the word of each variant.
 macro_rules! choice {
     (
         $(#[doc = $doc:literal])+
@@ -56,15 +56,17 @@ macro_rules! choice {
 choice! {
     /// How a node gets its address and config at first boot.
     Boot, "one of `cloudinit`, `cidata`, `meta`, `dhcp`, `template`" {
-        /// Address from the cloud-init drive of Proxmox; config sent over the network to maintenance mode.
+        /// The address comes from the cloud-init drive of Proxmox. The config is sent over the network to the node in
+        /// maintenance mode.
         Cloudinit = "cloudinit",
-        /// Address and config on a volume that Proxmox attaches to the VM: no config is sent over the network.
+        /// The address and the config are on a volume that Proxmox attaches to the VM. No config is sent over the
+        /// network.
         Cidata = "cidata",
-        /// Address in META key 0xa of a metal image.
+        /// The address is in META key 0xa of a metal image.
         Meta = "meta",
-        /// Address from DHCP.
+        /// The address comes from DHCP.
         Dhcp = "dhcp",
-        /// Clone of an existing template.
+        /// The VM is a clone of an existing template.
         Template = "template",
     }
 }
@@ -72,7 +74,7 @@ choice! {
 choice! {
     /// Component that holds the virtual address of the control planes.
     VipBy, "`talos` or `kube-vip`" {
-        /// Talos, on layer 2.
+        /// Talos. The control planes elect the holder of the address.
         Talos = "talos",
         /// kube-vip, which is installed as an add-on.
         KubeVip = "kube-vip",
@@ -84,7 +86,7 @@ choice! {
     Cni, "`flannel` (Talos's own) or `none` (you bring one, such as Cilium)" {
         /// flannel, which Talos installs.
         Flannel = "flannel",
-        /// No CNI; an add-on installs one.
+        /// Talos installs no CNI. An add-on installs one.
         None = "none",
     }
 }
@@ -94,7 +96,7 @@ choice! {
     NetworkForm, "`interfaces` or `documents`" {
         /// `machine.network.interfaces`, matched by MAC address.
         Interfaces = "interfaces",
-        /// Network documents such as `LinkConfig`, from Talos 1.12.
+        /// Network documents such as `LinkConfig`. They require Talos 1.12.
         Documents = "documents",
     }
 }
@@ -114,9 +116,9 @@ choice! {
 choice! {
     /// Chipset of the VM.
     MachineType, "`q35` or `i440fx`" {
-        /// PCIe, needed for GPUs.
+        /// Chipset with PCIe, which GPUs need.
         Q35 = "q35",
-        /// Plain PCI.
+        /// Chipset with PCI only.
         I440fx = "i440fx",
     }
 }
@@ -136,7 +138,7 @@ choice! {
     Os, "`talos` or `ubuntu`" {
         /// Talos Linux.
         Talos = "talos",
-        /// Ubuntu with cloud-init: talmox creates and configures the VM, but installs no software in it.
+        /// Ubuntu with cloud-init. talmox creates and configures the VM, but installs no software in it.
         Ubuntu = "ubuntu",
     }
 }
@@ -161,7 +163,7 @@ choice! {
     }
 }
 
-/// Role of a node in the cluster. It follows from the list that contains the node.
+/// Role of a node in the cluster. The list that contains the node determines its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     ControlPlane,

@@ -1,4 +1,4 @@
-//! Names of nodes, hosts, storages and other objects, each with its allowed characters.
+//! Names of nodes, hosts, storages and other objects. Each type has a rule for its allowed characters.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// Declares a kind of name with its rule.
+/// Declares a type of name, with its rule.
 macro_rules! name {
     ($(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $check:expr) => {
         $(#[doc = $doc])+
@@ -89,7 +89,7 @@ name! {
 }
 
 name! {
-    /// Name of a Proxmox resource pool; nested pools are written with `/`.
+    /// Name of a Proxmox resource pool. The levels of a nested pool are separated by `/`.
     Pool, "the name of a pool such as `talos`", "^[A-Za-z0-9_./-]{1,128}$", |text| word(text, 128, "_./-")
 }
 
@@ -145,8 +145,8 @@ name! {
 }
 
 impl NodeName {
-    /// Placeholder for a missing or invalid name, so that the rest of the node can be checked. No valid name has this
-    /// form.
+    /// Placeholder for a missing or invalid name, so that the other settings of the node can be checked. It is not a
+    /// valid name.
     pub(crate) fn placeholder(number: usize) -> Self {
         Self(format!("#{number}"))
     }
@@ -156,7 +156,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Checks the key of a Kubernetes label or annotation: an optional domain, `/`, a name.
+/// Checks the key of a Kubernetes label or annotation: a name, optionally with a domain and `/` before it.
 pub(crate) fn label_key(text: &str) -> Result<(), String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -171,7 +171,8 @@ pub(crate) fn label_key(text: &str) -> Result<(), String> {
     label_word(name).filter(|()| !name.is_empty()).ok_or_else(problem)
 }
 
-/// Checks for up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends, or for an empty text.
+/// Checks that the text is empty, or has up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both
+/// ends.
 fn label_word(text: &str) -> Option<()> {
     let is_end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     let is_good = text.len() <= 63
@@ -187,7 +188,7 @@ pub(crate) fn label_value(text: &str) -> Result<(), String> {
     label_word(text).ok_or_else(problem)
 }
 
-/// Checks for letters, digits and the given further characters.
+/// Checks that the text contains only letters, digits and the characters in `further`.
 fn word(text: &str, longest: usize, further: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || further.contains(c);
     match text.chars().find(|c| !is_good(*c)) {

@@ -1,4 +1,4 @@
-//! Rules for the names and values of tables.
+//! Rules for the names and values in tables.
 
 use talmox_values::UrlError;
 use talmox_values::url::parse_authority;
@@ -6,7 +6,7 @@ use talmox_values::url::parse_authority;
 use super::{label_key, label_value};
 use crate::language::Naming;
 
-/// Declares the rule for the names of a table.
+/// Declares a rule for the names in a table.
 macro_rules! naming {
     (
         $(#[doc = $doc:literal])+ $name:ident, $expected:literal, $pattern:literal, $check:expr
@@ -43,7 +43,7 @@ naming! {
 }
 
 naming! {
-    /// Keys of labels, with the rule for their values.
+    /// Keys of labels. The rule also covers the values of labels.
     LabelKey, "letters, digits, `-`, `_` and `.`, such as `rack` or `example.com/rack`",
     "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", label_key,
     value: label_value, "^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
@@ -73,14 +73,14 @@ naming! {
 }
 
 naming! {
-    /// Target of an entry of `reach`: a host or an address, optionally with a port.
+    /// Key or value of an entry of `reach`: a host or an address, optionally with a port.
     Target, "a host, an address or host:port, such as `127.0.0.1:50000`",
     "^[A-Za-z0-9._:\\[\\]-]+$", target,
     value: target, "^[A-Za-z0-9._:\\[\\]-]+$"
 }
 
 fn target(text: &str) -> Result<(), String> {
-    // A bare IPv6 address needs no brackets where no port follows.
+    // An IPv6 address without a port needs no brackets.
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok(());
     }

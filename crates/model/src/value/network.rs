@@ -47,12 +47,12 @@ impl Cidr {
         self.0.contains(&other.0.network()) || other.0.contains(&self.0.network())
     }
 
-    /// Network address, which a machine cannot use.
+    /// Network address. A machine cannot use it.
     pub fn network(self) -> IpAddr {
         self.0.network()
     }
 
-    /// Broadcast address, which a machine cannot use. Point-to-point networks and IPv6 have none.
+    /// Broadcast address. A machine cannot use it. Point-to-point networks and IPv6 networks have none.
     pub fn broadcast(self) -> Option<IpAddr> {
         match self.0 {
             IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast().into()),
@@ -102,7 +102,7 @@ pub struct HostAddress {
 }
 
 impl HostAddress {
-    /// Network of the address, if it has a prefix length.
+    /// Network of the address; `None` if the address has no prefix length.
     pub fn network(self) -> Option<Cidr> {
         let net = IpNet::new(self.address, self.prefix_len?).ok()?;
         Some(Cidr(net.trunc()))

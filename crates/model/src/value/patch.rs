@@ -9,15 +9,15 @@ use super::FilePath;
 use crate::language::{Context, Element, Explained, Schemas};
 use crate::source::Span;
 
-/// Patch of a machine config. It is not interpreted here: scalars keep their text. The nodes that get an inline patch
-/// share it.
+/// Patch of a machine config. This crate does not interpret it, so scalars keep their text. All nodes with the same
+/// inline patch share one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patch {
-    /// File beside the inventory.
+    /// Path of a file, relative to the inventory.
     File(FilePath),
-    /// Mapping (strategic merge) or list of operations (JSON6902).
+    /// Inline patch: a mapping (strategic merge) or a list of operations (JSON6902).
     Inline(Arc<Node>),
-    /// Text of a patch, in a block scalar.
+    /// Text of a patch in a block scalar.
     Text(String),
 }
 
@@ -29,7 +29,7 @@ impl Element for Patch {
             return Some(Self::Inline(Arc::new(value.clone())));
         };
         let is_block = matches!(scalar.style, Style::Literal | Style::Folded);
-        // The same rule as talosctl's: a file name does not start with `{` or `[`.
+        // talosctl has the same rule: a file name does not start with `{` or `[`.
         if is_block || scalar.text.contains('\n') || scalar.text.starts_with(['{', '[']) {
             return Some(Self::Text(scalar.text.clone()));
         }

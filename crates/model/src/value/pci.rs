@@ -1,4 +1,4 @@
-//! PCI addresses, as `lspci -D` prints them.
+//! PCI addresses, in the form that `lspci -D` prints.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use talmox_yaml::Scalar;
 
 use crate::language::Leaf;
 
-/// `domain:bus:device.function`. Without a function it means all functions of the device.
+/// PCI address `domain:bus:device.function`. An address without a function means all functions of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
     pub domain: u16,
@@ -17,7 +17,7 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// Whether the two addresses are equal, or one contains the other.
+    /// Whether the two addresses have a function in common.
     pub fn overlaps(self, other: Self) -> bool {
         (self.domain, self.bus, self.device) == (other.domain, other.bus, other.device)
             && (self.function.is_none()

@@ -1,4 +1,4 @@
-//! References to secrets. The inventory contains the location of a secret, not its value.
+//! References to secrets. The inventory contains the location of a secret, and should not contain its value.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::language::{Context, Element, Explained, Schemas, closest};
 use crate::source::Span;
 
-/// Text that `Debug` output hides.
+/// Text that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Redacted(String);
 
@@ -35,16 +35,16 @@ pub enum SecretRef {
     Env(String),
     /// `{command: [op, read, …], env: [NAME]}`: the output of a command.
     Command(SecretCommand),
-    /// Secret in clear text in the inventory. It works, with a warning.
+    /// Secret in clear text in the inventory. talmox accepts it with a warning.
     Clear(Redacted),
 }
 
 /// Command that prints a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretCommand {
-    /// Program and its arguments; at least one word.
+    /// Program and its arguments. The list has at least one word.
     pub words: Vec<String>,
-    /// Environment variables that the command gets in addition to PATH and HOME.
+    /// Environment variables that are passed to the command, in addition to PATH and HOME.
     pub env: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ const BAD_COMMAND: &str = "the command of the secret is not a list of words";
 const ENV_HINT: &str = "write the names of variables that the command needs in addition to PATH and HOME, such as \
                         `{command: [op, read, x], env: [OP_SESSION]}`";
 
-/// Words with dots between them, the keys of `secrets.sops.yaml`.
+/// Path of keys in `secrets.sops.yaml`, separated by dots.
 const PATH: &str = "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$";
 const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 
@@ -70,8 +70,8 @@ fn is_variable(text: &str) -> bool {
 }
 
 impl SecretRef {
-    /// Parses a reference that contains nothing but the location of a secret. Any other value may contain the secret
-    /// itself, in the wrong place.
+    /// Parses a reference that contains only the location of a secret. Any other value may contain the secret itself,
+    /// written in the wrong place.
     pub(crate) fn well_formed(value: &Node) -> Option<Self> {
         let entries = value.as_map()?.entries.as_slice();
         if let Some((words, env)) = command_with_env(entries) {
@@ -161,7 +161,7 @@ impl Element for SecretRef {
                 let message = if hint.starts_with("did") {
                     format!("unknown key `{key}` in a reference to a secret")
                 } else {
-                    // The key may be the secret itself.
+                    // The key may be the secret itself, so the message does not show it.
                     "unknown key in a reference to a secret".to_owned()
                 };
                 (&entry.key, Code::UnknownKey, message, hint)
@@ -212,7 +212,7 @@ impl Element for SecretRef {
     }
 }
 
-/// The two values of `{command: …, env: …}`, in any order.
+/// Values of `{command: …, env: …}`, in any order of the keys.
 fn command_with_env(entries: &[Entry]) -> Option<(&Node, &Node)> {
     let [first, second] = entries else { return None };
     match (first.key.as_str()?, second.key.as_str()?) {

@@ -1,4 +1,4 @@
-//! Sizes. A number without a unit is MiB for memory and GiB for disks; `G` is GiB, as in Proxmox.
+//! Sizes. A number without a unit is in MiB for memory and in GiB for disks. `G` means GiB, as in Proxmox.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// Amount of memory: a whole number of MiB, held in bytes.
+/// Amount of memory in bytes. It is always a whole number of MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory(u64);
 
-/// Size of a disk: a whole number of MiB, held in bytes.
+/// Size of a disk in bytes. It is always a whole number of MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskSize(u64);
 

@@ -1,4 +1,4 @@
-//! Kubernetes taints, written as kubectl writes them.
+//! Kubernetes taints, in the notation of kubectl.
 
 use std::fmt;
 

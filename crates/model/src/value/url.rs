@@ -29,7 +29,7 @@ impl Leaf for HttpUrl {
     }
 }
 
-/// The address of the API of a Proxmox host. `atlas`, `atlas:8006` and `https://atlas:8006` are the same.
+/// Address of the API of a Proxmox host. `atlas`, `atlas:8006` and `https://atlas:8006` are the same address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProxmoxUrl {
     pub host: String,

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use talmox_model::Inventory;
 
-/// Reads everything that a renderer would read.
+/// Reads all values that a renderer would read.
 fn examine(inventory: &Inventory) {
     findings(inventory);
     for diagnostic in &inventory.diagnostics {
@@ -29,7 +29,7 @@ fn examine(inventory: &Inventory) {
 
 const VALID: &str = include_str!("../../../../examples/home/cluster.yaml");
 
-/// Fragments of inventories, valid and invalid.
+/// Valid and invalid fragments of inventories.
 fn piece() -> impl Strategy<Value = String> {
     let words: Vec<String> = [
         "controlplane:\n",
@@ -76,7 +76,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(words), 1 => "[ -~]{1,6}"]
 }
 
-/// Texts that fuzzing starts from, and those that it found.
+/// The corpus contains the initial texts of the fuzzer and the texts that it found.
 #[test]
 fn the_fuzz_corpus_never_panics() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/load");
@@ -100,7 +100,7 @@ proptest! {
         examine(&load(&pieces.concat()));
     }
 
-    /// A character lost, duplicated or replaced anywhere in a good file.
+    /// A typo removes up to two characters at any position of a valid file, and inserts up to two characters there.
     #[test]
     fn typos_never_panic(at in 0..VALID.len(), typo in "[ -~\\n\\t]{0,2}", lost in 0usize..3) {
         let mut text = VALID.to_owned();

@@ -1,4 +1,4 @@
-//! The JSON schema agrees with the loader.
+//! The JSON schema and the loader accept and reject the same single settings. Every key has a documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn validator() -> jsonschema::Validator {
     jsonschema::draft202012::new(&talmox_model::schema()).expect("a schema of draft 2020-12")
 }
 
-/// JSON value that an editor derives from a YAML text.
+/// JSON value that an editor reads from a YAML text.
 fn to_json(node: &Node) -> Json {
     match &node.value {
         Value::Map(map) => {

@@ -9,7 +9,7 @@ pub(crate) fn file(path: &str, text: &[u8]) -> File {
     File { path: PathBuf::from(path), content: Ok(text.to_vec()) }
 }
 
-/// Single-file inventory. Files that it refers to exist if their name starts with `good`.
+/// Loads an inventory with a single file. A file that it refers to exists if its name starts with `good`.
 pub(crate) fn load(text: &str) -> Inventory {
     load_bytes(text.as_bytes())
 }

@@ -9,7 +9,7 @@ use crate::plan::PlannedSecret;
 pub struct ManifestFile {
     /// Path or URL of the file, for messages.
     pub origin: String,
-    /// Content of the file, kept secret because the manifests may contain a `Secret`.
+    /// Content of the file. It is a secret, because the manifests may contain a `Secret` object.
     pub text: PlannedSecret,
 }
 

@@ -1,4 +1,4 @@
-//! Image that a system disk is created from.
+//! Image from which a system disk is created.
 
 use talmox_model::{Cluster, Node};
 use talmox_pve_types::api::storage::{Checksum, Content};
@@ -18,10 +18,10 @@ const MARK: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
     Factory {
-        /// The address of the factory, without a slash at the end.
+        /// The URL of the factory, without a slash at the end.
         factory: String,
         id: String,
-        /// The schematic that must be posted first. None if the inventory sets a schematic ID.
+        /// The schematic that must be posted to the factory first. None if the inventory sets a schematic ID.
         schematic: Option<String>,
         /// The extensions of the schematic.
         extensions: Vec<String>,
@@ -29,7 +29,7 @@ pub enum ImageSource {
     Url,
 }
 
-/// An image. It is named after its contents: two images of the same name are the same.
+/// An image. The file name contains digits of a hash, so two images of the same name have the same content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootImage {
     pub file: FileName,
@@ -66,7 +66,8 @@ impl BootImage {
         let factory = factory.trim_end_matches('/').to_owned();
         let id = &image.id;
         let checksum = checksum(node);
-        // Another checksum is another file: an existing file was verified with the checksum in its name.
+        // A changed checksum must give another file name, because an existing file was verified with the checksum in its
+        // name.
         let pin = checksum.as_ref().map(|checksum| format!("-{}", mark_of(&checksum.value)));
         let pin = pin.unwrap_or_default();
         let short = &id[..id.len().min(SCHEMATIC)];
@@ -87,7 +88,8 @@ impl BootImage {
         })
     }
 
-    /// Cloud images are qcow2 whatever their name is, and Proxmox imports them only with this suffix.
+    /// The image at the URL of the inventory. The file gets the suffix `.qcow2`, because cloud images are qcow2 under any
+    /// name, and Proxmox imports them only with this suffix.
     fn by_url(node: &Node) -> Result<Self, DeriveError> {
         let url = node
             .settings()
@@ -111,7 +113,8 @@ impl BootImage {
         Ok(Self { file, url, checksum, source: ImageSource::Url })
     }
 
-    /// URLs at which the source may publish the checksum, most likely first. Only with TLS: another one proves nothing.
+    /// URLs at which the source may publish the checksum, most likely first. Empty without TLS, because a checksum over plain
+    /// HTTP proves nothing.
     pub(crate) fn sums(&self) -> Vec<String> {
         if self.checksum.is_some() || !self.url.starts_with("https://") {
             return vec![];
@@ -133,7 +136,7 @@ impl BootImage {
     }
 }
 
-/// Whether a file name is that of an image of talmox: the contents, and digits of a hash.
+/// Whether a file name is the name of an image of talmox: a description of the content, followed by digits of a hash.
 pub(crate) fn is_image_name(file: &str) -> bool {
     let Some((name, mark)) = file.strip_suffix(".qcow2").and_then(|stem| stem.rsplit_once('-'))
     else {
@@ -145,7 +148,7 @@ pub(crate) fn is_image_name(file: &str) -> bool {
     if name.starts_with("image-") {
         return is_hash(mark, MARK);
     }
-    // A pinned image has its checksum after the schematic.
+    // The name of an image with a checksum in the inventory has the checksum after the schematic.
     let is_pinned = || {
         let schematic = name.rsplit_once('-').map(|(_, schematic)| schematic);
         is_hash(mark, MARK) && schematic.is_some_and(|schematic| is_hash(schematic, SCHEMATIC))

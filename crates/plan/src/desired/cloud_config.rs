@@ -43,8 +43,8 @@ pub(super) fn installs_agent(user_data: &SecretText) -> bool {
     packages.is_some_and(names_agent)
 }
 
-/// Whether a list of packages contains a name. An item is a name, a list of name and version, or a mapping from the package
-/// manager to such a list.
+/// Whether a list of packages contains the QEMU guest agent. An item of the list is a name, a list of name and version, or a
+/// mapping from a package manager to such a list.
 fn names_agent(packages: &Yaml) -> bool {
     match &packages.value {
         Value::Seq(list) => list.items.iter().any(names_agent),
@@ -77,7 +77,7 @@ fn file(file: &CloudInitFile) -> Yaml {
     ])
 }
 
-/// The keys of a raw overlay replace those of talmox.
+/// Replaces keys of the generated config by the keys of the overlay, and adds the other keys of the overlay.
 fn overlay_keys(config: &mut Yaml, overlay: Map) {
     let Value::Map(config) = &mut config.value else { return };
     for Entry { key, value } in overlay.entries {

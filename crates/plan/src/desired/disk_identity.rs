@@ -1,12 +1,11 @@
-//! Names by which a guest finds its disks in any enumeration order.
+//! Stable names by which a guest finds its disks.
 //!
-//! Linux hands out `/dev/sda`, `/dev/sdb`, … in the order in which disks answer, and disks of
-//! virtio-scsi answer in another order at most boots: a config that names letters formats the
-//! wrong disk. A size does not tell two equal disks apart. What stays is the drive's own id,
-//! which udev turns into a link below `/dev/disk/by-id`. All supported releases of Talos resolve
-//! such links in `machine.install.disk` and `machine.disks`, and since 1.10, the first release
-//! with user volumes, `disk.symlinks` lists them. (`disk.serial` is empty for virtio-scsi and
-//! SATA, and `disk.wwid` for both kinds of virtio.)
+//! Linux assigns `/dev/sda`, `/dev/sdb` and so on in the order in which disks answer. Disks of virtio-scsi answer in another
+//! order at most boots, so a config with such names formats the wrong disk. A size does not distinguish two disks of the same
+//! size. The id of the drive is stable, and udev creates a link below `/dev/disk/by-id` from it. All supported releases of
+//! Talos resolve such links in `machine.install.disk` and `machine.disks`. Since Talos 1.10, the first release with user
+//! volumes, `disk.symlinks` lists the links. `disk.serial` is empty for virtio-scsi and SATA, and `disk.wwid` is empty for
+//! virtio-scsi and virtio-blk.
 
 use talmox_model::value::DiskBus;
 
@@ -17,11 +16,10 @@ fn drive_id(bus: DiskBus, index: usize) -> String {
 
 /// The `serial` that the drive needs in Proxmox, so that [`link`] exists in the guest.
 ///
-/// SCSI drives need none: Proxmox gives each the id that [`drive_id`] returns, so VMs that were
-/// created without a serial have the link too. They must not have another one either: QEMU takes
-/// the serial as the id up to machine version 9.2, and Proxmox overrides it from 10.0 on, so the
-/// link would change with an upgrade of Proxmox. Disks of virtio-blk without a serial have no
-/// link at all, and QEMU numbers those of SATA by the controllers that the VM happens to have.
+/// A SCSI drive needs no serial, because Proxmox gives it the id that [`drive_id`] returns. So VMs that were created without
+/// a serial have the link too. A SCSI drive must not have another serial either: up to machine version 9.2, QEMU uses the
+/// serial as the id. From 10.0 on, Proxmox sets the id, so the link would change with an upgrade of Proxmox. A virtio-blk
+/// disk without a serial has no link. QEMU numbers SATA disks without a serial by the controllers of the VM.
 pub(super) fn serial(bus: DiskBus, index: usize) -> Option<String> {
     match bus {
         DiskBus::Scsi => None,
@@ -29,7 +27,7 @@ pub(super) fn serial(bus: DiskBus, index: usize) -> Option<String> {
     }
 }
 
-/// The link to a disk in the guest; index 0 is the system disk.
+/// The link to a disk in the guest. Index 0 is the system disk.
 pub(super) fn link(bus: DiskBus, index: usize) -> String {
     let prefix = match bus {
         DiskBus::Scsi => "scsi-0QEMU_QEMU_HARDDISK_",

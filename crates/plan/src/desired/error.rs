@@ -1,4 +1,4 @@
-//! Errors of deriving the desired state from an inventory.
+//! Errors that occur when the desired state is derived from an inventory.
 
 use talmox_model::{Node, Span};
 use talmox_pve_types::id::BadId;
@@ -22,10 +22,10 @@ pub enum DeriveError {
     Overlay { span: Span },
     #[error("Talos rejects the config: {}", together(.0))]
     Invalid(Vec<Problem>),
-    /// A name that the inventory allows and Proxmox does not.
+    /// A name that the inventory allows, but Proxmox does not.
     #[error(transparent)]
     Name(#[from] BadId),
-    /// An error about a node.
+    /// An error about one node.
     #[error("cannot render `{node}`")]
     Node { node: String, source: Box<Self> },
 }
@@ -34,7 +34,7 @@ pub enum DeriveError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub message: String,
-    /// Position in the inventory of the patch that causes the problem. None if no patch causes it.
+    /// Position in the inventory of the patch that causes the problem. None if no patch causes the problem.
     pub patch: Option<Span>,
 }
 
@@ -44,7 +44,7 @@ fn together(problems: &[Problem]) -> String {
 }
 
 impl DeriveError {
-    /// The error as one of this node.
+    /// This error, as an error about a node.
     #[must_use]
     pub fn of(self, node: &Node) -> Self {
         Self::Node { node: node.name.value.to_string(), source: Box::new(self) }

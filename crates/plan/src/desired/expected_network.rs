@@ -1,4 +1,4 @@
-//! Network that a node must have, by its rendered machine config.
+//! Network that a node must have according to its rendered machine config.
 
 use std::net::IpAddr;
 
@@ -13,9 +13,9 @@ pub struct ExpectedNetwork {
     pub hostname: Option<String>,
     /// The links in the config. The same link may occur several times.
     pub cards: Vec<Card>,
-    /// Shared addresses, which any node may have at the moment.
+    /// Shared addresses. Any control plane may hold such an address.
     pub shared: Vec<IpAddr>,
-    /// Addresses of VLANs, which are separate links.
+    /// Addresses of VLANs. A VLAN is a separate link.
     pub further: Vec<IpAddr>,
 }
 
@@ -34,7 +34,7 @@ pub enum CardName {
     Mac(String),
     /// Name of the link, such as `eth0`.
     Link(String),
-    /// Selector that only the node can evaluate.
+    /// A selector that only the node can evaluate.
     #[serde(rename = "selector")]
     Somehow,
 }
@@ -47,8 +47,8 @@ pub struct Addressing {
 }
 
 impl ExpectedNetwork {
-    /// Reads a rendered config. Parts that cannot be read are omitted; this does not happen in practice, because the
-    /// config was validated before.
+    /// Reads a rendered config. Parts that cannot be read are omitted. This does not happen in practice, because the config
+    /// was validated before.
     pub fn of(config: &SecretText, talos_version: &str) -> Self {
         let release = Release::of(talos_version).unwrap_or_default();
         let mut shape = Self::default();

@@ -4,7 +4,7 @@ use talmox_model::Node;
 use talmox_model::value::NvidiaDriver;
 use talmox_talos_config::contract::Contract;
 
-/// Extensions beyond those that the inventory lists.
+/// Extensions that these settings add to the extensions of the inventory.
 pub(super) fn extensions(node: &Node) -> Vec<String> {
     let mut names = vec![];
     if let Some(driver) = node.settings().system.nvidia.get() {
@@ -21,7 +21,7 @@ pub(super) fn extensions(node: &Node) -> Vec<String> {
     names
 }
 
-/// Kernel modules to load: those of the options, then those of the inventory, each once.
+/// Kernel modules to load, without duplicates: first those that the settings imply, then those of the inventory.
 pub(super) fn kernel_modules(node: &Node) -> Vec<String> {
     let system = &node.settings().system;
     let mut modules: Vec<String> = vec![];
@@ -40,15 +40,15 @@ pub(super) fn kernel_modules(node: &Node) -> Vec<String> {
     modules
 }
 
-/// The sysctls of the options.
+/// The sysctls that the settings imply.
 pub(super) fn sysctls(node: &Node, contract: Contract) -> Vec<(&'static str, &'static str)> {
-    // From 1.13 the toolkit uses CDI and does not need it.
+    // From Talos 1.13 on, the NVIDIA toolkit uses CDI and does not need this sysctl.
     let needs_jit = node.settings().system.nvidia.is_given() && contract < Contract::new(1, 13);
     if needs_jit { vec![("net.core.bpf_jit_harden", "1")] } else { vec![] }
 }
 
-/// The folder of Longhorn, which the kubelet must mount. None without Longhorn, and if Longhorn uses a user volume,
-/// which Talos mounts itself.
+/// The folder of Longhorn that the kubelet must mount. None without Longhorn. Also none if Longhorn uses a user volume,
+/// because Talos mounts user volumes itself.
 pub(super) fn longhorn_mount(node: &Node) -> Option<&'static str> {
     let settings = node.settings();
     let has_volume = settings

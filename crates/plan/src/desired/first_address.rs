@@ -1,4 +1,4 @@
-//! Addresses on the cloud-init drive of Proxmox.
+//! IP settings in the cloud-init drive of Proxmox.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
 use super::error::DeriveError;
 use super::network;
 
-/// The address of the first network card.
+/// The IP settings of the first network card.
 pub(super) fn first(cluster: &Cluster, node: &Node) -> Result<IpConfig, DeriveError> {
     if *node.settings().system.boot.required() == Boot::Dhcp {
         return Ok(dhcp());
@@ -20,7 +20,7 @@ pub(super) fn first(cluster: &Cluster, node: &Node) -> Result<IpConfig, DeriveEr
     Ok(fixed(own.address(), own.length(), gateway))
 }
 
-/// The address of a further network card.
+/// The IP settings of another network card.
 pub(super) fn further(nic: &Nic) -> Option<IpConfig> {
     let ip = nic.ip.get().copied();
     if nic.dhcp.get().copied().unwrap_or(ip.is_none()) {

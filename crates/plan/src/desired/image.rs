@@ -15,7 +15,7 @@ use super::{extras, network};
 pub enum Platform {
     /// The node reads its address and config from a drive.
     Nocloud,
-    /// The address is a kernel argument in the image.
+    /// The image contains the address of the node, as a META value of its schematic.
     Metal,
 }
 
@@ -42,7 +42,7 @@ pub struct Image {
     pub schematic: Option<Schematic>,
     pub id: String,
     pub platform: Platform,
-    /// The container image that installs and upgrades.
+    /// The container image that installs and upgrades Talos.
     pub installer: String,
 }
 
@@ -94,7 +94,7 @@ fn schematic(
     let kernel_args = &mut schematic.customization.extra_kernel_args;
     kernel_args.extend(image.kernel_args.values().cloned());
     if Platform::of(node) == Platform::Metal {
-        // The kernel argument with the address names the first card `eth0`.
+        // The network settings in the schematic name the first card `eth0`.
         let plain_names = "net.ifnames=0".to_owned();
         if !kernel_args.contains(&plain_names) {
             kernel_args.push(plain_names);

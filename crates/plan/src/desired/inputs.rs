@@ -1,4 +1,4 @@
-//! Inputs of rendering: the inventory, and the secrets and files that it refers to.
+//! Inputs of rendering: the inventory, and the secrets and files that the inventory refers to.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use talmox_talos_config::secrets::Bundle;
 
 use super::error::DeriveError;
 
-/// Network settings of machine configs.
+/// Variant of the network settings in machine configs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// The network settings that `boot:` requires.
     #[default]
     Final,
-    /// All cards use DHCP, and the endpoint is the first control plane. For the time before static
-    /// addresses are set and before the VIP is assigned.
+    /// All network cards use DHCP, and the endpoint is the first control plane. These configs are used before the nodes have
+    /// static addresses, and before a control plane holds the shared address.
     Dhcp,
-    /// Static addresses, independent of `boot:`.
+    /// Static addresses, regardless of `boot:`. A node without a static address uses DHCP.
     Static,
 }
 
@@ -44,7 +44,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Every reference to a secret that configs need, in the order of the files, each once.
+/// All references to secrets that configs need, without duplicates, in the order of the files.
 pub fn needed_secrets(cluster: &Cluster) -> Vec<&Spanned<SecretRef>> {
     let mut references = vec![];
     if cluster.nodes.iter().any(Node::is_talos) {
@@ -62,7 +62,7 @@ pub fn needed_secrets(cluster: &Cluster) -> Vec<&Spanned<SecretRef>> {
     references
 }
 
-/// Every file whose text is needed for configs, with the position of its path in the inventory, without duplicates.
+/// All files whose text configs need, by the position of their path in the inventory.
 pub fn needed_files(cluster: &Cluster) -> BTreeMap<Span, &str> {
     let mut files = BTreeMap::new();
     for node in &cluster.nodes {

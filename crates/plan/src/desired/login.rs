@@ -1,17 +1,17 @@
-//! Login at Proxmox.
+//! Login to Proxmox.
 
-/// Proxmox user, and API token if one is used.
+/// Proxmox user, with an API token if the login uses one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// User ID, such as `talmox@pve`.
     pub user: String,
-    /// Name of the API token of this user, if one is used.
+    /// Name of the API token of the user. None if the login uses a password.
     pub token: Option<String>,
 }
 
 impl Login {
-    /// Whether this login may pass PCI devices through by their addresses. Proxmox allows that only for root with a
-    /// password, not for a token.
+    /// Whether this login may pass PCI devices through by their addresses. Proxmox allows that only for root with a password.
+    /// A token may not do so.
     pub fn is_root(&self) -> bool {
         self.user == "root@pam" && self.token.is_none()
     }

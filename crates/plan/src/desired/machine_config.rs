@@ -1,5 +1,5 @@
-//! Machine configs: what Talos generates for the role, talmox's own settings as a patch on top,
-//! and then the patches of the inventory in their order.
+//! Machine configs. Talos generates the base config for a role. The settings of talmox are applied as a patch, then the
+//! patches of the inventory in their order.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,19 +24,19 @@ use super::inputs::{Inputs, Phase};
 mod own;
 mod refusal;
 
-/// Rendered node.
+/// Result of rendering a node.
 #[derive(Debug)]
 pub struct Rendered {
     pub identity: NodeIdentity,
-    /// None for operating systems other than Talos.
+    /// The Talos image of the node. None for operating systems other than Talos.
     pub image: Option<Image>,
     /// The machine config, or the user-data of a node with another operating system.
     pub config: SecretText,
-    /// Settings that Talos accepts and that are probably mistakes.
+    /// Warnings about settings that Talos accepts but that are probably mistakes.
     pub warnings: Vec<String>,
 }
 
-/// Renders the nodes of a cluster. Common parts are rendered once.
+/// Renders the nodes of a cluster. Parts that nodes have in common are rendered once.
 #[derive(Debug)]
 pub struct Renderer<'a> {
     inputs: &'a Inputs<'a>,
@@ -49,7 +49,7 @@ struct Talos {
     contract: Contract,
     controlplane: Config,
     worker: Config,
-    /// The patches of the inventory, by their position in it.
+    /// The patches of the inventory, by their position in the inventory.
     patches: BTreeMap<Span, Patch>,
 }
 
@@ -101,7 +101,7 @@ impl Talos {
         };
         let base = |role| -> Result<Config, DeriveError> {
             let config = generate(&input, role).map_err(DeriveError::Generate)?;
-            // Generated settings must be known to the Talos version.
+            // The Talos version must support the generated settings.
             if config.release() == release {
                 return Ok(config);
             }
@@ -161,7 +161,7 @@ impl Talos {
     }
 }
 
-/// The inventory's patches, each read once.
+/// The patches of the inventory. Each patch is parsed once.
 fn patches(inputs: &Inputs<'_>, release: Release) -> Result<BTreeMap<Span, Patch>, DeriveError> {
     let mut patches = BTreeMap::new();
     for node in inputs.cluster.nodes.iter().filter(|node| node.is_talos()) {
@@ -185,7 +185,8 @@ fn patches(inputs: &Inputs<'_>, release: Release) -> Result<BTreeMap<Span, Patch
     Ok(patches)
 }
 
-/// The endpoint of the Kubernetes API. Before the VIP is held, that is the first control plane.
+/// The endpoint of the Kubernetes API. In the phase `Dhcp` it is the first control plane, because the shared address has no
+/// holder yet.
 fn endpoint(cluster: &Cluster, phase: Phase) -> Option<String> {
     if phase == Phase::Dhcp {
         let first = cluster.controlplanes().next()?;
@@ -226,7 +227,7 @@ fn options(cluster: &Cluster, endpoint: &str) -> Options {
     }
 }
 
-/// The address in the URL of the endpoint. None if its host is a name.
+/// The IP address in the URL of the endpoint. None if the URL contains a host name.
 fn address_in(endpoint: &str) -> Option<IpAddr> {
     let authority = endpoint.strip_prefix("https://")?.split('/').next()?;
     if let Some(rest) = authority.strip_prefix('[') {
@@ -235,11 +236,11 @@ fn address_in(endpoint: &str) -> Option<IpAddr> {
     authority.split(':').next()?.parse().ok()
 }
 
-/// The default networks, and those that Talos uses in an IPv6 cluster.
+/// The default pod network for IPv4, and for IPv6.
 const PODS: [&str; 2] = ["10.244.0.0/16", "fc00:db8:10::/56"];
 const SERVICES: [&str; 2] = ["10.96.0.0/12", "fc00:db8:20::/112"];
 
-/// The networks of pods or services. Defaults have the address family of the endpoint.
+/// The networks of pods or services. The IPv4 default is replaced by the IPv6 default if the endpoint has an IPv6 address.
 fn subnets(given: &[Spanned<Cidr>], builtin: [&str; 2], endpoint: Option<IpAddr>) -> Vec<String> {
     let given: Vec<String> = given.iter().map(|cidr| cidr.value.to_string()).collect();
     let is_ipv6 = endpoint.is_some_and(|address| address.is_ipv6());

@@ -1,7 +1,7 @@
-//! Network of a node: in its machine config, and before it has one.
+//! Network of a node: in its machine config, and before the node has a config.
 //!
-//! Up to contract 1.13 a config contains `machine.network.interfaces`, each chosen by its MAC; from
-//! 1.12 documents on request. Never both for one link.
+//! By default, a config contains `machine.network.interfaces`, which selects each interface by its MAC address. Since Talos
+//! 1.12, `network.form` can select config documents instead. A config never describes a link in both ways.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use super::error::DeriveError;
 use super::identity::NodeIdentity;
 use super::inputs::Phase;
 
-/// A network card as the node's config describes it.
+/// A network card, as the config of the node describes it.
 struct Link<'a> {
     /// Name of the interface, such as `eth0`. Images for Proxmox do not use predictable interface names.
     name: String,
@@ -30,18 +30,19 @@ struct Link<'a> {
     vlans: Vec<&'a Vlan>,
 }
 
-/// The network part of a machine config: keys of `machine.network`, and documents.
+/// The network part of a machine config: keys of `machine.network`, and config documents.
 pub(super) struct NetworkConfig {
     pub(super) machine: Vec<(&'static str, Option<Yaml>)>,
     pub(super) documents: Vec<Yaml>,
 }
 
-/// Whether a config can contain search domains. Talos 1.8 does not have that key and rejects a config with it.
+/// Whether a config can contain search domains. Talos 1.8 rejects a config with search domains.
 fn knows_search(contract: Contract) -> bool {
     contract >= Contract::new(1, 9)
 }
 
-/// Warning about settings of the inventory that a config of this version cannot contain. None if there are none.
+/// Warning about settings of the inventory that a config of this Talos version cannot contain. None if all settings are
+/// supported.
 pub(super) fn left_out(cluster: &Cluster, contract: Contract) -> Option<String> {
     let is_left_out = !knows_search(contract) && cluster.file.network.search.values().count() > 0;
     is_left_out.then(|| {
@@ -129,7 +130,7 @@ fn mac(identity: &NodeIdentity, index: usize) -> String {
     identity.macs[index].lower_case()
 }
 
-/// The node's own address with the prefix length of its network.
+/// The address of the node, with the prefix length of its network.
 pub(super) fn own_address(cluster: &Cluster, node: &Node) -> Result<Prefix, DeriveError> {
     let address = node.address().ok_or(DeriveError::Missing {
         what: "the node's address",
@@ -142,7 +143,7 @@ pub(super) fn own_address(cluster: &Cluster, node: &Node) -> Result<Prefix, Deri
     })
 }
 
-/// The prefix length; that of a single address if there is none.
+/// The prefix length of an address. Without a prefix length, the length of a single address: 32 or 128.
 pub(super) fn prefix_or_whole(ip: HostAddress) -> u8 {
     ip.prefix_len.unwrap_or(if ip.address.is_ipv4() { 32 } else { 128 })
 }
@@ -156,7 +157,7 @@ fn vlan_address(vlan: &Vlan) -> Option<Prefix> {
 }
 
 impl Link<'_> {
-    /// The item of `machine.network.interfaces`.
+    /// The entry of this card in `machine.network.interfaces`.
     fn interface(&self) -> Yaml {
         let routes = self.gateway.map(|gateway| {
             list([map([
@@ -244,7 +245,7 @@ pub(super) fn document<'a>(
     map(head.into_iter().chain(keys))
 }
 
-/// The network of a node before it has a config.
+/// The network of a node before the node has a config.
 pub fn first_network(
     cluster: &Cluster,
     node: &Node,

@@ -16,20 +16,20 @@ use super::error::DeriveError;
 use super::identity::NodeIdentity;
 use super::{cloud_config, disk_identity, first_address};
 
-/// The tag that every owned VM has beside the name of its cluster. It does not prove ownership; a VM with the name of another
-/// cluster is not changed.
+/// Tag of every owned VM. Another tag is the name of the cluster. The tags do not prove ownership, but talmox does not change
+/// a VM that is tagged with the name of another cluster.
 pub const TAG: &str = "talmox";
 
-/// The slot of Proxmox's cloud-init drive.
+/// The slot of the cloud-init drive of Proxmox.
 const CLOUDINIT: &str = "ide2";
 
-/// The options that a template and its clones have in common.
+/// The options that a template passes on to its clones.
 const SHARED: &[&str] = &[
     "agent", "balloon", "bios", "boot", "cores", "cpu", "machine", "memory", "ostype", "scsihw",
     "serial0",
 ];
 
-/// A disk.
+/// A disk of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
     pub slot: DiskSlot,
@@ -37,7 +37,7 @@ pub struct DiskSpec {
     pub gib: u32,
     /// Options of the disk, such as `discard` and `ssd`.
     pub options: Properties,
-    /// The name of the Talos volume on the disk, if there is one.
+    /// The name of the Talos user volume on the disk. None if the disk has no user volume.
     pub volume: Option<String>,
 }
 
@@ -65,16 +65,16 @@ impl GpuSpec {
     }
 }
 
-/// A VM.
+/// Desired state of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent parts that a VM has or has not")]
 pub struct VmSpec {
-    /// Everything but drives, PCI devices, tags and the description.
+    /// All options except drives, PCI devices, tags and the description.
     pub options: VmOptions,
     pub tags: Tags,
     /// The storage of the system disk, the EFI disk and the TPM state.
     pub storage: StorageId,
-    /// The disks of the VM; the first one is the system disk.
+    /// The disks of the VM. The first one is the system disk.
     pub disks: Vec<DiskSpec>,
     pub has_efi: bool,
     pub has_tpm: bool,
@@ -82,12 +82,13 @@ pub struct VmSpec {
     pub has_cloudinit: bool,
     /// The slot of the cidata volume. None if the VM has no cidata volume.
     pub cidata: Option<DiskSlot>,
-    /// The options for a VM that has a cloud-init drive from an earlier `boot:`.
+    /// The options of a VM that still has a cloud-init drive from an earlier `boot:`. None for VMs that cannot have such a
+    /// drive.
     kept_drive: Option<VmOptions>,
     pub gpu: Option<GpuSpec>,
     pub memory_mib: u64,
     pub cores: u32,
-    /// Each network card's bridge and VLAN tag.
+    /// The bridge and the VLAN tag of each network card.
     pub bridges: Vec<(String, Option<u16>)>,
     pub has_agent: bool,
 }
@@ -163,8 +164,8 @@ impl VmSpec {
         })
     }
 
-    /// The VM with the cloud-init drive that it was created with. `boot:` is about the first boot: after it, a changed `boot:` (or
-    /// default) is not drift.
+    /// The VM with the cloud-init drive that it was created with. None if the VM has no such drive. `boot:` concerns the
+    /// first boot only, so a later change of `boot:` or of its default is not drift.
     pub(super) fn with_kept_drive(&self, config: &VmConfig) -> Option<Self> {
         let kept = self.kept_drive.as_ref()?;
         let has_drive =
@@ -176,7 +177,8 @@ impl VmSpec {
         })
     }
 
-    /// Whether the volume with its config is detached once its node runs: only Talos reads it once.
+    /// Whether the cidata volume is detached after the node has started. True for Talos only, because Talos reads the volume
+    /// once.
     pub(crate) fn loses_volume(&self) -> bool {
         self.cidata.is_some() && self.kept_drive.is_some()
     }
@@ -185,7 +187,7 @@ impl VmSpec {
         self.options.get("protection") == Some("1")
     }
 
-    /// The options of the create call, without tags.
+    /// The options of the create request, without tags.
     pub fn create(
         &self,
         image: &VolumeId,
@@ -193,10 +195,10 @@ impl VmSpec {
         hostpci: Option<&HostPci>,
         description: &str,
     ) -> VmOptions {
-        // A host that boots in the meantime must not start an unfinished VM.
+        // A host that reboots during the creation must not start an unfinished VM.
         let mut half_made = self.options.clone().description(description).onboot(false);
         if self.loses_volume() {
-            // Proxmox removes no drive of a protected VM.
+            // Proxmox does not remove a drive from a protected VM, and the cidata volume is removed later.
             half_made = half_made.protection(false);
         }
         let mut options = self.firmware(half_made);
@@ -217,7 +219,7 @@ impl VmSpec {
         with_hostpci(options, hostpci)
     }
 
-    /// The options of a template for such VMs: hardware and the system disk, without identity.
+    /// The options of a template for such VMs: hardware and system disk, without an identity.
     pub fn template(&self, name: &str, image: &VolumeId, description: &str) -> VmOptions {
         let shared = self.options.iter().filter(|(key, _)| SHARED.contains(key));
         let options = shared.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
@@ -227,13 +229,13 @@ impl VmSpec {
         self.firmware(options.name(name).description(description)).drive(&system.slot, &drive)
     }
 
-    /// The options that are set after the create call, without tags.
+    /// The options that are set after the create request, without tags.
     pub fn after_create(&self) -> VmOptions {
         let onboot = self.options.iter().filter(|(key, _)| *key == "onboot");
         onboot.fold(VmOptions::new(), |options, (key, value)| options.set(key, value))
     }
 
-    /// The options that are set after the clone. System disk and EFI disk come from the template.
+    /// The options that are set after the clone request. The system disk and the EFI disk come from the template.
     pub fn after_clone(&self, hostpci: Option<&HostPci>, has_cloudinit: bool) -> VmOptions {
         let mut options = self.options.clone();
         for disk in &self.disks[1..] {
@@ -247,8 +249,8 @@ impl VmSpec {
         with_hostpci(options, hostpci)
     }
 
-    /// The options that an existing VM is compared with. They do not contain the cidata volume, which is detached after the
-    /// node has read it.
+    /// The options that an existing VM is compared with. They do not contain the cidata volume, because that volume is
+    /// detached after the node has read it.
     pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
         let mut options = self.firmware(self.options.clone().tags(&self.tags));
         for disk in &self.disks {
@@ -270,7 +272,7 @@ impl VmSpec {
     fn firmware(&self, options: VmOptions) -> VmOptions {
         let mut options = options;
         if self.has_efi {
-            // With Microsoft's keys Talos would not boot, or could not enroll its own.
+            // With the pre-enrolled keys of Microsoft, Talos would not boot, or could not enroll its own keys.
             let efi =
                 Drive::new(&self.storage, 1).with("efitype", "4m").with("pre-enrolled-keys", 0);
             options = options.set("efidisk0", efi);
@@ -300,7 +302,7 @@ fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>
     if *hardware.discard.required() {
         options.set("discard", "on");
     }
-    // virtio-blk disks do not have this option.
+    // virtio-blk disks do not have the option `ssd`.
     if *hardware.ssd.required() && bus != DiskBus::Virtio {
         options.set("ssd", 1);
     }
@@ -330,13 +332,13 @@ fn disks(node: &Node, storage: &StorageId, bus: DiskBus) -> Result<Vec<DiskSpec>
     Ok(disks)
 }
 
-/// Whole GiB, rounded up.
+/// A size in whole GiB, rounded up.
 fn gib(size: DiskSize) -> u32 {
     u32::try_from(size.bytes().div_ceil(GIB)).unwrap_or(u32::MAX)
 }
 
-/// The slot of the cidata volume. It is the last slot, so that a disk that is added later never needs it, and on a bus whose
-/// disks can be detached from a running VM.
+/// The slot of the cidata volume. It is the last slot of its bus, so that a disk that is added later does not need the slot.
+/// Disks on this bus can be detached from a running VM.
 fn cidata_slot(bus: DiskBus) -> Result<DiskSlot, BadId> {
     match bus {
         DiskBus::Scsi | DiskBus::Virtio => "scsi30",
@@ -360,7 +362,7 @@ fn nets(node: &Node, identity: &NodeIdentity) -> Result<Vec<Net>, DeriveError> {
     Ok(nets)
 }
 
-/// The settings of the cloud-init drive. They must match the config, or the node gets both.
+/// The settings of the cloud-init drive. They must match the machine config, because the node would otherwise apply both.
 fn cloudinit(
     mut options: VmOptions,
     cluster: &Cluster,
@@ -391,8 +393,8 @@ fn tags(cluster: &Cluster, node: &Node) -> Tags {
     Tags::of([TAG, cluster.name.as_str()].into_iter().chain(own))
 }
 
-/// Whether to enable the guest agent, which must be installed in the VM. If an enabled agent never answers, Proxmox
-/// waits for a timeout at every action.
+/// Whether the guest agent is enabled in Proxmox: only if it is installed in the VM. If an enabled agent does not answer,
+/// Proxmox waits for a timeout at every action.
 fn has_agent(node: &Node, config: &SecretText) -> bool {
     if node.is_talos() {
         node.settings().system.image.has_extension("siderolabs/qemu-guest-agent")

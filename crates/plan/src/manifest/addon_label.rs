@@ -1,11 +1,11 @@
-//! Label by which the objects of an add-on are recognised in a cluster.
+//! Label by which talmox recognises the objects of an add-on in a cluster.
 
 use serde_json::json;
 
 use super::read::Manifest;
 use crate::sha256::sha256_hex;
 
-/// Label of the objects of add-ons, and of the notes about them.
+/// Label of the objects of add-ons, and of the records that talmox stores about add-ons.
 pub const LABEL: &str = "talmox.dev/addon";
 
 /// Maximum length of an add-on name in labels. A longer name is replaced by a hash.
@@ -24,8 +24,8 @@ impl Manifest {
     }
 }
 
-/// The name of an add-on for names and labels of Kubernetes; a hash if the name is too long or has other characters
-/// than these allow.
+/// The name of an add-on for names and labels of Kubernetes. If the name is too long or has characters that Kubernetes does
+/// not allow there, a hash of the name.
 pub fn slug(addon: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = addon.chars().all(is_plain) && !addon.starts_with('-') && !addon.ends_with('-');

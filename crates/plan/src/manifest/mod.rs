@@ -1,5 +1,5 @@
-//! Kubernetes manifests as data: their objects, whether they need or install a pod network, and whether they assign a
-//! shared address.
+//! Kubernetes manifests as data: the objects, and whether a manifest needs a pod network, installs one, or assigns the shared
+//! address.
 
 mod addon_label;
 mod pod_network;

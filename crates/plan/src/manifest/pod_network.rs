@@ -1,10 +1,10 @@
-//! Recognition of manifests that install a pod network. Without a pod network, nodes do not become ready.
+//! Detection of manifests that install a pod network. Without a pod network, nodes do not become ready.
 
 use serde_json::Value;
 
 use super::read::Manifest;
 
-/// Starts of the names of DaemonSets that install a pod network.
+/// Prefixes of the names of DaemonSets that install a pod network.
 const NAMES: [&str; 9] = [
     "antrea-agent",
     "calico-node",
@@ -17,7 +17,7 @@ const NAMES: [&str; 9] = [
     "weave-net",
 ];
 
-/// The folder from which the container runtime reads its network configuration: every pod network writes to it.
+/// The folder from which the container runtime reads its network configuration. Every pod network writes to this folder.
 const SETTINGS: &str = "/etc/cni";
 
 /// Whether a DaemonSet with this name and these host paths installs a pod network.
@@ -36,7 +36,7 @@ impl Manifest {
                 let paths = volumes.filter_map(|volume| volume["hostPath"]["path"].as_str());
                 is_pod_network(&self.name, paths)
             }
-            // Calico's operator creates the DaemonSet from it.
+            // The operator of Calico creates the DaemonSet from this object.
             ("operator.tigera.io", "Installation") => true,
             _ => false,
         }

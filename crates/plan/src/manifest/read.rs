@@ -1,4 +1,4 @@
-//! Reading of manifests: YAML of one document or many, read as kubectl reads it.
+//! Parser of Kubernetes manifests. It reads YAML with one or more documents, in the same way as kubectl.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 /// Namespaces that every cluster has.
 pub const ALWAYS_THERE: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Groups below `k8s.io` whose kinds are all built into the API server.
+/// Prefixes of the API groups below `k8s.io` whose kinds are all built into the API server.
 const BUILT_IN: [&str; 12] = [
     "admissionregistration",
     "apiextensions",
@@ -27,15 +27,15 @@ const BUILT_IN: [&str; 12] = [
     "storage",
 ];
 
-/// An object to be applied. It may be a Secret, so `Debug` shows only its name.
+/// An object to apply. The object may be a Secret, so `Debug` does not show its content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub api_version: String,
     pub kind: String,
     pub name: String,
-    /// None if the manifest does not set a namespace.
+    /// Namespace of the object. None if the manifest does not set a namespace.
     pub namespace: Option<String>,
-    /// Source of the manifest, for messages: `shop.yaml, document 2`.
+    /// Source of the manifest for messages, such as `shop.yaml, document 2`.
     pub place: String,
     pub object: Value,
 }
@@ -49,7 +49,7 @@ pub enum ManifestError {
     NoObject { file: String, document: usize, what: &'static str },
 }
 
-/// All objects in a text with manifests, in the order of the text. `file` is used in messages only.
+/// All objects in a text with manifests, in the order of the text. `file` is only used in messages.
 pub fn read_manifests(file: &str, text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let documents = talmox_yaml::read(text);
     let documents =
@@ -89,7 +89,7 @@ fn add(object: &Value, place: &str, manifests: &mut Vec<Manifest>) -> Result<(),
     Ok(())
 }
 
-/// An item of a list, with `apiVersion` and `kind` of the list if it has none.
+/// An item of a list. If the item has no `apiVersion` or `kind`, it gets those of the list.
 fn typed(item: &Value, api_version: &str, kind: &str) -> Value {
     let mut item = item.clone();
     if let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) {
@@ -112,7 +112,7 @@ impl Manifest {
         }
     }
 
-    /// Whether both manifests are about the same object, in any API version.
+    /// Whether both manifests describe the same object, possibly in different API versions.
     pub fn is_same(&self, other: &Self) -> bool {
         let place = |one: &Self| one.namespace.clone().unwrap_or(DEFAULT_NAMESPACE.to_owned());
         (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
@@ -131,7 +131,7 @@ impl Manifest {
         !group.contains('.') || own.is_some_and(|own| BUILT_IN.contains(&own))
     }
 
-    /// The part of `apiVersion` before the slash; empty for the core group.
+    /// The part of `apiVersion` before the slash. Empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
@@ -192,7 +192,8 @@ fn scalar_to_json(scalar: &Scalar) -> Value {
     }
 }
 
-/// kubectl reads YAML 1.1, where these are booleans; Talos does not.
+/// The boolean value of words such as `yes` and `off`. kubectl reads YAML 1.1, in which these words are booleans. Talos reads
+/// them as text.
 fn old_flag(scalar: &Scalar) -> Option<bool> {
     if scalar.style != Style::Plain {
         return None;

@@ -1,18 +1,18 @@
-//! Pods of a manifest: whether they need a pod network, and whether they hold a shared address.
+//! Pods of a manifest: whether they need a pod network, and whether they assign a shared address.
 
 use serde_json::Value;
 
 use super::read::Manifest;
 
-/// The taint of nodes that are not ready.
+/// The taint that Kubernetes sets on nodes that are not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// The name of kube-vip in its images and charts. kube-vip assigns a shared address to a control plane.
 const KUBE_VIP: &str = "kube-vip";
 
 impl Manifest {
-    /// Whether the manifest creates pods that cannot start before a pod network exists. Pods of DaemonSets are scheduled
-    /// on nodes that are not ready; other pods need a toleration for that.
+    /// Whether the manifest creates pods that cannot start before a pod network exists. Pods of a DaemonSet are scheduled on
+    /// nodes that are not ready. Other pods need a toleration for such nodes.
     pub fn needs_network(&self) -> bool {
         let is_daemon_set = match (self.group(), self.kind.as_str()) {
             ("apps", "DaemonSet") => true,
@@ -35,12 +35,12 @@ impl Manifest {
         images.any(|image| {
             let name = image.rsplit('/').next().unwrap_or_default();
             let name = name.split([':', '@']).next().unwrap_or_default();
-            // The cloud provider of kube-vip gives addresses to Services, and holds none.
+            // The cloud provider of kube-vip assigns addresses to Services, but not to control planes.
             name.starts_with(KUBE_VIP) && !name.contains("cloud-provider")
         })
     }
 
-    /// Whether the manifest contains the name kube-vip. It may be a chart that a controller in the cluster installs.
+    /// Whether the manifest contains the text `kube-vip`. A controller in the cluster may install kube-vip from a chart.
     pub fn names_kube_vip(&self) -> bool {
         self.object.to_string().contains(KUBE_VIP)
     }

@@ -11,11 +11,12 @@ use crate::manifest::Manifest;
 pub struct Addons {
     /// The add-ons that could be compared with the cluster.
     pub known: BTreeMap<String, AddonSeen>,
-    /// Objects that were applied for an add-on, and that its manifests no longer contain.
+    /// Objects that talmox applied for an add-on, and that the manifests of the add-on no longer contain. The keys are names
+    /// of add-ons.
     pub left: BTreeMap<String, Vec<String>>,
     /// The manifests of each add-on.
     pub read: BTreeMap<String, AddonRead>,
-    /// The existing namespaces among those that add-ons need. None if Kubernetes does not answer.
+    /// The existing namespaces among those that the add-ons need. None if Kubernetes does not answer.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
@@ -23,9 +24,9 @@ pub struct Addons {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddonRead {
     Objects(Vec<Manifest>),
-    /// The manifests could not be fetched, for this reason.
+    /// The manifests could not be fetched. The text is the reason.
     Unreachable(String),
-    /// The manifests are not usable, for this reason.
+    /// The manifests are not usable. The text is the reason.
     Wrong(String),
 }
 
@@ -50,11 +51,11 @@ pub struct AddonSeen {
     pub refusals: Vec<RejectedObject>,
 }
 
-/// An object that differs from its manifest. The text contains the names of changed fields, and their values only if
-/// they cannot be secret.
+/// An object that differs from its manifest. The text names the changed fields. It contains their values only if the values
+/// cannot be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectChange {
-    /// `Deployment shop/till`.
+    /// Kind, namespace and name of the object, such as `Deployment shop/till`.
     pub object: String,
     /// Description of the change, such as `changes spec.replicas 1 → 2`.
     pub what: String,
@@ -63,13 +64,12 @@ pub struct ObjectChange {
 /// An object that the API rejects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedObject {
-    /// `Deployment shop/till`.
+    /// Kind, namespace and name of the object, such as `Deployment shop/till`.
     pub object: String,
-    /// Source of its manifest: the file or URL, and the number of the document in it.
+    /// Source of the manifest of the object: the file or URL, and the number of the document in it.
     pub place: String,
     /// Reason of the rejection, as the API reports it.
     pub why: String,
-    /// Whether the API will always reject the object: neither a retry nor the creation of other objects changes the
-    /// result.
+    /// Whether the API will always reject the object. If so, neither a retry nor the creation of other objects helps.
     pub is_final: bool,
 }

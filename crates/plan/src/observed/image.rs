@@ -1,4 +1,4 @@
-//! Observed contents of the storages for images. Only the deletion of images depends on them.
+//! Observed contents of the storages for images. Only the deletion of images depends on these contents.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! Observed state of the places that images are downloaded from: image factories and web servers.
+//! Observed state of the servers that images are downloaded from: image factories and web servers.
 
 use std::collections::BTreeSet;
 
 /// Extensions or versions that an image factory offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// The names of the extensions that the factory has for this version.
+    /// The names of the extensions that the factory has for the requested version.
     Extensions(BTreeSet<String>),
     NoSuchVersion {
         /// The versions of the same minor release that the factory has.
@@ -13,20 +13,20 @@ pub enum Offer {
     },
 }
 
-/// State of an image factory or a web server with images.
+/// State of an image factory, or of a web server with images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceSeen {
     /// No connection to the server is possible.
     Unreachable(String),
     /// The server answers with an error.
     Fails(String),
-    /// An image factory answers, with the extensions that it offers.
+    /// An image factory answers. The value says which extensions or versions it offers.
     Offers(Offer),
-    /// The file exists.
+    /// The web server has the image file.
     Answers,
 }
 
-/// Old names of extensions. The factory accepts them if it has the extension of the new name.
+/// Old and new names of extensions. The factory accepts an old name if it has the extension under the new name.
 const RENAMED: [(&str, &str); 11] = [
     ("amdgpu-firmware", "amdgpu"),
     ("gasket", "gasket-driver"),
@@ -41,7 +41,7 @@ const RENAMED: [(&str, &str); 11] = [
     ("xe-guest-utilities", "xen-guest-agent"),
 ];
 
-/// Whether a factory has an extension, by this name or by its new name.
+/// Whether a factory has an extension, under this name or under the new name of the extension.
 pub fn has_extension(known: &BTreeSet<String>, name: &str) -> bool {
     let new = name.strip_prefix("siderolabs/").and_then(|bare| {
         RENAMED.iter().find(|(old, _)| *old == bare).map(|(_, new)| format!("siderolabs/{new}"))

@@ -1,4 +1,4 @@
-//! Observed state as a whole.
+//! Observed state of a whole cluster.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use super::talos::{PortSeen, TalosSeen, VipSeen};
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     pub pve: Pve,
-    /// Answer at the address of each node, by name of the node.
+    /// Answer at the address of each node, by the name of the node.
     pub nodes: BTreeMap<String, TalosSeen>,
-    /// Answer at further ports of the address of a node, by name and port. Addresses at which a node of this cluster
-    /// answers are omitted.
+    /// Answer at further ports of the address of a node, by the name of the node and the port. If a node of this cluster
+    /// answers at an address, the ports of that address are omitted.
     pub ports: BTreeMap<(String, u16), PortSeen>,
-    /// Nodes with an operating system other than Talos whose VM runs and that do not answer, and why.
+    /// Nodes that run an operating system other than Talos and do not answer although their VM runs, with the reason.
     pub silent: BTreeMap<String, String>,
     pub vip: VipSeen,
     pub kubernetes: KubernetesSeen,
@@ -27,7 +27,7 @@ pub struct Observed {
     pub sources: BTreeMap<String, SourceSeen>,
     /// Images on the storages. Empty unless the plan destroys the cluster.
     pub images: ImagesSeen,
-    /// Whether the secrets bundle was generated in this run. No VM can have the marker or a UUID of such a cluster, so a VM
-    /// that cannot be read is not one of its VMs.
+    /// Whether the secrets bundle was generated in this run. If so, no VM can have a marker or UUID that is derived from the
+    /// bundle. So a VM that cannot be read is not a VM of this cluster.
     pub are_secrets_new: bool,
 }

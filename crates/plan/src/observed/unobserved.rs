@@ -19,7 +19,8 @@ pub enum Unobserved {
 }
 
 impl Unobserved {
-    /// Whether the object may exist. What cannot be read counts as existing, so that no second one is created.
+    /// Whether the object may exist. An object that is unreadable or unreachable counts as existing, so that talmox does not
+    /// create a second one.
     pub fn may_exist(&self) -> bool {
         match self {
             Self::Absent(_) => false,
@@ -43,7 +44,7 @@ impl fmt::Display for Unobserved {
 
 impl std::error::Error for Unobserved {}
 
-/// Serialized as its text.
+/// An error is serialized as its text.
 impl Serialize for Unobserved {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.reason())

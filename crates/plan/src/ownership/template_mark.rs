@@ -1,5 +1,5 @@
-//! Mark of a template: one line of its description, with the Talos version and the schematic of the template. Users may write
-//! other text before and after it.
+//! Mark of a template: one line in its notes with the Talos version and the schematic of the template. Users may write other
+//! text before and after the mark.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,15 +45,15 @@ impl FromStr for TemplateMark {
 }
 
 impl TemplateMark {
-    /// The mark in a description. None if there is no mark, or if there are two, because it is not known which one is
-    /// right.
+    /// The mark in the notes of a template. None if the notes have no mark. Also none if they have two marks, because it is
+    /// unclear which one is right.
     pub fn find(description: &str) -> Option<Self> {
         let mut marks = description.lines().filter_map(|line| line.parse().ok());
         let first = marks.next()?;
         marks.next().is_none().then_some(first)
     }
 
-    /// A description with this mark, and an explanation for its readers.
+    /// The notes of a template: a sentence that explains the mark to users, followed by the mark.
     pub fn description(&self) -> String {
         format!(
             "Talos {}, to be cloned by talmox. It has no config and no identity. \
@@ -62,7 +62,7 @@ impl TemplateMark {
         )
     }
 
-    /// How the template differs from what is needed.
+    /// How the template differs from the `wanted` mark. None if the two are equal.
     pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
         if self.talos != wanted.talos {
             return Some(format!("it has Talos {}, and {} is needed", self.talos, wanted.talos));
@@ -74,7 +74,7 @@ impl TemplateMark {
     }
 }
 
-/// The version in a name such as `talos-v1.12.4-base`.
+/// The Talos version in the name of a template, such as `talos-v1.12.4-base`.
 pub(crate) fn version_in_name(name: &str) -> Option<&str> {
     let version = name.strip_prefix("talos-")?.strip_suffix("-base")?;
     let is_version = version.starts_with('v') && version.parse::<Contract>().is_ok();

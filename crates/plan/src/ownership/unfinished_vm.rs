@@ -2,8 +2,9 @@
 
 use talmox_pve_types::id::VmId;
 
-/// Instructions for a VM without name and notes that a create, clone or restore left locked. A restore from a backup takes
-/// the same lock, so the VM may hold the data of a node of this cluster: the proof that it is empty comes before the deletion.
+/// Instructions for a locked VM without name and notes, which a create, clone or restore left behind. A restore from a backup
+/// takes the same lock as a create, so the VM may hold data of a node of this cluster. So the user must check that the VM is
+/// empty before the deletion.
 pub fn unfinished_vm_hint(vmid: VmId, host: &str) -> String {
     format!(
         "wait until no task works on VM {vmid} (a restore from a backup takes this lock too). Then look at it on {host}: \

@@ -1,7 +1,7 @@
-//! VMs without a marker that have tags or a UUID as talmox sets them: their notes were replaced or deleted.
+//! VMs without a marker that have the tags or a UUID that talmox sets. The notes of such a VM were replaced or deleted.
 //!
-//! Such a VM may hold etcd data, whatever its name is. It is not an owned VM, so talmox never changes it, but etcd is not
-//! bootstrapped beside it.
+//! Such a VM may hold etcd data, even if it has another name. The VM is not an owned VM, so talmox never changes it. But
+//! talmox does not bootstrap etcd while such a VM exists.
 
 use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::VmId;
@@ -9,18 +9,19 @@ use talmox_pve_types::id::VmId;
 use super::marker::{ClusterMark, Marker};
 use crate::desired::TAG;
 
-/// Sign of a cluster on a VM whose notes have no valid marker.
+/// Sign that a VM without a valid marker belongs to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmarkedSign {
-    /// The tag of talmox and the tag of the cluster.
+    /// The VM has the tag of talmox and the tag of the cluster.
     Tags,
-    /// A UUID of version 5 in a pool of the cluster: talmox derives UUIDs (version 5), Proxmox draws random ones (version 4).
+    /// The VM has a UUID of version 5 and is in a pool of the cluster. talmox derives UUIDs of version 5. Proxmox generates
+    /// random UUIDs of version 4.
     DerivedUuid,
 }
 
 impl UnmarkedSign {
-    /// The sign of the cluster that a VM has. None for a template, and for a VM with a marker, because the marker shows
-    /// which cluster the VM belongs to.
+    /// The sign that a VM belongs to the cluster. None for a template. Also none for a VM with a marker, because the marker
+    /// says which cluster the VM belongs to.
     pub fn find(config: &VmConfig, cluster: &str, is_in_pool: bool) -> Option<Self> {
         if config.is_template() || Marker::find(config.description()).is_some() {
             return None;
@@ -34,7 +35,7 @@ impl UnmarkedSign {
         (is_in_pool && is_derived).then_some(Self::DerivedUuid)
     }
 
-    /// Description of the sign, to follow the name of the VM in a message.
+    /// Description of the sign. In a message it follows the name of the VM.
     pub fn describe(self, cluster: &str) -> String {
         match self {
             Self::Tags => {

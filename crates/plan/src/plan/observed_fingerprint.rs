@@ -8,7 +8,7 @@ use talmox_pve_types::id::VmId;
 use crate::observed::{AddonRead, Addons, Observed, Pve, TalosSeen, VmSeen};
 use crate::sha256::sha256_hex;
 
-/// The SHA-256 of everything that plans depend on, without load and uptime of hosts.
+/// The SHA-256 of all parts of the observed state that plans depend on, without the load and uptime of hosts.
 pub(super) fn observed_fingerprint(observed: &Observed) -> String {
     let pve = &observed.pve;
     let nodes: BTreeMap<&str, Value> =
@@ -38,7 +38,7 @@ fn vm(vmid: VmId, seen: &VmSeen) -> Value {
     })
 }
 
-/// The files of each storage, in the same order whatever the order of the answer is.
+/// The files of each storage, sorted by name, because the order in the answer of the API may vary.
 fn contents(pve: &Pve) -> Vec<Value> {
     let files = pve.contents.iter().map(|((host, storage), answer)| {
         let volumes = answer.iter().flatten().map(|volume| (volume.volid.to_string(), volume.size));
@@ -51,7 +51,7 @@ fn contents(pve: &Pve) -> Vec<Value> {
 fn node(seen: &TalosSeen) -> Value {
     match seen {
         TalosSeen::NotAsked => json!("not-asked"),
-        // The error of a connection may be another one at each attempt.
+        // The text of a connection error may differ at each attempt.
         TalosSeen::Nothing(_) => json!("nothing"),
         TalosSeen::Mute(text) => json!({"mute": text}),
         TalosSeen::NotTalos(text) => json!({"not-talos": text}),

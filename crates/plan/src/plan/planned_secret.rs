@@ -8,7 +8,7 @@ use crate::sha256::sha256_hex;
 /// A secret text of a plan, such as a machine config.
 ///
 /// The JSON form of a plan contains the SHA-256 of the text instead of the text. So a plan that was read from a file can be
-/// shown and compared with another plan, but the secret text is missing, and a step that needs it cannot run.
+/// shown and compared with another plan. A step of such a plan that needs the secret text cannot run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlannedSecret {
     sha256: String,
@@ -35,7 +35,7 @@ impl From<String> for PlannedSecret {
     }
 }
 
-/// Compares the SHA-256 only: a plan that was read from a file does not contain the text.
+/// Compares the SHA-256 only, because a plan that was read from a file does not contain the text.
 impl PartialEq for PlannedSecret {
     fn eq(&self, other: &Self) -> bool {
         self.sha256 == other.sha256

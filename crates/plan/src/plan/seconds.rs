@@ -1,4 +1,4 @@
-//! JSON form of deadlines: whole seconds, the smallest unit of durations in an inventory.
+//! JSON form of deadlines: whole seconds. A second is the smallest unit of durations in an inventory.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Name of a step, such as `vm/talos-cp-01/create`: the same in every plan.
+/// Name of a step, such as `vm/talos-cp-01/create`. The same step has the same name in every plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StepId(String);

@@ -1,5 +1,5 @@
-//! Rights to see, stop and destroy the VMs of a cluster, checked before anything is changed. A token that may not see VMs must
-//! not conclude that there are none.
+//! Privileges to see, stop and destroy the VMs of a cluster, checked before anything is changed. With a token that may not
+//! see VMs, talmox must not conclude that no VM exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,11 +43,11 @@ pub(super) fn check(
     told.chain(unseen(&rights, places)).collect()
 }
 
-/// Paths without VM.Audit on which the VM of a node without an owned VM would be.
+/// Findings about paths on which the token lacks VM.Audit, although the VM of a node without a known owned VM may be there.
 fn unseen(rights: &Rights<'_>, places: &Placements<'_>) -> Vec<Finding> {
     let desired = rights.desired;
     let blind = foreign_vm::missing(desired, places).into_iter().filter_map(|node| {
-        // A node without a vmid gets one of the range; any of them will do.
+        // A node without `vmid:` gets a vmid of the range, so the privileges on the first vmid of the range are checked.
         let first = VmId::new(desired.vmid_range.0).ok();
         let vm = node.vmid.or(first).map(|vmid| format!("/vms/{vmid}"));
         let pool = node.pool.as_ref().map(|pool| format!("/pool/{pool}"));
@@ -86,7 +86,7 @@ impl Rights<'_> {
         self.pools(vmid).into_iter().next().unwrap_or_else(|| "/vms".to_owned())
     }
 
-    /// The ACL path of the pool of a VM. The paths of the pools in the inventory if Proxmox does not report the pool.
+    /// The ACL path of the pool of a VM. If Proxmox does not report the pool, the paths of all pools in the inventory.
     fn pools(&self, vmid: VmId) -> Vec<String> {
         let seen = self.observed.pve.guest(vmid).and_then(|guest| guest.pool.as_ref());
         let own = self.desired.nodes.iter().filter_map(|node| node.pool.as_ref());

@@ -1,4 +1,4 @@
-//! Foreign VMs with the vmid, name or UUID of a node. They are reported and never changed.
+//! Foreign VMs with the vmid, name or UUID of a node. talmox reports them, but never changes them.
 
 use talmox_pve_types::id::VmId;
 
@@ -8,7 +8,7 @@ use crate::observed::{Pve, VmSeen};
 use crate::ownership::Owner;
 use crate::plan::{Finding, FindingCode};
 
-/// A foreign VM in the place of a node's VM.
+/// A foreign VM with the vmid, name or UUID of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ForeignVm {
     pub(super) vmid: VmId,
@@ -18,7 +18,7 @@ pub(super) struct ForeignVm {
     pub(super) reason: String,
 }
 
-/// Warnings about foreign VMs in the place of these nodes.
+/// Warnings about foreign VMs with the vmid, name or UUID of these nodes.
 pub(super) fn warnings<'a>(
     desired: &Desired,
     pve: &Pve,
@@ -37,7 +37,7 @@ impl ForeignVm {
     }
 }
 
-/// Nodes without an owned VM, for which none is being created.
+/// Nodes that have no owned VM and for which no task is creating a VM.
 pub(super) fn missing<'a>(desired: &'a Desired, places: &Placements<'_>) -> Vec<&'a DesiredNode> {
     let has_vm = |node: &&DesiredNode| {
         let mut own = places.nodes.iter().filter(|placed| placed.node.name == node.name);
@@ -46,7 +46,8 @@ pub(super) fn missing<'a>(desired: &'a Desired, places: &Placements<'_>) -> Vec<
     desired.nodes.iter().filter(|node| !has_vm(node)).collect()
 }
 
-/// The foreign VM with the vmid of a node, or else its name, or else its UUID.
+/// The foreign VM with the vmid of a node. If there is none, the one with the name, and then the one with the UUID of the
+/// node.
 pub(super) fn find(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<ForeignVm> {
     let identity = desired.identity_of(&node.name);
     let judged = |(vmid, seen): (&VmId, &VmSeen)| {

@@ -1,5 +1,5 @@
-//! VMs that exist and that the token may not see. For a token with rights on a pool only, a VM that leaves the pool becomes
-//! hidden.
+//! VMs that exist but that the token may not see. A VM that leaves its pool becomes hidden for a token with privileges on the
+//! pool only.
 
 use talmox_pve_types::id::VmId;
 
@@ -7,7 +7,7 @@ use crate::desired::{Desired, DesiredNode};
 use crate::observed::Pve;
 use crate::plan::{Finding, FindingCode};
 
-/// Whether the VM with this id is neither listed nor readable.
+/// Whether the VM with this vmid is neither listed nor readable.
 pub(super) fn is_hidden(pve: &Pve, vmid: VmId) -> bool {
     pve.guest(vmid).is_none() && !pve.vms.contains_key(&vmid)
 }
@@ -17,7 +17,7 @@ pub(super) fn message(vmid: VmId, made_by_login: bool) -> String {
     format!("VM {vmid} exists, and the token may not see it{past}")
 }
 
-/// How to make it visible again.
+/// Instruction to make the VM visible again.
 pub(super) fn hint(desired: &Desired, vmid: VmId) -> String {
     let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());
     match pool {
@@ -30,7 +30,7 @@ pub(super) fn hint(desired: &Desired, vmid: VmId) -> String {
     }
 }
 
-/// The finding for a node whose VM would get this id, or would be created a second time.
+/// The error about a hidden VM with this vmid. The node would get this vmid, or its VM would be created a second time.
 pub(super) fn finding(desired: &Desired, node: &DesiredNode, vmid: VmId) -> Finding {
     let back = hint(desired, vmid);
     let hint =

@@ -1,4 +1,4 @@
-//! Choice of hosts for nodes for which the inventory does not set `host:`.
+//! Choice of hosts for nodes without `host:` in the inventory.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::observed::Pve;
 
 type HostByNode<'a> = BTreeMap<&'a str, NodeName>;
 
-/// Chooses a host for each node. A control plane is placed on the host with the fewest control planes; workers are placed on
+/// Chooses a host for each node. A control plane is placed on the host with the fewest control planes. Workers are placed on
 /// the hosts in turn. `standing` contains the hosts of the existing VMs, by node.
 ///
-/// An existing VM on the host that this function would choose for it does not change the result. So an interrupted run is
-/// resumed with the same hosts, independent of which VMs it created.
+/// If the existing VMs are on the hosts that this function would choose for a new cluster, they do not change the result. So
+/// an interrupted run is resumed with the same hosts, regardless of the VMs that it created.
 pub(super) fn spread<'a>(
     desired: &'a Desired,
     pve: &Pve,

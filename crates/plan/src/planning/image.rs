@@ -1,4 +1,4 @@
-//! Steps that fetch images to storages.
+//! Steps that download or upload images to storages.
 
 use talmox_pve_types::id::{NodeName, VolumeId};
 use talmox_values::url::shown_url;
@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::rights::may_download;
 
-/// Plans the fetch of an image to a host: its volume, and the step to wait for.
+/// Plans the fetch of an image to a host. Returns the volume of the image, and the step to wait for.
 pub(super) fn fetch(
     builder: &mut Builder<'_>,
     image: &BootImage,
@@ -52,7 +52,9 @@ pub(super) fn fetch(
     (volume, builder.steps.add(id, None, after, action))
 }
 
-/// The host that fetches the image. For a shared storage that is the first host that needs it.
+/// The host that fetches the image. For a shared storage, it is the first host of the placed nodes that is online and has the
+/// storage.
+/// storage.
 fn fetching_host(builder: &Builder<'_>, host: &NodeName) -> NodeName {
     let storage = &builder.desired.image_storage;
     let pve = &builder.observed.pve;
@@ -66,7 +68,7 @@ fn fetching_host(builder: &Builder<'_>, host: &NodeName) -> NodeName {
     hosts.next().unwrap_or(host).clone()
 }
 
-/// Posts the schematic of the image to the factory.
+/// Plans the step that posts the schematic of the image to the factory. None if the image has no schematic to post.
 pub(super) fn schematic(builder: &mut Builder<'_>, image: &BootImage) -> Option<StepId> {
     let ImageSource::Factory { factory, id, schematic: Some(yaml), .. } = &image.source else {
         return None;

@@ -1,7 +1,7 @@
-//! VMs that may remain of a destroyed cluster: VMs that cannot be seen or read, and foreign VMs with a sign of the cluster.
+//! VMs that may remain after `destroy`: VMs that cannot be seen or read, and foreign VMs with a sign of the cluster.
 //!
-//! They are kept. If the secrets are to be deleted, each of them is an error: without the secrets such a machine can never be
-//! accessed again.
+//! `destroy` keeps these VMs. If the secrets are deleted too, each of these VMs is an error, because such a machine cannot be
+//! accessed without the secrets.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ use crate::plan::{Finding, FindingCode, Severity};
 const NOT_TOUCHED: &str =
     "remove talmox's line from its notes if it is a copy for another use; talmox never changes it";
 
-/// Hint for a VM with the UUID of a node that is not an owned VM. talmox derives the UUID from the secrets and the
-/// name of the node, so the VM belongs to this inventory, or to a copy of it.
+/// Hint for a foreign VM with the UUID of a node. talmox derives the UUID from the secrets and the name of the node, so the
+/// VM belongs to this inventory, or to a copy of this inventory.
 const RESTORE_MARKER: &str = "restore talmox's line in its notes if it is the VM of this node; if this inventory is a copy of \
                               another one, give it secrets of its own; talmox never changes the VM";
 
@@ -28,7 +28,7 @@ pub(super) struct Leftovers<'a> {
     pub(super) desired: &'a Desired,
     pub(super) observed: &'a Observed,
     pub(super) places: &'a Placements<'a>,
-    /// Whether the secrets are deleted as well.
+    /// Whether `destroy` also deletes the secrets.
     pub(super) secrets: bool,
 }
 
@@ -53,7 +53,7 @@ impl Leftovers<'_> {
         finding.hint(hint)
     }
 
-    /// Foreign VMs in the place of nodes, and copies of owned VMs.
+    /// Findings about foreign VMs with the vmid, name or UUID of a node, and about copies of owned VMs.
     fn foreign(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
         let vms = &self.observed.pve.vms;
         let mut told: BTreeSet<VmId> = BTreeSet::new();
@@ -93,8 +93,8 @@ impl Leftovers<'_> {
         findings
     }
 
-    /// Whether a VM has the SMBIOS UUID of a node. Where its marker does not match, the inventory may be a copy whose cluster
-    /// is in use: then nothing of it is destroyed.
+    /// Whether a VM has the SMBIOS UUID of a node. If the marker of the VM does not match, the inventory may be a copy of one
+    /// that is in use. Then `destroy` deletes nothing.
     fn has_uuid(&self, seen: &VmSeen) -> bool {
         let uuid = seen.config.as_ref().ok().and_then(|config| config.smbios().uuid);
         let is_of = |node: &DesiredNode| uuid == Some(node.identity.uuid.to_string());
@@ -107,8 +107,8 @@ impl Leftovers<'_> {
         signs.any(|(name, _)| name == node.name)
     }
 
-    /// The node whose marker or UUID a foreign VM has, and the reason why the VM is not an owned VM. None for an owned
-    /// VM, and for a VM without marker and UUID of this cluster.
+    /// The node whose marker or UUID a foreign VM has, and the reason why the VM is not an owned VM. None for an owned VM,
+    /// and for a VM with neither marker nor UUID of this cluster.
     fn sign(&self, seen: &VmSeen) -> Option<(String, String)> {
         let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
         let marker = Marker::find(config.description());
@@ -123,8 +123,8 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Errors for VMs with a vmid, name or tags of the cluster that cannot be read. Nothing is destroyed until they can
-    /// be read, because a partly deleted cluster neither runs nor can be created again.
+    /// Errors about unreadable VMs with a vmid, name or tags of the cluster. `destroy` deletes nothing until they can be
+    /// read, because a partly deleted cluster neither runs nor can be created again.
     fn unreadable(&self) -> Vec<Finding> {
         let pve = &self.observed.pve;
         let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
@@ -139,8 +139,7 @@ impl Leftovers<'_> {
         told.collect()
     }
 
-    /// Finding about VMs that cannot be read and have neither vmid, name nor tags of the cluster. None if there are
-    /// none.
+    /// Finding about unreadable VMs that have no vmid, name or tags of the cluster. None if no such VM exists.
     fn unread(&self) -> Option<Finding> {
         let what = unreadable::told(self.observed.pve.unread.iter())?;
         let message = format!(
@@ -150,12 +149,12 @@ impl Leftovers<'_> {
         Some(self.finding(FindingCode::VmUnreadable, &self.desired.cluster, message, hint))
     }
 
-    /// A node that answers, and whose VM is not visible.
+    /// Finding about a node that answers although its VM is not visible.
     fn answering(&self, node: &DesiredNode) -> Option<Finding> {
         let Some(TalosSeen::OwnNode(found)) = self.observed.nodes.get(&node.name) else {
             return None;
         };
-        // It may be another node of the cluster, whose VM is known, at this address.
+        // Another node of the cluster, with a known VM, may answer at this address.
         let name = node_drift::hostname(self.desired, found);
         let is_known = |name: &String| {
             let own = |placed: &&Placed<'_>| placed.node.name == *name;
@@ -173,7 +172,7 @@ impl Leftovers<'_> {
         Some(self.finding(FindingCode::NodeWithoutVm, &node.name, message, hint))
     }
 
-    /// VM ids of the cluster that a hidden VM uses, or a VM without an owner.
+    /// Findings about vmids of the cluster that are used by a hidden VM, or by a locked VM without a marker of this cluster.
     fn hidden(&self) -> Vec<Finding> {
         let pve = &self.observed.pve;
         let node_of = |vmid: VmId| self.desired.nodes.iter().find(|node| node.vmid == Some(vmid));
@@ -182,7 +181,7 @@ impl Leftovers<'_> {
             let node = node_of(*vmid);
             let subject = node.map_or("proxmox", |node| node.name.as_str());
             match lock {
-                // The VM holds no data yet for which the secrets would be needed.
+                // The VM does not hold data yet, so the secrets are not needed for it.
                 Some(lock) if *made_by_login && !self.is_owned(*vmid) => {
                     Some(Finding { severity: Severity::Warning, ..stuck(subject, *vmid, lock) })
                 }

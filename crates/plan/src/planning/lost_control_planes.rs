@@ -1,10 +1,11 @@
 //! Clusters that lost control planes.
 //!
-//! If all control planes are gone and workers are left, new control planes have no data, so etcd could be bootstrapped. But that
-//! creates an empty cluster, in which workers stop their pods: the user must decide.
+//! If all control planes are gone and workers are left, new control planes have no data, so etcd could be bootstrapped. But
+//! the bootstrap would create an empty cluster, in which the workers stop their pods. So the user must decide.
 //!
-//! The same if no worker is left and run logs or client files show that the cluster was up: its VMs may exist where this plan does
-//! not find them, under other names and with other notes, and a second etcd would start beside theirs.
+//! The same applies if no worker is left, and run logs or client files show that the cluster was up. The VMs of the cluster
+//! may still exist under other names and with other notes, where planning does not find them. A bootstrap would then start a
+//! second etcd cluster.
 //!
 //! If etcd lost its majority, new control planes would wait for the remaining members until the timeout.
 
@@ -41,7 +42,7 @@ to restore a snapshot of etcd (without one, copy the database of a remaining mem
 as the Talos documentation on disaster recovery describes
 to start again, destroy the rest too: talmox destroy";
 
-/// The finding about a bootstrap that is about to be planned for these nodes.
+/// The finding about a bootstrap that would be planned for these nodes. None if the bootstrap loses nothing.
 pub(super) fn finding(
     builder: &Builder<'_>,
     nodes: &[&Placed<'_>],
@@ -63,7 +64,7 @@ pub(super) fn finding(
             Finding::error(FindingCode::ControlPlanesLost, cluster, message).hint(WAYS_WITHOUT_A_VM)
         });
     }
-    // A worker gets its certificate from a control plane: before there was one, it does not answer.
+    // A worker gets its certificate from a control plane, so a worker that answers shows that a control plane existed.
     let has_answered = |placed: &&&Placed<'_>| {
         matches!(builder.observed.nodes.get(&placed.node.name), Some(TalosSeen::OwnNode(_)))
     };
@@ -92,8 +93,8 @@ pub(super) fn finding(
     }
 }
 
-/// The finding about an etcd that lost its majority. A control plane that is stopped or does not answer is not lost: with it
-/// etcd may work again.
+/// The finding about an etcd that lost its majority. A control plane that is stopped or does not answer is not lost, because
+/// etcd may work again when that control plane is back.
 pub(super) fn majority(builder: &Builder<'_>, vms: &BTreeMap<String, VmPlan>) -> Option<Finding> {
     let control_planes: Vec<&str> =
         builder.desired.control_planes().map(|node| node.name.as_str()).collect();
@@ -103,14 +104,14 @@ pub(super) fn majority(builder: &Builder<'_>, vms: &BTreeMap<String, VmPlan>) ->
     for seen in builder.observed.nodes.values() {
         let TalosSeen::OwnNode(found) = seen else { continue };
         let (all, missing): (usize, Vec<&str>) = match &found.etcd {
-            // etcd has a majority, or had one a moment ago.
+            // etcd has a majority, or had one shortly before.
             EtcdSeen::Member { .. } => return None,
             EtcdSeen::Ill { voters, .. } if !voters.is_empty() => {
                 let missing =
                     control_planes.iter().filter(|name| voters.iter().any(|one| one == *name));
                 (voters.len(), missing.copied().filter(|name| is_new(name)).collect())
             }
-            // It does not report the voters: count the nodes that were in the cluster.
+            // The member does not report the voters, so the nodes that were in the cluster are counted instead.
             EtcdSeen::Ill { is_leaderless: true, .. } => {
                 let missing = control_planes.iter().copied().filter(|name| is_new(name));
                 (control_planes.len(), missing.filter(|name| builder.was_there(name)).collect())

@@ -1,8 +1,8 @@
-//! Machine configs that are sent to maintenance mode, where machines cannot prove their identity.
+//! Machine configs that talmox sends to machines in maintenance mode. Such machines cannot prove their identity.
 //!
-//! A node in maintenance mode has a certificate that it signed itself. What it reports about itself (UUID, MAC addresses,
-//! instance id) passes unchanged through a machine between talmox and the node, so the keys in the config can be read
-//! there. Only a config on a volume of the VM, which Proxmox delivers, reaches only that VM.
+//! A node in maintenance mode has a self-signed certificate. A machine between talmox and the node can forward the identity
+//! that the node reports (UUID, MAC addresses, instance id), and read the keys in the config. A config on a cidata volume
+//! reaches only the VM that Proxmox attaches the volume to.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::vm_plan::VmPlan;
 use crate::observed::TalosSeen;
 use crate::plan::{Action, ConfigBy, Finding, FindingCode};
 
-/// Maximum number of nodes that are listed in a finding.
+/// Maximum number of nodes that a finding names.
 const NAMED: usize = 3;
 
-/// Warns where this plan sends configs to maintenance mode: to VMs that it creates, and to nodes that wait for a config now.
+/// Warns if this plan sends configs to machines in maintenance mode: to new VMs, or to nodes that wait for a config now.
 pub(super) fn warn(
     builder: &mut Builder<'_>,
     nodes: &[&Placed<'_>],
@@ -51,7 +51,7 @@ pub(super) fn warn(
     builder.findings.push(finding);
 }
 
-/// `the configs of cp-1, cp-2, cp-3 and 2 more are`.
+/// Text such as `the configs of cp-1, cp-2, cp-3 and 2 more are`.
 fn configs_of(names: &[&str]) -> String {
     match names {
         [only] => format!("the config of {only} is"),
@@ -65,7 +65,7 @@ fn configs_of(names: &[&str]) -> String {
     }
 }
 
-/// Whether a VM has no cidata volume, although `boot:` requires one for its node: the VM was created with another `boot:`, or
+/// Whether a VM has no cidata volume although `boot:` of its node requires one. The VM was created with another `boot:`, or
 /// it was reset after its volume was detached.
 pub(super) fn lacks_volume(placed: &Placed<'_>) -> bool {
     let (VmPresence::Owned(found), Some(slot)) = (&placed.state, &placed.node.vm.cidata) else {
@@ -74,8 +74,8 @@ pub(super) fn lacks_volume(placed: &Placed<'_>) -> bool {
     placed.node.is_talos && found.config.get(slot.as_str()).is_none()
 }
 
-/// A machine waits for a config at the address of a node whose VM has none to read. talmox sends none unasked: the machine may be
-/// any other.
+/// Error: a machine waits for a config at the address of a node whose VM has no cidata volume. talmox does not send the
+/// config, because another machine may answer at the address.
 pub(super) fn no_volume(placed: &Placed<'_>) -> Finding {
     let (name, vm) = (&placed.node.name, &placed.own.vm);
     let message = format!(
@@ -91,7 +91,7 @@ pub(super) fn no_volume(placed: &Placed<'_>) -> Finding {
     Finding::error(FindingCode::ConfigVolumeMissing, name, message).hint(hint)
 }
 
-/// A VM that was created with another `boot:` and never started.
+/// Error: a VM was created with another `boot:` and was never started.
 pub(super) fn unfinished(placed: &Placed<'_>) -> Finding {
     let (name, vmid) = (&placed.node.name, placed.own.vm.vmid);
     let message = format!(

@@ -1,5 +1,5 @@
-//! Hosts and storages that the inventory names for existing VMs and that do not exist: existing VMs keep working, but no new VM
-//! can be created.
+//! Hosts and storages that do not exist, although the inventory names them for existing VMs. The existing VMs keep working,
+//! but no new VM can be created there.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::plan::{Finding, FindingCode};
 
 pub(super) fn check(builder: &mut Builder<'_>) {
     let mut findings = vec![];
-    // For new VMs these are errors of the preflight checks.
+    // For new VMs, the preflight checks report these problems as errors.
     let new = builder.places.nodes.iter().filter(|one| matches!(one.state, VmPresence::Absent));
     let new: BTreeSet<&NodeName> = new.map(|placed| &placed.own.vm.node).collect();
     hosts(builder, &new, &mut findings);
@@ -28,7 +28,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     builder.findings.extend(findings);
 }
 
-/// Unknown hosts. If the token may see no host, nothing is reported.
+/// Findings about hosts that do not exist. Empty if the token may not see any host.
 fn hosts(builder: &Builder<'_>, new: &BTreeSet<&NodeName>, findings: &mut Vec<Finding>) {
     let pve = &builder.observed.pve;
     let names: Vec<&str> = pve.resources.hosts.iter().map(|host| host.node.as_str()).collect();
@@ -45,7 +45,7 @@ fn hosts(builder: &Builder<'_>, new: &BTreeSet<&NodeName>, findings: &mut Vec<Fi
     }
 }
 
-/// Storages on which a node would be created, other than those that its VM uses.
+/// Storages on which the VM of a node would be created again, without the storages that the VM uses now.
 fn storages<'a>(
     builder: &'a Builder<'_>,
     placed: &'a Placed<'_>,
@@ -76,7 +76,7 @@ fn missing(
         let is_off = seen.status != "available" && pve.is_online(host);
         return is_off.then(|| finding.hint("run pvesm status on the host to see why"));
     }
-    // Proxmox lists a storage only to tokens with Datastore.Audit, not to those that may only allocate space.
+    // Proxmox lists a storage only to tokens with Datastore.Audit, not to tokens that may only allocate space.
     let may = |right: &str| pve.permissions.allows(&format!("/storage/{storage}"), right);
     if may("Datastore.AllocateSpace") && !may("Datastore.Audit") {
         return None;

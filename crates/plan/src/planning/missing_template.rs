@@ -1,4 +1,4 @@
-//! Templates that nodes are cloned from, and that do not exist.
+//! Templates that do not exist, although nodes are cloned from them.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::placement::places;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Pve;
 
-/// A template that nodes on a host are cloned from, and that does not exist.
+/// A template that does not exist, although nodes on a host are cloned from it.
 #[derive(Clone, Debug)]
 pub struct MissingTemplate<'a> {
     pub name: String,
     pub host: NodeName,
-    /// Vmid of the template, if nodes refer to the template by vmid, or if an earlier run started to create it.
+    /// The vmid of the template, if nodes refer to the template by vmid, or if an earlier run started to create the template.
     pub vmid: Option<VmId>,
     /// The first node that needs the template. All other nodes with this template must need the same Talos version and
     /// schematic.
     pub node: &'a DesiredNode,
-    /// A node with this template that needs another Talos version or schematic. None if there is none.
+    /// A node with this template that needs another schematic. None if no node does.
     pub(super) other: Option<&'a DesiredNode>,
 }
 
-/// The templates that the cluster needs and that do not exist, in the order of its nodes.
+/// The templates that the cluster needs and that do not exist, in the order of the nodes.
 pub fn missing_templates<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<MissingTemplate<'a>> {
     let mut missing: Vec<MissingTemplate<'a>> = vec![];
     let mut seen: BTreeMap<(&str, NodeName), usize> = BTreeMap::new();

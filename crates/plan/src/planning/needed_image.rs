@@ -9,7 +9,7 @@ use super::placement::places;
 use crate::desired::{BootImage, Desired};
 use crate::observed::Pve;
 
-/// The images of the VMs that a plan creates, or of the templates that are missing for them.
+/// The images of the VMs that a plan creates. For a VM that is cloned from a missing template, the image of the template.
 pub fn needed_images<'a>(desired: &'a Desired, pve: &Pve) -> Vec<&'a BootImage> {
     let has_template = |name: &str| {
         let is_it = |guest: &Guest| {

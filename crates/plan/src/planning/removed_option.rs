@@ -1,4 +1,4 @@
-//! Options of a VM that the inventory no longer has: disks, network cards, devices.
+//! Options of a VM that the inventory no longer contains: disks, network cards and devices.
 
 use talmox_pve_types::config::{VmConfig, VmOptions};
 use talmox_pve_types::property::Drive;
@@ -6,7 +6,7 @@ use talmox_pve_types::property::Drive;
 use crate::desired::DesiredNode;
 use crate::plan::Class;
 
-/// An option that the inventory does not ask for.
+/// An option of a VM that the inventory does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RemovedOption {
     pub(super) key: String,
@@ -14,8 +14,8 @@ pub(super) struct RemovedOption {
     pub(super) class: Class,
 }
 
-/// The options of a VM that the inventory could set and does not. CD drives and options that no inventory can set are left to
-/// the user.
+/// The options of a VM that an inventory can set but that this inventory does not set. CD drives, and options that no
+/// inventory can set, are left to the user.
 pub(super) fn surplus(
     node: &DesiredNode,
     wanted: &VmOptions,
@@ -47,7 +47,7 @@ fn class(node: &DesiredNode, key: &str, found: &str, config: &VmConfig) -> Optio
     }
 }
 
-/// Whether devices of this kind can be plugged into the running VM.
+/// Whether devices of this kind can be plugged into the VM while it runs.
 pub(super) fn is_hotplugged(config: &VmConfig, kind: &str) -> bool {
     match config.get("hotplug").map(str::trim) {
         None | Some("1") => true,

@@ -1,5 +1,6 @@
-//! VMs with the mark of this cluster and the name of another one: the secrets were copied along with an inventory, or the cluster
-//! was renamed. The mark does not show which, so these VMs are not changed.
+//! VMs with the mark of this cluster and the name of another cluster. Either the secrets were copied together with an
+//! inventory, or the cluster was renamed. The mark does not show which of the two happened, so talmox does not change these
+//! VMs.
 
 use talmox_pve_types::config::VmConfig;
 
@@ -17,10 +18,11 @@ pub(super) fn is_of_another(desired: &Desired, config: &VmConfig) -> bool {
     !tags.contains(&desired.cluster) && (is_tagged || is_noted)
 }
 
-/// If some VMs belong to another cluster, so may all that neither tags nor notes assign to this one: moves them.
+/// If some VMs belong to another cluster, also moves the orphans to `shared` that neither tags nor notes assign to this
+/// cluster.
 pub(super) fn part(desired: &Desired, places: &mut Placements<'_>) {
     if !places.shared.is_empty() {
-        // A tag policy may reject tags: then the notes count.
+        // If the tag policy of the datacenter rejected the tags, the notes count instead.
         let is_told = |found: &ObservedVm<'_>| {
             let named = Marker::told_cluster(found.config.description());
             found.config.tags().contains(&desired.cluster)
@@ -30,7 +32,7 @@ pub(super) fn part(desired: &Desired, places: &mut Placements<'_>) {
     }
 }
 
-/// The error that keeps new nodes from joining the other cluster with the same secrets.
+/// The error about VMs of another cluster with the same secrets. It keeps new nodes from joining that cluster.
 pub(super) fn of_another(desired: &Desired, places: &Placements<'_>) -> Option<Finding> {
     let (first, _) = places.shared.first()?;
     let message = format!(
@@ -46,7 +48,8 @@ pub(super) fn of_another(desired: &Desired, places: &Placements<'_>) -> Option<F
     Some(Finding::error(FindingCode::SecretsShared, &desired.cluster, message).hint(hint))
 }
 
-/// Findings about VMs that `destroy` keeps. If the secrets are to be deleted, they are errors: the kept VMs need them.
+/// Findings about VMs that `destroy` keeps. They are errors if the secrets are deleted too, because the kept VMs need the
+/// secrets.
 pub(super) fn spare(desired: &Desired, places: &Placements<'_>, secrets: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if let Some((first, _)) = places.shared.first() {
@@ -76,8 +79,9 @@ pub(super) fn spare(desired: &Desired, places: &Placements<'_>, secrets: bool) -
     findings
 }
 
-/// Owned VMs that neither tags nor notes assign to this cluster. Marker and UUID are the same for a copy of the inventory with
-/// its secrets, so only the cluster's name shows which of the two a VM belongs to: without it nothing is destroyed.
+/// Errors about owned VMs that neither tags nor notes assign to this cluster. A copy of the inventory with its secrets has
+/// the same markers and UUIDs. So only the name of the cluster shows which cluster a VM belongs to. Without the name,
+/// `destroy` deletes nothing.
 pub(super) fn unnamed(desired: &Desired, places: &Placements<'_>) -> Vec<Finding> {
     let placed = places.nodes.iter().filter_map(|placed| match &placed.state {
         VmPresence::Owned(found) => Some((&placed.own, found)),

@@ -1,5 +1,5 @@
-//! Two etcd clusters in one cluster: a control plane was bootstrapped although others existed. Each has its own data; only the
-//! user can decide which one stays.
+//! Two etcd clusters in one cluster, because a control plane was bootstrapped although others existed. Each etcd cluster has
+//! its own data, so only the user can decide which one stays.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::builder::Builder;
 use crate::observed::{EtcdSeen, TalosSeen};
 use crate::plan::{Finding, FindingCode};
 
-/// Instructions for the user.
+/// Instructions for a user who has two etcd clusters.
 pub const WAY_OUT: &str = "\
 look at the Kubernetes of both through their API servers, and choose which one stays
 each node of the other one joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";
@@ -27,7 +27,8 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     }
 }
 
-/// The error text if two lists of members have no member in common. A list that is only outdated shares most members.
+/// The error text if two lists of members have no member in common. A list that is only outdated shares most members with the
+/// others.
 pub fn two_clusters<'a>(lists: impl IntoIterator<Item = BTreeSet<&'a str>>) -> Option<String> {
     let mut lists = lists.into_iter().filter(|list| !list.is_empty());
     let first = lists.next()?;
@@ -55,7 +56,7 @@ mod tests {
                 "there are two etcd clusters, each with data of its own: one of cp-1, cp-3, and one of cp-2"
             )
         );
-        // Members learn of a new one at different times.
+        // The members receive the name of a new member at different times.
         assert_eq!(said(&[&["cp-1"], &["cp-1", "cp-2"], &["cp-1", "cp-2", "cp-3"]]), None);
         assert_eq!(said(&[]), None);
     }

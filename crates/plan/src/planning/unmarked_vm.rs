@@ -1,21 +1,21 @@
-//! VMs with a sign of this cluster and without a marker, while a bootstrap of etcd is planned.
+//! VMs that have a sign of this cluster but no marker, while a bootstrap of etcd is planned.
 //!
-//! If the notes or the name of a VM, or the inventory, were edited, a plan does not recognise the VM as a witness, although it
-//! may be a control plane with etcd data. Such a VM is reported before anything is created.
+//! If the notes or the name of a VM were edited, or if the inventory was edited, planning does not recognise the VM as a
+//! witness. The VM may still be a control plane with etcd data. So such a VM is reported before anything is created.
 
 use super::builder::Builder;
 use crate::desired::DesiredNode;
 use crate::ownership::UnmarkedSign;
 use crate::plan::{Finding, FindingCode};
 
-/// The errors that keep etcd from being bootstrapped, one for each VM.
+/// Errors that prevent a bootstrap of etcd, one for each VM.
 pub(super) fn keep_from_bootstrap(builder: &Builder<'_>) -> Vec<Finding> {
     let (desired, pve) = (builder.desired, &builder.observed.pve);
     let cluster = &desired.cluster;
     let mut findings = vec![];
     for (vmid, seen) in &pve.vms {
         let Ok(config) = &seen.config else { continue };
-        // A VM with the UUID of a node is reported with that node.
+        // A VM with the UUID of a node is reported together with that node.
         let uuid = config.smbios().uuid;
         let is_of = |node: &DesiredNode| uuid == Some(node.identity.uuid.to_string());
         if desired.nodes.iter().any(is_of) {

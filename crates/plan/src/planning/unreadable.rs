@@ -1,5 +1,5 @@
-//! VMs whose configs cannot be read, mostly on hosts that are down. Only the config shows whether a VM is an owned VM, so each
-//! of these VMs may be one. While it cannot be read, talmox does not create a VM that may exist already, and does not
+//! VMs whose configs cannot be read, mostly on hosts that are down. Only the config shows whether a VM is an owned VM, so
+//! each unreadable VM may be one. While a VM is unreadable, talmox does not create a VM that may be a duplicate, and does not
 //! bootstrap etcd.
 
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, KubernetesSeen, Pve, Unobserved, Unread};
 use crate::plan::{Finding, FindingCode};
 
-/// A VM with a number, name or tags of this cluster, whose config cannot be read.
+/// An unreadable VM with a vmid, name or tags of this cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnreadableVm<'a> {
     vmid: VmId,
     host: &'a NodeName,
     reason: &'a Unobserved,
-    /// Name in the list of Proxmox. None if the list has no name, as for VMs on a host that is down.
+    /// The name of the VM in the list of Proxmox. None if the list has no name, as for VMs on a host that is down.
     name: Option<&'a str>,
 }
 
@@ -33,7 +33,7 @@ impl UnreadableVm<'_> {
     }
 }
 
-/// Instructions for a VM that cannot be read. None of them deletes it: it may be the only copy of a node's data.
+/// Instructions for an unreadable VM. They do not delete the VM, because it may hold the only copy of the data of a node.
 pub(super) fn hint(vmid: VmId, host: &NodeName, pve: &Pve) -> String {
     if pve.host(host).is_some_and(|seen| seen.status != "online") {
         format!(
@@ -48,14 +48,14 @@ pub(super) fn hint(vmid: VmId, host: &NodeName, pve: &Pve) -> String {
     }
 }
 
-/// The VMs with a number, name or tags of this cluster that cannot be read.
+/// The unreadable VMs with a vmid, name or tags of this cluster.
 pub(super) fn unreadable(pve: &Pve) -> impl Iterator<Item = UnreadableVm<'_>> {
     pve.vms.iter().filter_map(|(vmid, seen)| {
         let reason = seen.config.as_ref().err().filter(|reason| reason.may_exist())?;
         let guest = pve.guest(*vmid);
         let name = guest.and_then(|guest| guest.name.as_deref());
         let is_template = guest.is_some_and(|guest| guest.template);
-        // A VM that a task of this token is creating at this moment has no config to read yet.
+        // A VM that a task of this token is creating has no config yet.
         let is_being_made =
             matches!(pve.ids.get(vmid), Some(IdSeen::Taken { making: Some(_), .. }));
         (!is_template && !is_being_made).then_some(UnreadableVm {
@@ -67,9 +67,9 @@ pub(super) fn unreadable(pve: &Pve) -> impl Iterator<Item = UnreadableVm<'_>> {
     })
 }
 
-/// The VM that may be that of a node without an owned VM. One with the name of another such node is that node's; every other
-/// one may be of any node, since names can be edited, in the inventory and in Proxmox. The VM with the node's own number is left
-/// to the check of that number.
+/// The unreadable VM that may be the VM of a node without an owned VM. A VM with the name of another such node belongs to
+/// that node. Any other unreadable VM may belong to this node, because names can be edited in the inventory and in Proxmox.
+/// The VM with the vmid of this node is handled by the check of that vmid.
 pub(super) fn of_node<'a>(
     desired: &Desired,
     node: &DesiredNode,
@@ -86,13 +86,13 @@ pub(super) fn of_node<'a>(
     named.or(candidates.first()).copied()
 }
 
-/// Blocks the creation of nodes whose VM may be one without any sign of the cluster that cannot be read: it may have been given
-/// another name and other tags, or `cluster_name` was edited.
+/// Blocks the creation of nodes whose VM may be an unreadable VM without a sign of the cluster. That VM may have got another
+/// name and other tags, or `cluster_name` was edited.
 pub(super) fn block(builder: &mut Builder<'_>) {
     let (desired, observed) = (builder.desired, builder.observed);
     let absent = |state: &VmPresence<'_>| matches!(state, VmPresence::Absent);
     for placed in builder.places.nodes.iter_mut().filter(|placed| absent(&placed.state)) {
-        // A node that Kubernetes lists has a VM somewhere, and one that it does not list has never joined.
+        // A node that Kubernetes lists has a VM. A node that Kubernetes does not list has never joined.
         let may_have_vm = match &observed.kubernetes {
             KubernetesSeen::Answers(registered) => registered.nodes.contains(&placed.node.name),
             KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => !observed.are_secrets_new,
@@ -111,8 +111,8 @@ pub(super) fn block(builder: &mut Builder<'_>) {
     }
 }
 
-/// Error that prevents the bootstrap of etcd: a VM that cannot be read may be a control plane with etcd data, of a node in the
-/// inventory or of one that was removed from it.
+/// The error that prevents the bootstrap of etcd: an unreadable VM may be a control plane with etcd data. Its node may be in
+/// the inventory, or may have been removed from the inventory.
 pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     let (desired, observed) = (builder.desired, builder.observed);
     let pve = &observed.pve;
@@ -132,8 +132,7 @@ pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     Some(Finding::error(FindingCode::VmUnreadable, &desired.cluster, message).hint(hint))
 }
 
-/// Description of the VMs that cannot be read and have neither vmid, name nor tags of the cluster, and a hint. None if
-/// there are none.
+/// Description of the unreadable VMs that have no vmid, name or tags of the cluster, and a hint. None if no such VM exists.
 fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
     let (vmid, Unread { host, .. }) = pve.unread.first_key_value()?;
     let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());
@@ -148,7 +147,7 @@ fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
     Some((told(pve.unread.iter())?, hint))
 }
 
-/// The first VM, and the number of further ones.
+/// Text with the first VM and the number of further VMs. None if there is no VM.
 pub(super) fn told<'a>(mut unread: impl Iterator<Item = (&'a VmId, &'a Unread)>) -> Option<String> {
     let (vmid, Unread { host, reason }) = unread.next()?;
     let more = match unread.count() {

@@ -1,4 +1,4 @@
-//! The shared address of control planes: who holds it, and where client files lead until it answers.
+//! The shared address of the control planes: its holder, and the content of client files until the address answers.
 
 use super::builder::Builder;
 use crate::desired::Desired;
@@ -9,17 +9,17 @@ use crate::plan::{Finding, FindingCode, Meanwhile, SharedAddress, VipBringer};
 /// The port of the Kubernetes API.
 pub(super) const PORT: u16 = 6443;
 
-/// Text in machine configs with a static pod or a manifest that assigns the shared address.
+/// Text in a machine config with a static pod or a manifest that assigns the shared address.
 const BY_CONFIG: &str = "kube-vip";
 
-/// Whether kubeconfig may contain the address of a control plane for now, because this cluster does not answer at the
-/// shared address.
+/// Whether kubeconfig may contain the address of a control plane now, because this cluster does not answer at the shared
+/// address.
 pub fn leads_around(desired: &Desired, observed: &Observed) -> bool {
     may_lead_around(desired) && observed.vip != VipSeen::Answers(PortSeen::ThisCluster)
 }
 
-/// Whether kubeconfig may ever contain the address of a control plane: the shared address is the endpoint, and Talos
-/// does not assign it.
+/// Whether kubeconfig may contain the address of a control plane at any time. This is so if the shared address is the
+/// endpoint and Talos does not assign it.
 pub fn may_lead_around(desired: &Desired) -> bool {
     is_endpoint(desired) && !desired.is_vip_by_talos
 }
@@ -38,7 +38,7 @@ pub(super) fn shared(builder: &Builder<'_>, meanwhile: Meanwhile) -> Option<Shar
     Some(SharedAddress { address, port: PORT, meanwhile })
 }
 
-/// Component that will hold the shared address.
+/// The component that will hold the shared address.
 pub(super) fn bringer(builder: &Builder<'_>) -> VipBringer {
     let desired = builder.desired;
     if desired.is_vip_by_talos {
@@ -62,7 +62,8 @@ pub(super) fn bringer(builder: &Builder<'_>) -> VipBringer {
     }
 }
 
-/// The warning that no holder of the shared address is known. Not an error: the user may add one when the cluster runs.
+/// The warning that no holder of the shared address is known. It is not an error, because the user may install one after the
+/// cluster runs.
 pub(super) fn unheld(desired: &Desired) -> Option<Finding> {
     let address = desired.vip?;
     let message =

@@ -1,4 +1,4 @@
-//! The right to let a host download files.
+//! The privilege to let a host download files.
 
 use talmox_pve_types::api::access::Permissions;
 use talmox_pve_types::id::NodeName;

@@ -1,4 +1,4 @@
-//! Rights on Proxmox: which privileges talmox needs, on which paths, and the commands that grant them.
+//! Rights on Proxmox: the privileges that talmox needs, the paths on which it needs them, and the commands that grant them.
 
 mod download;
 pub mod lock_pool;

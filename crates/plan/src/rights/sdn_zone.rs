@@ -1,8 +1,9 @@
-//! The SDN zone that the rights on a bridge belong to.
+//! The SDN zone in which the privilege to use a bridge is granted.
 //!
-//! Proxmox checks `SDN.Use` on `/sdn/zones/ZONE/BRIDGE`. Bridges of hosts are in the built-in zone `localnetwork`, vnets in the
-//! zone they were created in. An inventory names both as `bridge:`, and a narrow token cannot read the zone of a vnet that it has no
-//! right on. So where the zone is not known, the commands that grant the right look it up on the host.
+//! Proxmox checks `SDN.Use` on `/sdn/zones/ZONE/BRIDGE`. The bridges of hosts are in the built-in zone `localnetwork`. A vnet
+//! is in the zone in which it was created. An inventory names bridges and vnets as `bridge:`. A token without a privilege on
+//! a vnet cannot read the zone of that vnet. So if the zone is not known, the commands that grant the privilege look the zone
+//! up on the host.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,10 @@ use crate::observed::Pve;
 /// The built-in zone.
 const LOCAL: &str = "localnetwork";
 
-/// A zone that has no rights of its own, so that only rights on all zones count.
+/// Name that no zone has. Only a privilege on all zones covers a path with this name.
 const ANY: &str = "?";
 
-/// Whether a name may be that of a vnet: 2 to 8 letters and digits, unlike the `vmbrN` by which Proxmox names bridges.
+/// Whether a name may be the name of a vnet: 2 to 8 letters and digits, but not `vmbrN`, the usual name of a bridge.
 pub(crate) fn may_be_vnet(bridge: &str) -> bool {
     let is_id = (2..=8).contains(&bridge.len())
         && bridge.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -28,8 +29,8 @@ pub(crate) fn may_be_vnet(bridge: &str) -> bool {
     is_id && !is_bridge
 }
 
-/// The path on which `SDN.Use` is granted if only the name of the bridge is known. For a possible vnet the zone is a shell
-/// variable, which `lookup` sets.
+/// The path on which `SDN.Use` is granted if only the name of the bridge is known. If the bridge may be a vnet, the zone in
+/// the path is a shell variable. [`lookup`] returns the command that sets the variable.
 pub(crate) fn grant_path(bridge: &str) -> String {
     if may_be_vnet(bridge) {
         format!("/sdn/zones/${{zone_{bridge}:-{LOCAL}}}/{bridge}")
@@ -38,7 +39,7 @@ pub(crate) fn grant_path(bridge: &str) -> String {
     }
 }
 
-/// The shell command that sets the variable of such a path.
+/// The shell command that sets the zone variable of a path from [`grant_path`]. None if the path has no variable.
 pub(crate) fn lookup(grant_path: &str) -> Option<String> {
     let (_, rest) = grant_path.split_once("${zone_")?;
     let (bridge, _) = rest.split_once(":-")?;
@@ -48,7 +49,7 @@ pub(crate) fn lookup(grant_path: &str) -> Option<String> {
     ))
 }
 
-/// Such a path for messages: with a word in place of the variable.
+/// A path from [`grant_path`] for messages, with the word `ZONE` in place of the variable.
 pub(crate) fn shown(grant_path: &str) -> String {
     match (grant_path.find("${zone_"), grant_path.find('}')) {
         (Some(start), Some(end)) => {
@@ -94,14 +95,14 @@ impl BridgeZones {
         Self { bridge: bridge.to_owned(), zones, is_known }
     }
 
-    /// The paths on any of which the right is enough to use the bridge.
+    /// The paths of the bridge in its possible zones. The privilege on any one of them is sufficient to use the bridge.
     pub(crate) fn paths(&self, vlan: Option<u16>) -> Vec<String> {
         let below = vlan.map(|vlan| format!("/{vlan}")).unwrap_or_default();
         let path = |zone: &String| format!("{}{below}", path(zone, &self.bridge));
         self.zones.iter().map(path).collect()
     }
 
-    /// The path on which the right is granted.
+    /// The path on which the privilege is granted.
     pub(crate) fn grant_path(&self) -> String {
         match self.zones.first() {
             Some(zone) if self.is_known => path(zone, &self.bridge),
@@ -110,7 +111,7 @@ impl BridgeZones {
     }
 }
 
-/// The zones other than the built-in one in which the token has a right on a bridge of this name, as far as it can see.
+/// The zones, without the built-in one, in which the token has a privilege on a bridge of this name.
 fn held(permissions: &Permissions, bridge: &str) -> Vec<String> {
     let zones: BTreeSet<&str> = permissions
         .0
@@ -124,7 +125,7 @@ fn held(permissions: &Permissions, bridge: &str) -> Vec<String> {
     zones.into_iter().map(str::to_owned).collect()
 }
 
-/// The zones on which the token has rights.
+/// The zones in which the token has a privilege.
 fn named(permissions: &Permissions) -> impl Iterator<Item = &str> {
     let zones: BTreeSet<&str> = permissions
         .0

@@ -1,4 +1,4 @@
-//! The examples come to what their users have today.
+//! The configs that the example inventories give.
 
 use talmox_plan::desired::Phase;
 use talmox_talos_config::leaf::leaves;

@@ -1,4 +1,4 @@
-//! Desired state, as derived from inventories.
+//! Tests of the desired state of inventories.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod examples;

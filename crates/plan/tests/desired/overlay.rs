@@ -1,4 +1,4 @@
-//! Raw user-data that is laid over ours.
+//! Raw user-data that overlays the generated user-data.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ controlplane:
     cloud_init: {packages: [qemu-guest-agent], overlay: overlay.yaml}
 ";
 
-/// What the inventory stands for with this text in the overlay.
+/// The desired state of the inventory with this text in the overlay file.
 fn with_overlay(text: &str) -> Result<Desired, DeriveError> {
     let inventory = inventory(UBUNTU);
     let cluster = &inventory.clusters[0];

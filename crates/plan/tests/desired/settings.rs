@@ -1,4 +1,4 @@
-//! What single settings do to a config.
+//! Effect of single settings on a config.
 
 use talmox_plan::desired::{DeriveError, Phase};
 

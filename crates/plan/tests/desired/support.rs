@@ -17,7 +17,7 @@ use talmox_talos_config::time::UnixTime;
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node as Yaml;
 
-/// One bundle for all tests: RSA keys take their time.
+/// One secrets bundle for all tests, because the generation of RSA keys is slow.
 pub(crate) fn bundle() -> &'static Bundle {
     static BUNDLE: OnceLock<Bundle> = OnceLock::new();
     BUNDLE.get_or_init(|| {
@@ -44,7 +44,7 @@ pub(crate) fn example(name: &str) -> Inventory {
     })
 }
 
-/// A single-file inventory.
+/// An inventory in a single file.
 pub(crate) fn inventory(text: &str) -> Inventory {
     let path = PathBuf::from("cluster.yaml");
     check(ClusterFiles {
@@ -62,7 +62,7 @@ fn check(files: ClusterFiles) -> Inventory {
     inventory
 }
 
-/// Every node's name and what it comes to. References to secrets give `secret-of-a-test`.
+/// The name and the result of rendering of each node. All references to secrets resolve to `secret-of-a-test`.
 pub(crate) fn render(
     inventory: &Inventory,
     phase: Phase,
@@ -85,7 +85,7 @@ pub(crate) fn render(
     cluster.nodes.iter().map(node).collect()
 }
 
-/// The config of one node, to look into.
+/// The config of one node, with functions that read parts of it.
 pub(crate) struct Parts(Config);
 
 impl Parts {
@@ -93,7 +93,7 @@ impl Parts {
         Self(Config::parse(rendered.config.expose(), Release::default()).unwrap())
     }
 
-    /// The text of a scalar in the main document.
+    /// The text of a scalar in the v1alpha1 document.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         self.node(path).and_then(|node| node.as_str().map(str::to_owned))
     }
@@ -103,14 +103,14 @@ impl Parts {
         self.0.v1alpha1().unwrap().get(&keys)
     }
 
-    /// The texts of one key of each item of a list.
+    /// The text of one key in each item of a list.
     pub(crate) fn each(&self, path: &str, key: &str) -> Vec<String> {
         let items = self.node(path).and_then(Yaml::as_seq).map(|seq| seq.items.as_slice());
         let value = |item: &Yaml| item.as_map()?.get(key)?.as_str().map(str::to_owned);
         items.unwrap_or_default().iter().filter_map(value).collect()
     }
 
-    /// The kinds of the further documents, with their names.
+    /// The kind and name of each other document.
     pub(crate) fn kinds(&self) -> Vec<String> {
         let further = self.0.documents().skip(1);
         further

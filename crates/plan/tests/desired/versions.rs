@@ -1,4 +1,4 @@
-//! Two leaf crates know which Kubernetes versions a Talos release runs; they must not disagree.
+//! Two crates list the Kubernetes versions that a Talos release supports. Both lists must be the same.
 
 use talmox_model::RELEASES;
 use talmox_talos_config::contract::Contract;

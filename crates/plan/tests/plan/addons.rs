@@ -1,4 +1,4 @@
-//! Add-ons, as they are found in a cluster.
+//! Planning of add-ons, and findings about their manifests.
 
 use insta::assert_snapshot;
 use talmox_plan::desired::{Addon, AddonSource, Desired, ManifestFile};
@@ -19,7 +19,7 @@ fn with_addon() -> Desired {
     desired
 }
 
-/// A cluster in which the add-on is found like this.
+/// A running cluster in which the observed state of the add-on is `seen`.
 fn found(desired: &Desired, seen: AddonSeen) -> Observed {
     let mut world = settled(&home());
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
@@ -96,7 +96,7 @@ fn a_saved_plan_knows_what_add_ons_looked_like() {
     assert_eq!(saved.check(&plan(&desired, &moved), &moved), Err(SavedPlanError::ObservedChanged));
 }
 
-/// A world in which these add-ons consist of these manifests.
+/// The observed state with these manifests for these add-ons.
 fn reading(mut world: Observed, texts: &[(&str, &str)]) -> (Desired, Observed) {
     let mut desired = home();
     for (name, text) in texts {
@@ -108,7 +108,7 @@ fn reading(mut world: Observed, texts: &[(&str, &str)]) -> (Desired, Observed) {
     (desired, world)
 }
 
-/// What is found about add-ons: how bad, about what, and in which words.
+/// The findings about add-ons: severity, subject and message.
 fn findings(desired: &Desired, world: &Observed) -> Vec<(Severity, String, String)> {
     let plan = plan(desired, world);
     let about = plan.findings.iter().filter(|one| one.subject.starts_with("add-on "));
@@ -158,7 +158,7 @@ fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
     let (desired, mut world) = reading(empty(), &[("one", map), ("two", &system)]);
     assert_eq!(findings(&desired, &world), expected);
 
-    // One that runs is asked; one that does not answer cannot be.
+    // If the cluster answers, its namespaces are known. If it does not answer, no namespace is reported as missing.
     world.kubernetes = KubernetesSeen::Silent("no route".to_owned());
     assert_eq!(findings(&desired, &world), []);
     world.addons.namespaces = Some(std::iter::empty().collect());
@@ -166,7 +166,7 @@ fn a_namespace_that_nobody_brings_is_found_before_anything_is_applied() {
     world.addons.namespaces = Some(std::iter::once("shop".to_owned()).collect());
     assert_eq!(findings(&desired, &world), []);
 
-    // Another add-on brings it, or may do so for all that is known.
+    // Another add-on creates the namespace, or may create it if its manifests cannot be read.
     let brings = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     let (desired, mut world) = reading(empty(), &[("one", map), ("two", brings)]);
     assert_eq!(findings(&desired, &world), []);
@@ -203,18 +203,18 @@ fn what_kubernetes_refuses_is_an_error_unless_something_else_may_cure_it() {
     assert_eq!(told(&world), Severity::Error);
     assert_snapshot!(text(&desired, &world));
 
-    // Nothing else changes, so nothing else cures it.
+    // No other change is planned that could fix the rejection.
     let mut quota = refused("it is forbidden: exceeded quota", false);
     assert_eq!(told(&found(&desired, quota.clone())), Severity::Error);
-    // The quota may be what changes.
+    // The change of the quota may fix the rejection.
     quota.changes.push(change("ResourceQuota shop/all", "changes spec.hard.pods"));
     assert_eq!(told(&found(&desired, quota)), Severity::Warning);
-    // Or the cluster is not well, and with it who says no.
+    // The cluster is not healthy, so the rejection may be temporary.
     let mut ill = found(&desired, refused("admission webhook denied the request", false));
     let KubernetesSeen::Answers(registered) = &mut ill.kubernetes else { panic!() };
     registered.trouble = Some("wk-1 is not ready".to_owned());
     assert_eq!(told(&ill), Severity::Warning);
-    // That changes nothing about a field that there is not.
+    // A change of another object does not fix an unknown field.
     let mut typo = refused(typo, true);
     typo.changes.push(change("ResourceQuota shop/all", "is new"));
     assert_eq!(told(&found(&desired, typo)), Severity::Error);
@@ -262,7 +262,7 @@ fn pods_that_wait_for_a_network_in_vain_are_told_of() {
     assert_eq!(findings(&desired, &world), none, "Talos brings one");
     desired.has_cni = false;
     assert_eq!(findings(&desired, &world), told);
-    // Somebody has brought one by hand, or not yet.
+    // A pod network was installed by hand, or is still missing.
     for (lacks_pod_network, expected) in [(true, &told[..]), (false, &none)] {
         let registered = Registered { lacks_pod_network, ..Registered::default() };
         world.kubernetes = KubernetesSeen::Answers(registered);

@@ -1,4 +1,4 @@
-//! etcd is bootstrapped once, and never where data might be.
+//! etcd is bootstrapped once, and never if a control plane may have etcd data.
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
@@ -25,7 +25,7 @@ fn ill(voters: &[&str], is_leaderless: bool) -> EtcdSeen {
     EtcdSeen::Ill { reason: "no leader".to_owned(), voters, is_leaderless }
 }
 
-/// A cluster whose VMs all run, and none of which has etcd.
+/// A cluster whose VMs all run, and in which no node has etcd data.
 fn before_bootstrap() -> Observed {
     let desired = home();
     let mut world = empty();
@@ -66,7 +66,7 @@ fn a_member_anywhere_is_enough() {
     assert!(bootstrap(&plan(&home(), &world)).is_none());
 }
 
-/// Somebody bootstrapped the second one though there was the first.
+/// A user bootstrapped the second control plane although the first one had etcd data.
 #[test]
 fn two_etcds_are_told_and_left_to_people() {
     let mut world = settled(&home());
@@ -106,7 +106,7 @@ fn a_control_plane_that_cannot_be_read_keeps_all_from_being_bootstrapped() {
     assert!(plan.errors().any(|one| one.subject == "cp-2"), "{:?}", plan.findings);
 }
 
-/// The VM of the first control plane is gone, and the others are silent.
+/// The VM of the first control plane is gone, and the other control planes do not answer.
 fn first_vm_lost() -> Observed {
     let mut world = settled(&home());
     world.pve.vms.remove(&vmid(300)).unwrap();
@@ -125,7 +125,7 @@ fn a_rebuilt_first_node_never_starts_a_second_cluster() {
     assert_eq!(evidence, [Evidence::Answer, Evidence::Answer], "they must say that they have none");
 }
 
-/// The VMs of all control planes are gone, and the workers run on.
+/// The VMs of all control planes are gone, and the workers still run.
 fn control_planes_lost() -> Observed {
     let mut world = settled(&home());
     for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
@@ -164,7 +164,7 @@ fn an_empty_cluster_in_the_place_of_one_that_lost_its_control_planes_is_not_begu
     assert_eq!(told(&rebuilt, true), (vec![], vec![]), "the others have what was in it");
 }
 
-/// Run logs and client files are witnesses as well: without any VM, and with workers that do not answer.
+/// Run logs and client files show that the cluster was up, even without any VM, and with workers that do not answer.
 #[test]
 fn a_cluster_that_was_up_before_is_not_replaced_by_an_empty_one_unasked() {
     let errors_of = |world: &Observed, was_bootstrapped: bool| {
@@ -194,7 +194,7 @@ fn a_cluster_that_was_up_before_is_not_replaced_by_an_empty_one_unasked() {
     assert_eq!(errors_of(&rebuilt, true), Vec::<String>::new(), "the others have what was in it");
 }
 
-/// A cluster whose VMs have other names and notes in Proxmox, and whose nodes do not answer.
+/// A cluster whose VMs got another name and no notes in Proxmox, and whose nodes do not answer.
 fn without_notes(are_tags_kept: bool) -> Observed {
     let mut world = settled(&home());
     for seen in world.pve.vms.values_mut() {
@@ -242,7 +242,7 @@ fn vms_of_the_cluster_without_notes_keep_it_from_being_bootstrapped_before_anyth
     }
 }
 
-/// The VMs of these control planes are gone, and etcd of the others is so.
+/// The VMs of these control planes are gone, and the remaining control planes report this etcd state.
 fn lost(gone: &[&str], etcd: &EtcdSeen) -> Observed {
     let mut world = settled(&home());
     for (number, name) in [(300, "cp-1"), (301, "cp-2"), (302, "cp-3")] {
@@ -276,14 +276,14 @@ fn etcd_that_lost_its_majority_for_good_is_not_waited_for() {
     assert_eq!(errors(&lost(&two, &ill(&[], false)), true), no_errors, "it says nothing");
     assert_eq!(errors(&lost(&["cp-1"], &ill(&ALL, true)), true), no_errors, "two are left");
     assert_eq!(errors(&lost(&[], &ill(&ALL, true)), true), no_errors, "all are left");
-    // One that is off is not gone: with it there are two.
+    // A stopped control plane is not lost: two of three members remain.
     let mut world = lost(&["cp-1"], &ill(&ALL, true));
     world.pve.vms.get_mut(&vmid(302)).unwrap().is_running = false;
     world.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     assert_eq!(errors(&world, true), no_errors);
 }
 
-/// The steps that a step waits for.
+/// The steps that a step depends on.
 fn after<'a>(plan: &'a Plan, id: &str) -> Vec<&'a str> {
     let step = plan.steps.iter().find(|step| step.id.as_str() == id).unwrap();
     step.after.iter().map(talmox_plan::plan::StepId::as_str).collect()
@@ -301,7 +301,7 @@ fn a_worker_that_may_have_its_config_is_waited_for_once_there_is_a_cluster() {
     assert_eq!(after(&told, "talos/wk-2/apply"), Vec::<&str>::new(), "it has none, and gets one");
     assert_eq!(after(&told, "talos/cp-2/apply"), Vec::<&str>::new(), "it needs nobody to answer");
     assert!(after(&told, "talos/cp-2/join").contains(&"etcd/bootstrap"));
-    // With a cluster there is nothing to wait for.
+    // If the cluster is already bootstrapped, the worker depends on no step.
     world.nodes.insert("cp-1".to_owned(), settled(&home()).nodes["cp-1"].clone());
     assert_eq!(after(&plan(&home(), &world), "talos/wk-1/apply"), Vec::<&str>::new());
 }
@@ -331,7 +331,7 @@ fn only_vms_that_this_run_creates_are_reset() {
         apply.unwrap()
     };
     assert_eq!(resets(&empty(), true), 2, "it is made in this run");
-    // An earlier run was killed after it created the VM: a person may have started it.
+    // An earlier run was killed after it created the VM. A user may have started the VM since.
     let first = plan(&home(), &empty());
     let created = first.steps.iter().position(|step| step.id.as_str() == "vm/wk-1/create").unwrap();
     let mut unfinished = empty();
@@ -341,7 +341,7 @@ fn only_vms_that_this_run_creates_are_reset() {
     for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
         world.nodes.insert(name.to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     }
-    // Without client files nothing tells whether these nodes ever ran Kubernetes.
+    // Without client files, it is not known whether these nodes ever ran Kubernetes.
     assert_eq!(resets(&world, false), 0, "it was there before this run");
     assert_eq!(resets(&world, true), 0, "the cluster was up");
     let known = |names: &[&str]| {
@@ -368,7 +368,7 @@ fn a_plan_that_may_reset_says_so() {
     assert!(!show::text(&settled).contains("may reset"));
 }
 
-/// A fresh clone: no client files, and no node can be reached.
+/// The plan of a user without client files, for a cluster of which no node answers.
 fn plan_of_silent_cluster() -> Plan {
     let mut world = settled(&home());
     for name in ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"] {
@@ -397,7 +397,7 @@ fn vms_that_exist_are_not_created_where_nothing_tells_that_the_cluster_was_up() 
     );
 }
 
-/// A node that reads its config from a volume joins a cluster without talmox.
+/// A node that reads its config from a cidata volume can join a cluster without talmox.
 #[test]
 fn a_node_that_may_join_by_itself_is_not_reset() {
     let of = |text: &str| desired(&format!("{HEAD}machine: {{boot: cidata}}\n{text}"));

@@ -1,4 +1,4 @@
-//! The end of a cluster: what is said before anything goes, and what speaks against deleting the secrets too.
+//! Plans of `destroy`: findings before anything is deleted, and reasons to keep the secrets.
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{IdSeen, Observed, TalosSeen, Unobserved};
@@ -15,7 +15,7 @@ fn end(desired: &Desired, world: &Observed) -> Plan {
     destroy(desired, world, DestroyOptions::default())
 }
 
-/// The same thing is said in both cases: as a warning, and as what keeps the secrets from going.
+/// Asserts that the same finding is a warning, and an error if the secrets are deleted too.
 fn assert_doubt(desired: &Desired, world: &Observed, expected: &str) {
     let plain = end(desired, world);
     assert_eq!((errors(&plain), warnings(&plain)), (vec![], vec![expected.to_owned()]));
@@ -77,7 +77,7 @@ fn rights_that_are_missing_are_told_of_before_anything_goes() {
     );
 }
 
-/// Half a cluster is none: etcd of what is left would have no majority, and could not be made again.
+/// A partly deleted cluster is useless: the remaining etcd members have no majority, and the cluster cannot be created again.
 #[test]
 fn while_a_vm_cannot_be_read_nothing_goes() {
     let desired = home();
@@ -89,7 +89,8 @@ fn while_a_vm_cannot_be_read_nothing_goes() {
     assert_eq!(errors(&end(&desired, &world)), [why]);
 }
 
-/// No other VM has the UUID of a node, so the VM may be in use under a copy of the inventory.
+/// talmox gives the UUID of a node only to VMs of this inventory or of a copy. So the VM may be in use under a copy of the
+/// inventory.
 #[test]
 fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
     let desired = home();
@@ -104,7 +105,7 @@ fn a_vm_with_the_uuid_of_a_node_and_without_its_marker_keeps_everything() {
     }
 }
 
-/// Marker and UUID are those of a copied inventory too: only tags and notes name the cluster.
+/// A copied inventory has the same marker and UUID, so only tags and notes name the cluster.
 #[test]
 fn a_vm_that_neither_tags_nor_notes_assign_to_the_cluster_keeps_everything() {
     let desired = home();
@@ -133,7 +134,7 @@ fn a_stranger_of_the_same_name_has_no_say_about_the_secrets() {
     assert_eq!((errors(&plan).len(), warnings(&plan).len()), (0, 1), "{:?}", plan.findings);
 }
 
-/// Somebody cloned a VM, and Proxmox gave the copy a UUID of its own.
+/// A user cloned a VM, and Proxmox gave the clone another UUID.
 #[test]
 fn a_copy_of_a_vm_keeps_the_secrets() {
     let desired = home();
@@ -169,7 +170,7 @@ fn a_node_that_answers_without_a_vm_keeps_the_secrets() {
     world.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
     let what = "a node of this cluster answers at 10.0.0.21, and its VM is not visible";
     assert_doubt(&desired, &world, &format!("wk-1: {what}"));
-    // The one that was there goes, under its old name.
+    // The VM of a renamed node is destroyed under its old name.
     let mut renamed = settled(&desired);
     let seen = renamed.nodes.remove("wk-2").unwrap();
     renamed.nodes.insert("wk-9".to_owned(), seen);

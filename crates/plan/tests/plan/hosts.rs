@@ -1,4 +1,4 @@
-//! Which hosts nodes come to that name none.
+//! Hosts of nodes without `host:` in the inventory.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use talmox_plan::planning::future_locations;
 use crate::support::{HEAD, desired};
 use crate::world::{empty, host, settled, vmid};
 
-/// Control planes with these settings, on two hosts.
+/// Control planes with these settings, in an inventory with two hosts.
 fn control_planes(settings: &[&str]) -> Desired {
     let head = HEAD.replace("node: pve1", "hosts: [pve1, pve2]");
     let nodes = settings.iter().zip(1..).map(|(settings, number)| {
@@ -36,12 +36,12 @@ fn a_new_control_plane_keeps_away_from_those_that_are_there() {
     let mut world = settled(&control_planes(&["", ""]));
     let grown = control_planes(&["", "", ""]);
     assert_eq!(hosts(&grown, &world), ["pve1", "pve2", "pve1"]);
-    // Somebody moved one.
+    // A user moved the VM of a control plane.
     world.pve.vms.get_mut(&vmid(302)).unwrap().host = host("pve1");
     assert_eq!(hosts(&grown, &world), ["pve1", "pve1", "pve2"]);
 }
 
-/// A number that is taken is asked about on the host where its VM was begun.
+/// The state of a vmid in use is requested on the host where the creation of its VM started.
 #[test]
 fn places_do_not_depend_on_which_vms_are_made_already() {
     let desired = control_planes(&["", "", ""]);

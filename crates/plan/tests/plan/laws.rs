@@ -1,4 +1,4 @@
-//! What holds for every plan.
+//! Properties that hold for every plan.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use talmox_plan::plan::{SavedPlan, SavedPlanError, show};
 use crate::support::{HEAD, desired, home, home_with, plan, single};
 use crate::world::{carry_out, empty, template};
 
-/// Clusters that come up in different ways, each with the world it starts from.
+/// Clusters with different boot ways and operating systems, each with the observed state that it starts from.
 fn clusters() -> Vec<(Desired, Observed)> {
     let mut with_template = empty();
     template(&mut with_template, 9000, "talos-v1.11.2-base");

@@ -1,4 +1,4 @@
-//! What else there is in the world that is in the way: strangers, other VMs, places without images.
+//! Findings about other machines, other VMs, devices, storages and image servers.
 
 use std::collections::BTreeSet;
 
@@ -56,13 +56,13 @@ fn whoever_has_the_address_of_a_new_node_is_named() {
         @"cp-1: its address 10.0.0.11 is in use: the Kubernetes API of this cluster answers at port 6443"
     );
     assert_eq!(told(Some(TalosSeen::Nothing("refused".to_owned())), None), "");
-    // A machine of ours that is not up yet is waited for.
+    // A VM of this cluster that is still booting gets no error, because the run waits for it.
     let mut world = settled(&desired);
     world.nodes.insert("cp-1".to_owned(), TalosSeen::NotTalos("something".to_owned()));
     assert_eq!(errors(&plan(&desired, &world)), Vec::<String>::new());
 }
 
-/// A VM may have another name and other tags, and be where nobody can look.
+/// The VM of the node may have another name and other tags, and be on a host that cannot be read.
 #[test]
 fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     let mut world = settled(&home());
@@ -89,7 +89,7 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     };
     let none = Vec::<String>::new();
     for (host, was_up) in [("pve1", true), ("pve1", false), ("pve2", true), ("pve2", false)] {
-        // A fresh clone has no client files, and hosts can be edited in the inventory.
+        // A new checkout of the repository has no client files, and `host:` can be edited.
         assert_eq!(told(world.clone(), host, was_up), missing(host));
     }
     let new = Observed { are_secrets_new: true, ..world.clone() };
@@ -104,7 +104,7 @@ fn a_node_that_may_be_on_a_host_that_is_down_is_not_made_anew() {
     assert_eq!(told(world, "pve1", true), none, "it is a new one");
 }
 
-/// The VM of cp-3 was created under another name, and the inventory has other names by now.
+/// The VM of cp-3 was created under another name, and the names in the inventory were changed since.
 #[test]
 fn what_cannot_be_read_keeps_etcd_from_being_bootstrapped() {
     let bootstraps = |world: &Observed| {
@@ -191,13 +191,13 @@ fn images_must_be_there_to_be_had() {
     error[source-unreachable]: https://factory.talos.dev: the Image Factory cannot be queried: connection refused
       hint: check `image.factory`, and that this machine can reach it
     ");
-    // Who names a schematic needs no word with the factory: the host fetches the image.
+    // With a schematic ID in the inventory, talmox need not reach the factory, because the host downloads the image.
     let named = single(&format!("image: {{schematic: {}}}", "ab".repeat(32)));
     assert_snapshot!(show::findings(&plan(&named, &world)), @"
     warning[source-unreachable]: https://factory.talos.dev: this machine cannot reach it: connection refused
       hint: check that the hosts can reach it: they download the images, and nothing was verified
     ");
-    // Nothing is said where nothing is fetched.
+    // A plan that fetches no image has no finding about image servers.
     let mut world = settled(&desired);
     world.sources.insert(FACTORY.to_owned(), SourceSeen::Unreachable("refused".to_owned()));
     assert!(plan(&desired, &world).findings.is_empty());
@@ -212,7 +212,7 @@ fn holder(devices: &[&str], is_running: bool) -> PassedOn {
     }
 }
 
-/// A world in which the device is there, and has a name.
+/// An observed state in which the PCI device exists and has a mapping.
 fn with_device() -> Observed {
     let mut world = empty();
     let mapped = MappedDevice {
@@ -334,7 +334,7 @@ fn vlans_are_for_bridges_that_know_them() {
 fn room_is_summed_up() {
     let gib = 1_u64 << 30;
     let mut world = empty();
-    // Three control planes and two workers of 40 GiB.
+    // Three control planes and two workers with a disk of 40 GiB each.
     world.pve.resources.storages[1].used = Some(701 * gib);
     assert_eq!(
         warnings(&plan(&home(), &world)),
@@ -348,7 +348,7 @@ fn room_is_summed_up() {
         warnings(&plan(&home(), &world)),
         ["pve1/local: new images take about 1 GiB, and 0 GiB are free"]
     );
-    // What hosts share counts once.
+    // The space of a shared storage is counted once for all hosts.
     let spread = desired(&format!(
         "{}controlplane: [{{name: cp-1, ip: 10.0.0.11, disk: 150G, host: pve1}}]\n\
          workers: [{{name: wk-1, ip: 10.0.0.21, disk: 150G, host: pve2}}]\n",

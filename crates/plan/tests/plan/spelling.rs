@@ -1,5 +1,5 @@
-//! Proxmox keeps most values in another spelling than they were sent in, and people have spellings of
-//! their own. What means the same is no change; what means something else is one.
+//! Proxmox stores most values in another spelling than the one it received, and users write other spellings. Another spelling
+//! of the same value is not a change. Another value is a change.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use talmox_pve_types::config::VmConfig;
 use crate::support::{plan, single};
 use crate::world::{config_of, settled, vmid};
 
-/// A VM that has everything.
+/// A node whose VM has every kind of option.
 fn rich() -> Desired {
     single(
         "tpm: true, ssd: true, discard: true, vlan: 40, cores: 4, disks: [{size: 5}], \
@@ -22,7 +22,7 @@ fn rich() -> Desired {
     )
 }
 
-/// Its config in the end, by key.
+/// The options in the final config of the VM.
 fn entries(world: &Observed) -> BTreeMap<String, String> {
     let config = config_of(&world.pve, vmid(300));
     config.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -34,7 +34,7 @@ fn with(world: &Observed, entries: BTreeMap<String, String>) -> Observed {
     world
 }
 
-/// The parts of a property string, in each order that begins with the first or ends with it.
+/// The parts of a property string in two orders: as given, and with all parts after the first one reversed.
 fn orders(text: &str) -> Vec<String> {
     let parts: Vec<&str> = text.split(',').collect();
     let (first, rest) = parts.split_first().unwrap();
@@ -50,8 +50,8 @@ fn with_words(text: &str) -> Vec<String> {
     spelled.map(|spelled| spelled.trim_end_matches(',').to_owned()).collect()
 }
 
-/// Every spelling of a value; nothing stands for a key that is left out. In the order of the table of
-/// how Proxmox answers what it was sent.
+/// All spellings of a value. None stands for a key that is missing in the config. The cases are in the order of the table of
+/// answers of Proxmox.
 fn spellings(key: &str, value: &str) -> Vec<Option<String>> {
     let mut all = vec![value.to_owned()];
     let family = key.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -152,7 +152,7 @@ fn spellings(key: &str, value: &str) -> Vec<Option<String>> {
     all.into_iter().map(Some).collect()
 }
 
-/// What Proxmox adds by itself.
+/// Options that Proxmox adds by itself.
 const ADDED: [(&str, &str); 3] = [
     ("digest", "ffffffffffffffffffffffffffffffffffffffff"),
     ("meta", "creation-qemu=10.1.2,ctime=1763220000"),

@@ -1,5 +1,5 @@
-//! Inventories, and what they stand for, with one bundle whose id is fixed: MACs and UUIDs come out
-//! the same in every run.
+//! Inventories and their desired state. All tests use one secrets bundle with a fixed cluster id, so MAC addresses and UUIDs
+//! are the same in every run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn bundle() -> Bundle {
     made.clone()
 }
 
-/// Every value of the bundle.
+/// All values of the secrets bundle.
 pub(crate) fn secret_values() -> Vec<String> {
     let text = bundle().to_yaml();
     let values = text.expose().lines().filter_map(|line| line.split_once(": "));
@@ -35,11 +35,10 @@ pub(crate) fn secret_values() -> Vec<String> {
     values
 }
 
-/// Tests are about this way of first boot unless their inventories name another one. The default has tests of its own
-/// (`unproven.rs`).
+/// The tests use this boot way, unless an inventory sets another one. `unproven.rs` tests the default boot way.
 const DEFAULTS: &str = "boot: cloudinit\n";
 
-/// What an inventory stands for, in a cluster of this id.
+/// The desired state of an inventory, in a cluster with this id.
 pub(crate) fn desired_of(text: &str, cluster_id: &str, login: Login) -> Desired {
     let path = PathBuf::from("cluster.yaml");
     let files = ClusterFiles {
@@ -80,7 +79,7 @@ pub(crate) fn desired(text: &str) -> Desired {
     desired_of(text, "the id of the test's cluster", token())
 }
 
-/// Everything about a cluster but its nodes.
+/// An inventory without nodes.
 pub(crate) const HEAD: &str = "
 cluster_name: home
 talos_version: v1.11.2
@@ -89,7 +88,7 @@ network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [1.1.1.1, 8.8.8.8
 proxmox: {endpoint: 'https://pve1:8006', node: pve1, pool: talos, vmid_range: 300-399}
 ";
 
-/// Three control planes, two workers.
+/// Three control planes and two workers.
 pub(crate) const HOME: &str = "
 controlplane:
   - {name: cp-1, ip: 10.0.0.11, vmid: 300}
@@ -104,14 +103,14 @@ pub(crate) fn home() -> Desired {
     desired(&format!("{HEAD}{HOME}"))
 }
 
-/// The same with other words in it.
+/// The home cluster with the text `from` of its inventory replaced by `to`.
 pub(crate) fn home_with(from: &str, to: &str) -> Desired {
     let text = format!("{HEAD}{HOME}");
     assert!(text.contains(from), "{from}");
     desired(&text.replace(from, to))
 }
 
-/// One control plane with these settings.
+/// A cluster with one control plane that has these settings.
 pub(crate) fn single(settings: &str) -> Desired {
     desired(&format!(
         "{HEAD}controlplane:\n  - {{name: cp-1, ip: 10.0.0.11, vmid: 300, {settings}}}\n"
@@ -126,8 +125,8 @@ pub(crate) fn plan(desired: &Desired, world: &Observed) -> Plan {
     )
 }
 
-/// Without the warning that configs are sent to maintenance mode, which every plan of a new cluster with `boot: cloudinit` has and
-/// which is no matter of most tests (see `unproven.rs`).
+/// The plan without the warning about configs that are sent to maintenance mode. Every plan of a new cluster with `boot:
+/// cloudinit` has this warning, and most tests do not need it (see `unproven.rs`).
 pub(crate) fn plan_with(desired: &Desired, world: &Observed, options: PlanOptions) -> Plan {
     let mut plan = planning::plan(desired, world, options);
     let is_it = |message: &str| message.contains("in maintenance mode, which cannot prove");

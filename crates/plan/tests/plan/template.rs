@@ -1,4 +1,4 @@
-//! Templates: whether they hold what nodes want, and what they are made of.
+//! Templates: whether they fit the nodes, and how they are created.
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::Observed;
@@ -15,12 +15,12 @@ fn clone(settings: &str) -> Desired {
     single(&format!("boot: template, template: {NAME}, disk: 20G{settings}"))
 }
 
-/// What `template create` would do.
+/// The plan of `template create`.
 fn create(desired: &Desired, world: &Observed) -> Plan {
     planning::templates(desired, world, &[vmid(9000)])
 }
 
-/// A world with the template that nodes of this Talos and this schematic want.
+/// An observed state with a template that has this Talos version and this schematic.
 fn world_with(talos: &str, schematic: &str) -> Observed {
     let mut world = empty();
     let mark = TemplateMark { talos: talos.to_owned(), schematic: schematic.to_owned() };
@@ -87,7 +87,7 @@ fn a_template_that_says_nothing_is_judged_by_its_name_alone() {
             "pve1/talos-v1.10.5-base: by its name the template has Talos v1.10.5, and the nodes need v1.11.2"
         ]
     );
-    // A number stands for a name.
+    // A node can refer to the template by vmid.
     assert_eq!(warnings(&plan(&clone("9000"), &world)), warnings(&old));
     assert_eq!(warnings(&plan(&clone("golden"), &world)), Vec::<String>::new());
 }

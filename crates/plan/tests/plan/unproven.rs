@@ -1,4 +1,4 @@
-//! Configs that go to machines that cannot prove their identity, and VMs that were created another way.
+//! Configs that are sent to machines that cannot prove their identity, and VMs that were created with another `boot:`.
 
 use talmox_plan::observed::TalosSeen;
 use talmox_plan::plan::{Action, ConfigBy, show};
@@ -40,7 +40,7 @@ fn a_config_on_a_volume_is_sent_to_nobody() {
     assert!(ids(&plan).contains(&"vm/cp-1/scrub-config"));
 }
 
-/// The default of `boot:` was `cloudinit` once. What was created with it has nothing to do.
+/// `cloudinit` was the default of `boot:` in earlier releases. VMs that were created with it do not change.
 #[test]
 fn a_vm_with_a_cloudinit_drive_keeps_it_whatever_boot_says() {
     let cards = "nics: [{bridge: vmbr1, ip: 10.9.0.1/24}, {bridge: vmbr2}]";
@@ -58,7 +58,7 @@ fn a_vm_with_a_cloudinit_drive_keeps_it_whatever_boot_says() {
     assert!(after.is_empty(), "{}", show::text(&after));
 }
 
-/// It is compared as it was created, so that another address is still a difference.
+/// The VM is compared with its cloud-init drive, so another address is still a difference.
 #[test]
 fn its_drive_is_still_compared() {
     let world = settled(&single("boot: cloudinit"));
@@ -100,13 +100,13 @@ fn a_vm_that_was_created_another_way_is_not_finished() {
     let expected = "cp-1: VM 300 was created without a volume for its config by a run that did not finish: `boot: cidata` \
                     cannot finish it";
     assert_eq!(errors(&after), [expected]);
-    // With its volume it is.
+    // With its cidata volume, the VM can be finished.
     let drive = VmOptions::new().set("scsi30", "local-lvm:vm-300-disk-7,size=4M");
     put(&mut world.pve, vmid(300), &drive, &[]);
     assert_eq!(errors(&whole_plan(&single("boot: cidata"), &world)), Vec::<String>::new());
 }
 
-/// Proxmox removes no drive of a protected VM, so it is protected when its volume is gone.
+/// Proxmox does not remove a drive from a protected VM, so the VM is protected after its cidata volume is removed.
 #[test]
 fn a_vm_is_protected_once_its_volume_is_gone() {
     let desired = single("boot: cidata, protection: true");
@@ -120,7 +120,7 @@ fn a_vm_is_protected_once_its_volume_is_gone() {
             _ => {}
         }
     }
-    // Killed after each step: no other step protects it, and nothing is left to be done by hand.
+    // The run is killed after each step. No other step protects the VM, and the next run finishes all changes.
     for count in 0..=made.steps.len() {
         world = empty();
         carry_out(&desired, &made, &mut world, count);

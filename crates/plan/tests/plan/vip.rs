@@ -1,4 +1,4 @@
-//! A shared address that Talos does not hold: who brings it, and what clients are told until then.
+//! A shared address that Talos does not hold: its holder, and the content of client files until the address answers.
 
 use talmox_plan::desired::{Addon, AddonSource, Desired};
 use talmox_plan::manifest::read_manifests;
@@ -20,7 +20,7 @@ fn left() -> Desired {
     home_with("vip: 10.0.0.20", "vip: 10.0.0.20, vip_by: kube-vip")
 }
 
-/// A cluster that is up, and in which nobody answers at the address.
+/// A running cluster whose shared address does not answer.
 fn silent(desired: &Desired) -> Observed {
     let mut world = settled(desired);
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
@@ -29,7 +29,7 @@ fn silent(desired: &Desired) -> Observed {
     world
 }
 
-/// The same with an add-on, which is there as it should be.
+/// The cluster with an add-on that is applied and does not differ from its manifests.
 fn with_addon(mut desired: Desired, mut world: Observed, read: AddonRead) -> (Desired, Observed) {
     desired.addons.push(Addon { name: "edge".to_owned(), source: AddonSource::Texts(vec![]) });
     world.addons.read.insert("edge".to_owned(), read);
@@ -49,7 +49,7 @@ fn bringer(plan: &Plan) -> Option<VipBringer> {
     })
 }
 
-/// What each write of client files does while the address does not answer.
+/// The behaviour of each step that writes client files while the shared address does not answer.
 fn writes(plan: &Plan) -> Vec<(&str, Meanwhile)> {
     let writes = plan.steps.iter().filter_map(|step| match &step.action {
         Action::WriteClientFiles(files) => {
@@ -103,7 +103,7 @@ fn that_nobody_brings_it_is_told_and_not_waited_for() {
     let there = Observed { vip: VipSeen::Answers(PortSeen::ThisCluster), ..world };
     assert!(!leads_around(&desired, &there));
     assert!(plan(&desired, &there).is_empty() && plan(&desired, &there).findings.is_empty());
-    // Somebody has brought it by hand, and the files still lead around it.
+    // A user installed a holder by hand, and kubeconfig still contains the address of a control plane.
     let options = PlanOptions { has_client_files: false, was_up: true, was_bootstrapped: false };
     let after = talmox_plan::planning::plan(&desired, &there, options);
     assert_eq!(writes(&after), [("kubeconfig", Meanwhile::Await(None))]);

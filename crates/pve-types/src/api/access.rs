@@ -1,4 +1,4 @@
-//! Calls about the caller: permissions and login.
+//! Calls about the user of the API: permissions and login.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use talmox_values::SecretText;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable, flag};
 
-/// Permissions of the caller: for every path the privileges, and whether each propagates to the paths below.
+/// Permissions of the caller: for every path the privileges, and for each privilege whether it propagates to the paths
+/// below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Permissions(pub BTreeMap<String, BTreeMap<String, bool>>);
 
 impl Permissions {
     /// Whether the caller has `privilege` on `path`, directly or inherited.
     ///
-    /// An entry replaces what the path would inherit, so the nearest entry decides.
+    /// The nearest entry decides, because an entry replaces the privileges that its path would inherit.
     pub fn allows(&self, path: &str, privilege: &str) -> bool {
         let mut at = path;
         loop {
@@ -73,7 +74,7 @@ impl Decode for Ticket {
     }
 }
 
-/// Logs in. A valid ticket can be used in place of the password.
+/// Logs in. A valid ticket can be used as the password.
 pub fn login(username: &str, password: &SecretText) -> Request<Ticket> {
     Request::post(&[&"access", &"ticket"])
         .with("username", username)

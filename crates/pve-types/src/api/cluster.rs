@@ -1,4 +1,4 @@
-//! Calls about the whole cluster: version, members, resources, options.
+//! Calls about the whole Proxmox cluster: version, members, resources and options.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Major version: 8 and 9 have different calls.
+    /// Major version. The API calls of versions 8 and 9 differ.
     pub fn major(&self) -> Option<u32> {
         self.part(0)
     }
@@ -91,17 +91,18 @@ pub fn status() -> Request<Status> {
     Request::get(&[&"cluster", &"status"])
 }
 
-/// VM or container of the cluster.
+/// VM or container of the Proxmox cluster.
 ///
-/// Name and status are some seconds old; tags, lock and pool are current.
+/// Name and status may be some seconds old. Tags, lock and pool are current.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     pub vmid: VmId,
     pub node: NodeName,
-    /// Whether it is a VM; `false` for a container.
+    /// Whether the guest is a VM; `false` for a container.
     pub is_vm: bool,
     pub name: Option<String>,
-    /// `running`, `stopped`, or `unknown` for a new guest or one on an unreachable node.
+    /// `running`, `stopped` or `unknown`. The status is `unknown` for a new guest and for a guest on an unreachable
+    /// node.
     pub status: String,
     pub template: bool,
     pub tags: Vec<String>,
@@ -126,7 +127,7 @@ pub struct StorageResource {
     pub used: Option<u64>,
 }
 
-/// Host, with its load.
+/// Host with its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostResource {
     pub node: NodeName,
@@ -137,7 +138,7 @@ pub struct HostResource {
     pub max_memory: Option<u64>,
 }
 
-/// All objects that the caller may see. The call works while nodes are down.
+/// All objects that the caller may see. The call also works while nodes are down.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resources {
     pub guests: Vec<Guest>,
@@ -205,14 +206,14 @@ impl Decode for VmId {
     }
 }
 
-/// Reads a vmid that is free at the moment; it is not reserved.
+/// Reads a vmid that is free at the moment. The vmid is not reserved.
 pub fn next_id() -> Request<VmId> {
     Request::get(&[&"cluster", &"nextid"])
 }
 
-/// Checks whether a vmid is free: the only call about a VM that needs no permission.
+/// Checks whether a vmid is free. This is the only call about a VM that needs no permission.
 ///
-/// A used vmid is a rejection for which `is_already_exists` holds.
+/// If the vmid is used, Proxmox rejects the request, and `is_already_exists` is true for the error.
 pub fn is_free(vmid: VmId) -> Request<VmId> {
     next_id().with("vmid", vmid)
 }
@@ -222,9 +223,9 @@ pub fn is_free(vmid: VmId) -> Request<VmId> {
 pub struct Options {
     pub mac_prefix: Option<String>,
     pub http_proxy: Option<String>,
-    /// Number of guests that a node works on at the same time.
+    /// Maximum number of guests that a node processes at the same time.
     pub max_workers: Option<u64>,
-    /// Rule for tags of users: `free`, `list`, `existing`, `none`.
+    /// Rule for the tags that users may set: `free`, `list`, `existing` or `none`.
     pub user_tag_access: Option<String>,
 }
 

@@ -1,6 +1,7 @@
-//! High availability: VMs that are kept running, and their nodes.
+//! High availability (HA): VMs that Proxmox keeps running, and the nodes that they may run on.
 //!
-//! PVE 8 assigns nodes by groups, PVE 9 by rules; each rejects the calls of the other.
+//! PVE 8 assigns nodes with groups, and PVE 9 with rules. PVE 8 rejects the calls for rules, and PVE 9 rejects the
+//! calls for groups.
 
 use serde_json::Value;
 
@@ -8,12 +9,12 @@ use crate::id::{ConfigId, Digest, NodeName, VmId};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// VM that HA manages.
+/// VM or container that HA manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// ID of the resource: `vm:300`, or `ct:300`.
+    /// ID of the resource: `vm:300` for a VM, `ct:300` for a container.
     pub sid: String,
-    /// Requested state: `started`, `stopped`, `ignored`, `disabled`.
+    /// Requested state: `started`, `stopped`, `ignored` or `disabled`.
     pub state: String,
     /// Group of the resource; PVE 8 only.
     pub group: Option<String>,
@@ -43,7 +44,7 @@ impl Decode for Resource {
     }
 }
 
-/// HA settings of a VM. Proxmox chooses values that are absent.
+/// HA settings of a VM. Proxmox chooses the values of absent settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HaSettings {
     pub state: Option<String>,
@@ -89,7 +90,7 @@ fn with_settings(request: Request<()>, settings: &HaSettings) -> Request<()> {
 pub struct Group {
     pub group: ConfigId,
     pub nodes: Vec<(NodeName, Option<u32>)>,
-    /// Whether the resources stay stopped if none of these nodes is available.
+    /// Whether the resources stay stopped while none of these nodes is available.
     pub restricted: bool,
     pub comment: Option<String>,
 }
@@ -106,7 +107,7 @@ impl Decode for Group {
     }
 }
 
-/// Nodes with their priorities: `pve1:2,pve2`.
+/// Parses nodes with their priorities: `pve1:2,pve2`.
 fn nodes(fields: Fields<'_>) -> Result<Vec<(NodeName, Option<u32>)>, Unreadable> {
     let ranked = |entry: String| {
         let (node, rank) = entry.split_once(':').unwrap_or((&entry, ""));
@@ -142,7 +143,7 @@ pub fn delete_group(group: &ConfigId) -> Request<()> {
     Request::delete(&[&"cluster", &"ha", &"groups", group])
 }
 
-/// Rule about the nodes of resources; PVE 9 only.
+/// Rule for the nodes that resources run on; PVE 9 only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub rule: ConfigId,
@@ -156,11 +157,11 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleKind {
-    /// The resources prefer these nodes, or, if strict, run only there.
+    /// The resources prefer these nodes. If `strict` is set, they run only on these nodes.
     NodeAffinity { nodes: Vec<(NodeName, Option<u32>)>, strict: bool },
     /// All resources run on the same node.
     Together,
-    /// Each resource runs on another node.
+    /// Each resource runs on a different node.
     Apart,
 }
 
@@ -200,7 +201,7 @@ pub fn create_rule(rule: &Rule) -> Request<()> {
     with_rule(request, rule)
 }
 
-/// Updates a rule, if its digest is still current; PVE 9 only.
+/// Updates a rule. The update fails if another client changed the rule since its digest was read. PVE 9 only.
 pub fn update_rule(rule: &Rule) -> Request<()> {
     let request = Request::put(&[&"cluster", &"ha", &"rules", &rule.rule]);
     with_rule(request, rule).with_some("digest", rule.digest.as_ref())

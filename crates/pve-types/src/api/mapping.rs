@@ -1,4 +1,4 @@
-//! PCI mappings: the only way for a token to pass a device through to a VM.
+//! PCI mappings. A caller with an API token can pass a device through to a VM only with a mapping.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::property::Properties;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Name of a device whose address may differ on every host.
+/// Name for a device. The device may have a different address on every host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciMapping {
     pub id: ConfigId,
@@ -25,7 +25,7 @@ pub struct Mapped {
     pub mediated: bool,
     pub live_migration_capable: bool,
     pub digest: Option<Digest>,
-    /// Problems that the checked node reported.
+    /// Problems that the node given to [`list`] reports for this mapping.
     pub problems: Vec<String>,
 }
 
@@ -33,9 +33,9 @@ pub struct Mapped {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedDevice {
     pub node: NodeName,
-    /// `0000:01:00.0`, or several functions separated by `;`.
+    /// PCI address such as `0000:01:00.0`, or several functions separated by `;`.
     pub path: String,
-    /// Vendor and device: `10de:2204`.
+    /// Vendor ID and device ID, such as `10de:2204`.
     pub id: String,
     pub iommu_group: Option<u32>,
     pub subsystem_id: Option<String>,
@@ -95,7 +95,7 @@ impl Decode for Mapped {
     }
 }
 
-/// Lists the mappings that the caller may use or see. With a node, the answer includes the problems on that node.
+/// Lists the mappings that the caller may use or see. With `check_node`, the answer includes the problems on that node.
 pub fn list(check_node: Option<&NodeName>) -> Request<Vec<PciMapping>> {
     Request::get(&[&"cluster", &"mapping", &"pci"]).with_some("check-node", check_node)
 }
@@ -108,7 +108,7 @@ pub fn create(id: &ConfigId, mapped: &Mapped) -> Request<()> {
     with_mapped(Request::post(&[&"cluster", &"mapping", &"pci"]).with("id", id), mapped)
 }
 
-/// Updates a mapping, if its digest is still current.
+/// Updates a mapping. The update fails if another client changed the mapping since its digest was read.
 pub fn update(id: &ConfigId, mapped: &Mapped) -> Request<()> {
     let request = with_mapped(Request::put(&[&"cluster", &"mapping", &"pci", id]), mapped);
     request.with_some("digest", mapped.digest.as_ref())

@@ -1,4 +1,4 @@
-//! API calls of talmox: functions from typed arguments to a [`Request`](crate::Request).
+//! API calls that talmox uses. Each function returns a [`Request`](crate::Request) for typed arguments.
 
 pub mod access;
 pub mod cluster;
@@ -20,7 +20,7 @@ mod tests {
     use crate::id::{Upid, VmId, VolumeId};
     use crate::wire::Decode;
 
-    /// Keys of real answers, so that decoders get past the first missing key.
+    /// Keys of real answers, so that decoders do not stop at the first missing key.
     const KEYS: &[&str] = &[
         "node",
         "vmid",
@@ -94,7 +94,8 @@ mod tests {
         })
     }
 
-    /// Decodes a value as an object and as a list; the result does not matter, a panic does.
+    /// Decodes a value as an object and as a list. The results are ignored: the test only checks that decoding does not
+    /// panic.
     fn read<T: Decode>(value: &Value) {
         let _one = T::decode(value);
         let _list = Vec::<T>::decode(&json!([value, null]));

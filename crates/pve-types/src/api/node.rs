@@ -1,4 +1,4 @@
-//! Calls about hosts: list, bridges and PCI devices.
+//! Calls about hosts: the list of hosts, bridges and PCI devices.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub struct Node {
     pub status: String,
     /// Fingerprint of the certificate on the API port of the host.
     pub fingerprint: Option<Fingerprint>,
-    /// Proxmox hides the following fields from callers without Sys.Audit.
+    /// Proxmox hides this and the following fields from callers without Sys.Audit.
     pub cpu: Option<f64>,
     pub max_cpu: Option<u64>,
     pub memory: Option<u64>,
@@ -46,7 +46,7 @@ pub fn list() -> Request<Vec<Node>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     pub name: BridgeName,
-    /// `bridge`, `OVSBridge`, `vnet`.
+    /// `bridge`, `OVSBridge` or `vnet`.
     pub kind: String,
     pub active: bool,
     pub vlan_aware: bool,
@@ -61,7 +61,7 @@ impl Decode for Bridge {
         Ok(Self {
             name: fields.need("iface")?,
             active: fields.flag("active"),
-            // Open vSwitch always separates VLANs.
+            // An Open vSwitch bridge always supports VLANs.
             vlan_aware: fields.flag("bridge_vlan_aware") || kind == "OVSBridge",
             kind,
             cidr: fields.text("cidr"),
@@ -77,7 +77,7 @@ pub fn bridges(node: &NodeName) -> Request<Vec<Bridge>> {
 /// PCI device of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciDevice {
-    /// PCI address: `0000:28:00.0`.
+    /// PCI address, such as `0000:28:00.0`.
     pub address: String,
     /// Vendor ID: four hexadecimal digits, without `0x`.
     pub vendor: String,
@@ -86,7 +86,7 @@ pub struct PciDevice {
     pub subsystem_device: Option<String>,
     /// Class: six hexadecimal digits, without `0x`.
     pub class: String,
-    /// IOMMU group; `None` without IOMMU: such a device cannot be passed through.
+    /// IOMMU group; `None` if the host has no IOMMU. A device without a group cannot be passed through.
     pub iommu_group: Option<u64>,
     pub vendor_name: Option<String>,
     pub device_name: Option<String>,
@@ -109,7 +109,7 @@ impl Decode for PciDevice {
             subsystem_vendor: hex("subsystem_vendor"),
             subsystem_device: hex("subsystem_device"),
             class: hex("class").unwrap_or_default(),
-            // Proxmox reports -1 if there is no IOMMU.
+            // Proxmox reports -1 if the host has no IOMMU.
             iommu_group: fields.number("iommugroup"),
             vendor_name: fields.text("vendor_name"),
             device_name: fields.text("device_name"),

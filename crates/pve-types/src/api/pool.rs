@@ -1,4 +1,4 @@
-//! Resource pools, in which a token with few permissions finds its VMs.
+//! Resource pools. The list of a pool shows its VMs also to a token with few permissions.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ impl Decode for PoolEntry {
     }
 }
 
-/// Pool with its members.
+/// Pool and its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     pub comment: Option<String>,
@@ -31,7 +31,7 @@ pub struct Pool {
 
 impl Decode for Pool {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
-        // A pool that is selected by parameter is returned in a list of one.
+        // If a pool is selected by parameter, Proxmox returns it in a list with one element.
         let data = data.as_array().and_then(|list| list.first()).unwrap_or(data);
         let fields = Fields::of(data)?;
         let mut pool = Self { comment: fields.text("comment"), ..Self::default() };
@@ -42,7 +42,7 @@ impl Decode for Pool {
                 _ => {}
             }
         }
-        // A storage is listed once for every node.
+        // Proxmox lists a storage once for every node, so duplicates are removed.
         pool.storages.sort_unstable();
         pool.storages.dedup();
         Ok(pool)
@@ -54,7 +54,7 @@ pub fn list() -> Request<Vec<PoolEntry>> {
 }
 
 pub fn get(id: &PoolId) -> Request<Pool> {
-    // The path can contain only pools of the first level.
+    // Proxmox accepts only pools of the first level in the path.
     if id.as_str().contains('/') {
         return Request::get(&[&"pools"]).with("poolid", id);
     }
@@ -72,12 +72,12 @@ pub struct Members {
     pub storages: Vec<StorageId>,
 }
 
-/// Adds members. With `allow_move`, members of other pools are moved.
+/// Adds members to the pool. With `allow_move`, members of other pools are moved.
 pub fn add(id: &PoolId, members: &Members, allow_move: bool) -> Request<()> {
     update(id, members).with_flag("allow-move", allow_move)
 }
 
-/// Removes members from the pool without changing them.
+/// Removes members from the pool. The members themselves are not changed.
 pub fn remove(id: &PoolId, members: &Members) -> Request<()> {
     update(id, members).with("delete", 1)
 }

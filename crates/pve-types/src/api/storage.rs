@@ -7,16 +7,16 @@ use crate::id::{FileName, NodeName, StorageId, Upid, VmId, VolumeId};
 use crate::request::{Request, Scope};
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Storage as configured for the whole cluster.
+/// Storage in the configuration of the Proxmox cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub storage: StorageId,
-    /// Type: `dir`, `lvmthin`, `zfspool`…
+    /// Type of the storage, such as `dir`, `lvmthin` or `zfspool`.
     pub kind: String,
     pub content: Vec<String>,
     pub shared: bool,
     pub disabled: bool,
-    /// Nodes that have the storage; empty means all nodes.
+    /// Nodes that have the storage. An empty list means all nodes.
     pub nodes: Vec<NodeName>,
 }
 
@@ -42,7 +42,7 @@ pub fn list() -> Request<Vec<Storage>> {
 /// Storage as reported by one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageStatus {
-    /// Name of the storage; absent in the answer about a single storage.
+    /// Name of the storage. It is absent in the answer about a single storage.
     pub storage: Option<StorageId>,
     pub kind: String,
     pub content: Vec<String>,
@@ -85,7 +85,7 @@ pub fn status(node: &NodeName, storage: &StorageId) -> Request<StorageStatus> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Iso,
-    /// Images that VM disks are created from.
+    /// Images from which VM disks are created.
     Import,
     /// Disks of VMs.
     Images,
@@ -141,11 +141,11 @@ pub fn content(
         .on(node)
 }
 
-/// Properties of a volume, read from the volume by a host.
+/// Properties of a volume. A host reads them from the volume itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     pub format: Option<String>,
-    /// Size of the disk inside of the volume, in bytes.
+    /// Size of the disk inside the volume, in bytes.
     pub size: u64,
     /// Space that the volume uses on the storage, in bytes.
     pub used: Option<u64>,
@@ -169,7 +169,7 @@ pub fn volume(node: &NodeName, volume: &VolumeId) -> Request<VolumeInfo> {
     Request::get(&[&"nodes", node, &"storage", storage, &"content", volume]).on(node)
 }
 
-/// Deletes a volume. For files, a missing file is a success; other volumes must exist.
+/// Deletes a volume. For files, the deletion of a missing file succeeds. Other volumes must exist.
 pub fn delete(node: &NodeName, volume: &VolumeId) -> Request<Upid> {
     let storage = volume.storage();
     Request::delete(&[&"nodes", node, &"storage", storage, &"content", volume])
@@ -184,7 +184,7 @@ impl Decode for VolumeId {
     }
 }
 
-/// Allocates an empty volume for a VM, which need not exist yet. Synchronous, without a task.
+/// Allocates an empty volume for a VM. The VM does not have to exist yet. The call starts no task.
 pub fn allocate(
     node: &NodeName,
     storage: &StorageId,
@@ -203,7 +203,7 @@ pub fn allocate(
 /// Expected checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
-    /// Algorithm: `sha256`, `sha512`…
+    /// Name of the algorithm, such as `sha256` or `sha512`.
     pub algorithm: String,
     /// Digest in hexadecimal digits.
     pub value: String,
@@ -215,10 +215,10 @@ pub struct Download {
     pub url: String,
     pub content: Content,
     pub name: FileName,
-    /// Expected checksum. With it, an existing file with this checksum is a success; without it, an existing file is
-    /// an error.
+    /// Expected checksum. With a checksum, an existing file with this checksum is a success. Without a checksum, an
+    /// existing file is an error.
     pub checksum: Option<Checksum>,
-    /// `gz`, `lzo`, `zst` or `bz2`; for ISO images only.
+    /// `gz`, `lzo`, `zst` or `bz2`. Allowed for ISO images only.
     pub compression: Option<String>,
     pub verify_certificates: bool,
 }
@@ -237,7 +237,7 @@ pub fn download(node: &NodeName, storage: &StorageId, download: &Download) -> Re
     if download.verify_certificates { request } else { request.with("verify-certificates", 0) }
 }
 
-/// Metadata of the file behind a URL.
+/// Metadata of the file at a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlMetadata {
     pub filename: Option<String>,
@@ -257,13 +257,13 @@ impl Decode for UrlMetadata {
     }
 }
 
-/// Reads the metadata of a URL, as seen by a host.
+/// Reads the metadata of the file at a URL. The host sends the request to the URL.
 pub fn url_metadata(node: &NodeName, url: &str, verify_certificates: bool) -> Request<UrlMetadata> {
     let request = Request::get(&[&"nodes", node, &"query-url-metadata"]).with("url", url).on(node);
     if verify_certificates { request } else { request.with("verify-certificates", 0) }
 }
 
-/// File to upload. A client sends it together with the content.
+/// Upload of a file. A client sends it together with the content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     pub node: NodeName,
@@ -278,12 +278,12 @@ impl Upload {
         Scope { node: Some(self.node.clone()), storages: [self.storage.clone()].into() }
     }
 
-    /// Volume of the file after the upload.
+    /// Volume ID of the file after the upload.
     pub fn volume(&self) -> Result<VolumeId, crate::id::BadId> {
         format!("{}:{}/{}", self.storage, self.content.as_str(), self.name).parse()
     }
 
-    /// Request of an upload, without its body, which contains the file.
+    /// Request of an upload, without the body. The body contains the file.
     pub fn request(&self) -> Request<Upid> {
         let Self { node, storage, .. } = self;
         Request::post(&[&"nodes", node, &"storage", storage, &"upload"])

@@ -1,4 +1,4 @@
-//! Calls about tasks, which go to the node in the UPID.
+//! Calls about tasks. They are sent to the node that the UPID names.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use crate::wire::{Answer, Decode, Fields, Unreadable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     Running,
-    /// Successful, possibly with warnings.
+    /// The task succeeded, possibly with warnings.
     Done {
         warnings: u32,
     },
-    /// Stopped, but its exit status is not written yet: read it again.
+    /// The task stopped, but its exit status is not written yet. The caller must read the state again.
     Undecided,
     Failed {
         exit: String,
@@ -22,7 +22,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// State for an exit status.
+    /// State of an ended task with this exit status.
     pub fn of_exit(exit: &str) -> Self {
         match exit {
             "OK" => Self::Done { warnings: 0 },
@@ -76,12 +76,12 @@ pub fn log(upid: &Upid, start: u64, limit: u64) -> Request<LogPart> {
         .on(upid.node())
 }
 
-/// Stops a task. Its exit status then says so.
+/// Stops a task. The exit status of the task then says that it was stopped.
 pub fn stop(upid: &Upid) -> Request<()> {
     Request::delete(&[&"nodes", upid.node(), &"tasks", upid]).on(upid.node())
 }
 
-/// Task in a list.
+/// Task in a list of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEntry {
     pub upid: Upid,
@@ -94,7 +94,7 @@ impl Decode for TaskEntry {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
         let fields = Fields::of(data)?;
         let ended = fields.number("endtime");
-        // In lists, `status` contains the exit status; running tasks have none, or `RUNNING`.
+        // In lists, `status` is the exit status. Running tasks have no `status`, or `RUNNING`.
         let state = match fields.text("status") {
             None if ended.is_none() => TaskState::Running,
             Some(text) if text == "running" || text == "RUNNING" => TaskState::Running,
@@ -115,7 +115,7 @@ pub struct Filter {
     pub limit: Option<u32>,
 }
 
-/// Lists the running and ended tasks of a node that the caller may see: always its own.
+/// Lists the running and ended tasks of a node that the caller may see. A caller may always see its own tasks.
 pub fn list(node: &NodeName, filter: &Filter) -> Request<Vec<TaskEntry>> {
     Request::get(&[&"nodes", node, &"tasks"])
         .with("source", "all")

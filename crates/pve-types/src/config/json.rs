@@ -1,6 +1,6 @@
-//! JSON form of VM options: an object with the names that Proxmox has for them.
+//! JSON form of VM options: an object whose keys are the names of the options in Proxmox.
 //!
-//! Options that are numbers or flags are JSON numbers, as in the answers of Proxmox; all others are texts.
+//! Options that are numbers or flags are JSON numbers, as in the answers of Proxmox. All other options are texts.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use super::options::VmOptions;
 use super::rule::{self, ComparisonRule};
 use crate::secret_parameter::is_secret;
 
-/// The value of an option that is a number or a flag. None for other options, and for a value that Proxmox spells differently.
+/// Value of an option that is a number or a flag. `None` for other options, and for a value that Proxmox would write in
+/// another form.
 pub fn option_number(key: &str, value: &str) -> Option<u64> {
     let is_number = key == "memory"
         || matches!(rule::of(key), ComparisonRule::Number(_) | ComparisonRule::Flag(_));

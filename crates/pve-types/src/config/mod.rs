@@ -1,4 +1,4 @@
-//! VM configs: options to set, the observed config, and the differences.
+//! VM configs: options to set, the observed config, and the differences between them.
 
 mod drift;
 mod json;
@@ -17,8 +17,8 @@ pub use drift::{Drift, drift};
 pub use json::option_number;
 pub use options::{VmChange, VmOptions};
 
-/// Config of a VM as Proxmox reports it. Numbers are kept as texts, because Proxmox versions differ in which of them
-/// are JSON numbers.
+/// Config of a VM as Proxmox reports it. Numbers are kept as texts, because a value can be a JSON number in one Proxmox
+/// version and a text in another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmConfig(BTreeMap<String, String>);
 
@@ -47,7 +47,7 @@ impl VmConfig {
         self.get("description").unwrap_or_default()
     }
 
-    /// Reason of the lock, such as `clone`.
+    /// Reason of the lock, such as `clone`; `None` if the VM is not locked.
     pub fn lock(&self) -> Option<&str> {
         self.get("lock")
     }
@@ -72,12 +72,12 @@ impl VmConfig {
         self.get(slot.as_str()).map(Drive::parse)
     }
 
-    /// All drives with their slots, including detached ones (`unused0`).
+    /// All drives with their slots, including detached drives (`unused0`).
     pub fn drives(&self) -> impl Iterator<Item = (DiskSlot, Drive)> {
         self.iter().filter_map(|(key, value)| Some((key.parse().ok()?, Drive::parse(value))))
     }
 
-    /// Drive that Proxmox stores cloud-init data on.
+    /// Drive on which Proxmox stores cloud-init data.
     pub fn cloudinit(&self) -> Option<(DiskSlot, Drive)> {
         self.drives().find(|(_, drive)| drive.is_cloudinit())
     }
@@ -93,7 +93,7 @@ impl Decode for VmConfig {
     }
 }
 
-/// Option with its current value and its value after the next stop and start.
+/// Option with its current value, and its value after the next stop and start of the VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingOption {
     pub key: String,

@@ -25,7 +25,7 @@ macro_rules! setters {
     };
 }
 
-/// Declares setters for boolean options. Both values are sent, because the VM may have the opposite value.
+/// Declares setters for boolean options. `false` is sent too, because the VM may have the value `true`.
 macro_rules! flags {
     ($($name:ident => $key:literal,)*) => {
         $(
@@ -42,7 +42,7 @@ impl VmOptions {
         Self::default()
     }
 
-    /// Sets any option by its Proxmox name.
+    /// Sets an option by its name in Proxmox.
     #[must_use]
     pub fn set(mut self, key: &str, value: impl fmt::Display) -> Self {
         self.0.insert(key.to_owned(), value.to_string());
@@ -114,7 +114,7 @@ impl VmOptions {
         self.set("cipassword", password.expose())
     }
 
-    /// Public keys, one per line. Proxmox expects the value of this option percent-encoded twice.
+    /// Public SSH keys, one per line. Proxmox expects the value of this option percent-encoded twice.
     #[must_use]
     pub fn sshkeys(self, keys: &str) -> Self {
         self.set("sshkeys", encode::component(keys))
@@ -132,7 +132,7 @@ impl VmOptions {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Storages that this change uses.
+    /// Storages of the drives in these options.
     pub(crate) fn storages(&self) -> BTreeSet<StorageId> {
         let drives = self.iter().filter(|(key, _)| key.parse::<DiskSlot>().is_ok());
         drives.filter_map(|(_, value)| Drive::parse(value).storage().cloned()).collect()
@@ -150,13 +150,13 @@ impl fmt::Debug for VmOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmChange {
     pub set: VmOptions,
-    /// Options to delete. A drive is detached and kept as `unusedN`.
+    /// Options to delete. A deleted drive is detached, and its volume stays as `unusedN`.
     pub delete: Vec<String>,
-    /// Pending changes to revert.
+    /// Names of options whose pending changes are reverted.
     pub revert: Vec<String>,
-    /// Whether the volumes of drives in `delete` are destroyed.
+    /// Whether the volumes of the drives in `delete` are destroyed.
     pub destroy: bool,
-    /// Digest of the config that was read: Proxmox rejects the change if the config has changed since.
+    /// Digest of the config that the caller read. Proxmox rejects the change if the config has changed since.
     pub digest: Option<Digest>,
 }
 

@@ -1,40 +1,40 @@
-//! Comparison rules of VM options: Proxmox rarely stores a value exactly as it was sent.
+//! Rules for comparing VM options. They are needed because Proxmox rarely stores a value exactly as it was sent.
 
-/// Comparison rule of a value.
+/// Rule for comparing the values of an option.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ComparisonRule {
-    /// Number, with the default if Proxmox has one.
+    /// Number. If Proxmox has a default, an absent value equals this default.
     Number(Option<u64>),
-    /// Flag, with its default.
+    /// Flag. An absent value equals this default.
     Flag(bool),
-    /// Text, with its default.
+    /// Text. An absent value equals this default.
     Text(&'static str),
-    /// Text whose trailing white space does not matter.
+    /// Text. Trailing white space is ignored.
     Description,
-    /// Names without order or case.
+    /// Set of names. Order and case are ignored.
     Set,
-    /// Hotplug classes: names without order, or 1 for the default ones, or 0 for none.
+    /// Hotplug classes: names in any order, `1` for the default classes, or `0` for none.
     Hotplug,
-    /// Names in order, with any separator.
+    /// List of names. The order matters, the separator does not.
     List,
     Boot,
     Net,
     Drive(DriveParts),
     Smbios,
     Parts(Parts),
-    /// Value that Proxmox does not return as it was sent.
+    /// Value that Proxmox does not return as it was sent, so it cannot be compared.
     Hidden,
 }
 
-/// Property string of a drive.
+/// Rule for comparing the property string of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DriveParts {
-    /// Whether the drive holds the state of firmware or TPM, whose size Proxmox chooses.
+    /// Whether the drive holds the state of the firmware or of the TPM. Proxmox chooses the size of such a drive.
     pub(super) is_state: bool,
     pub(super) parts: Parts,
 }
 
-/// Property string.
+/// Rule for comparing a property string.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     /// Key of the value that may be written without a key.
@@ -76,7 +76,7 @@ const DISK_DEFAULTS: &[(&str, &str)] = &[
 
 pub(super) const NET_DEFAULTS: &[(&str, &str)] = &[("firewall", "0"), ("link_down", "0")];
 
-/// Comparison rule of an option.
+/// Rule for comparing the values of the option `key`.
 pub(super) fn of(key: &str) -> ComparisonRule {
     match key.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "efidisk" => return drive(true, &[("efitype", "2m"), ("pre-enrolled-keys", "0")]),

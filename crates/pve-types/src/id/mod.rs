@@ -1,9 +1,9 @@
 //! Names and numbers of Proxmox objects, checked when they are created.
 //!
-//! The rules are those of Proxmox, so a name from a server always passes. Proxmox would reject other names, or,
-//! worse, a path with such a name would refer to another object.
+//! The rules are the rules of Proxmox, so every name from a server is valid. Proxmox would reject an invalid name, or,
+//! worse, a path with an invalid name would refer to another object.
 
-/// Implements the JSON form of an id: its text.
+/// Implements the JSON form of an ID: its text.
 macro_rules! json_text {
     ($id:ty) => {
         impl serde::Serialize for $id {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::BadId;
 
-/// Declares a name: a checked text. Clones are cheap, because every request contains names.
+/// Declares a type for a checked name. Clones are cheap, because every request contains names.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $accepts:expr) => {
         $(#[$doc])*
@@ -55,7 +55,7 @@ name!(
     |text| text.len() >= 2 && starts_and_ends(text, is_letter, is_alphanumeric) && all(text, b"._-")
 );
 name!(
-    /// Name of a pool; `a/b/c` is nested in `a/b`, which is nested in `a`.
+    /// Name of a pool. The pool `a/b/c` is nested in `a/b`, which is nested in `a`.
     PoolId,
     "a pool id",
     "letters, digits and `.`, `_`, `-`, in up to three levels separated by `/`",
@@ -79,14 +79,14 @@ name!(
     |text| !text.is_empty() && all(text, b"-_.")
 );
 name!(
-    /// Name of a file on a storage, with only those characters that Proxmox does not replace.
+    /// Name of a file on a storage. It contains only characters that Proxmox does not replace.
     FileName,
     "a file name",
     "letters, digits and `.`, `_`, `-`, not starting with `.`",
     |text| !text.is_empty() && !text.starts_with('.') && all(text, b"._-")
 );
 name!(
-    /// Digest of a config. A change with a digest fails if the config has changed.
+    /// Digest of a config. A change request with a digest fails if the config has changed since the digest was read.
     Digest,
     "a digest",
     "up to 64 hexadecimal digits",
@@ -95,7 +95,7 @@ name!(
     }
 );
 name!(
-    /// Slot of a disk: `scsi0`, `efidisk0`, `unused3`.
+    /// Slot of a disk, such as `scsi0`, `efidisk0` or `unused3`.
     DiskSlot,
     "a disk",
     "one of ide0-3, sata0-5, scsi0-30, virtio0-15, efidisk0, tpmstate0, unused0-255",

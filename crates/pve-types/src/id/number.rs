@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::BadId;
 
-/// vmid: number of a VM, unique in the cluster and shared with containers.
+/// Number of a VM or container (vmid), unique in the Proxmox cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VmId(u32);
 

@@ -6,7 +6,7 @@ use super::{BadId, NodeName};
 
 /// Task ID (UPID) of Proxmox.
 ///
-/// The text is kept as the server sent it, so that requests use exactly that text.
+/// The text is kept as the server sent it, because requests must contain exactly this text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Upid {
     text: Arc<str>,
@@ -15,9 +15,9 @@ pub struct Upid {
 }
 
 impl Upid {
-    /// Builds a UPID as a server does.
+    /// Builds a UPID in the form that servers use.
     ///
-    /// `started` is in seconds since 1970, `pstart` in ticks since the boot of the host.
+    /// `started` is in seconds since 1970. `pstart` is in ticks since the boot of the host.
     pub fn new(
         node: &NodeName,
         (pid, pstart, started): (u64, u64, u64),
@@ -28,7 +28,7 @@ impl Upid {
         format!("UPID:{node}:{pid:08X}:{pstart:08X}:{started:08X}:{kind}:{id}:{user}:").parse()
     }
 
-    /// Node that runs the task, and the only node that knows it.
+    /// Node that runs the task. Only this node can report its state.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
@@ -43,7 +43,7 @@ impl Upid {
         self.part(5)
     }
 
-    /// Object of the task, such as a vmid. May be empty.
+    /// Object of the task, such as a vmid. The text may be empty.
     pub fn id(&self) -> &str {
         self.part(6)
     }
@@ -74,7 +74,7 @@ impl FromStr for Upid {
         let [head, node, pid, pstart, started, kind, id, user, tail] = parts[..] else {
             return Err(bad());
         };
-        // Ticks since boot exceed 32 bits on hosts with a long uptime, and no number is signed.
+        // On hosts with a long uptime, the ticks since boot exceed 32 bits. None of the numbers has a sign.
         let number = |text: &str| {
             let is_hex =
                 (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());

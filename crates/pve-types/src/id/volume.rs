@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BadId, StorageId};
 
-/// Volume on a storage: `local:import/talos.qcow2`, `local-lvm:vm-300-disk-0`.
+/// Volume on a storage, such as `local:import/talos.qcow2` or `local-lvm:vm-300-disk-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId {
     storage: StorageId,
@@ -16,17 +16,17 @@ impl VolumeId {
         &self.storage
     }
 
-    /// Name on the storage, including folders.
+    /// Name of the volume on the storage, including folders.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Name without folders.
+    /// Name of the volume without folders.
     pub fn file_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether this is the drive that Proxmox writes cloud-init data to.
+    /// Whether Proxmox writes cloud-init data to this volume.
     pub fn is_cloudinit(&self) -> bool {
         let stem = self.file_name().split('.').next().unwrap_or_default();
         let middle = stem.strip_prefix("vm-").and_then(|rest| rest.strip_suffix("-cloudinit"));

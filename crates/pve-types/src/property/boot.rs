@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::{Properties, truthy};
 
-/// Boot devices of a VM, in order.
+/// Boot devices of a VM, in boot order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOrder(pub Vec<String>);
 
@@ -11,7 +11,7 @@ impl BootOrder {
         Self(devices.into_iter().map(|device| device.to_string()).collect())
     }
 
-    /// Parses any notation; the old notation by letters contains no devices.
+    /// Parses any notation of Proxmox. The old notation with letters contains no devices.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, Some("legacy"));
         let order = properties.get("order").unwrap_or_default();
@@ -32,7 +32,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, Some("enabled"));
         Self { enabled: properties.get("enabled").and_then(truthy).unwrap_or_default() }

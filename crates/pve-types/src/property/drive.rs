@@ -7,17 +7,17 @@ use crate::id::{StorageId, VolumeId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
     pub source: DriveSource,
-    /// `discard`, `ssd`, `iothread`, `media`, `size` and similar options.
+    /// Further options, such as `discard`, `ssd`, `iothread`, `media` and `size`.
     pub options: Properties,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveSource {
-    /// New, empty volume. Sending it again creates another volume.
+    /// New, empty volume. Sending this value twice creates two volumes.
     New { storage: StorageId, gib: u32 },
-    /// New volume with the content of another. Sending it again creates another volume.
+    /// New volume with the content of another volume. Sending this value twice creates two volumes.
     Import { storage: StorageId, from: VolumeId },
-    /// Volume that Proxmox stores cloud-init data on. Sending it again fails.
+    /// Volume on which Proxmox stores cloud-init data. Sending this value twice fails.
     Cloudinit { storage: StorageId },
     /// Existing volume.
     Volume(VolumeId),
@@ -70,7 +70,7 @@ impl Drive {
         }
     }
 
-    /// Volume, if it exists already.
+    /// ID of the volume, if it already exists.
     pub fn volume_id(&self) -> Option<&VolumeId> {
         match &self.source {
             DriveSource::Volume(volume) => Some(volume),
@@ -90,7 +90,7 @@ impl Drive {
         self.is_cloudinit() || self.options.get("media") == Some("cdrom")
     }
 
-    /// Size in bytes, if the string contains it.
+    /// Size in bytes, if the property string contains it.
     pub fn size(&self) -> Option<u64> {
         match (&self.source, self.options.get("size")) {
             (DriveSource::New { gib, .. }, None) => Some(u64::from(*gib) * GIB),
@@ -98,7 +98,7 @@ impl Drive {
         }
     }
 
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         let mut options = Properties::parse(text, Some("file"));
         let file = options.remove("file").or_else(|| options.remove("volume")).unwrap_or_default();

@@ -7,20 +7,20 @@ use crate::id::ConfigId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPci {
     pub source: PciSource,
-    /// Whether the device is a PCI Express device, which needs a q35 machine.
+    /// Whether the VM has the device as a PCI Express device. This requires a q35 machine.
     pub pcie: bool,
-    /// Whether the guest sees the ROM of the device.
+    /// Whether the ROM of the device is visible to the guest.
     pub rombar: bool,
     /// Whether the device is the primary graphics card of the guest.
     pub x_vga: bool,
-    /// `mdev`, `romfile` and further options.
+    /// Further options, such as `mdev` and `romfile`.
     pub other: Properties,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PciSource {
     Mapping(ConfigId),
-    /// PCI address such as `0000:28:00.0`: only root@pam with a ticket can set it.
+    /// PCI address, such as `0000:28:00.0`. Only root@pam with a ticket can set it.
     Host(String),
 }
 
@@ -30,7 +30,7 @@ impl HostPci {
         Self { source, pcie: false, rombar: true, x_vga: false, other: Properties::default() }
     }
 
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         let mut other = Properties::parse(text, Some("host"));
         let mapping = other.remove("mapping").and_then(|mapping| mapping.parse().ok());

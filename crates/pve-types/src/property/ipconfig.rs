@@ -19,7 +19,7 @@ pub enum Ipv4Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv6Config {
     Dhcp,
-    /// Address by router advertisements (SLAAC).
+    /// Address from router advertisements (SLAAC).
     Auto,
     Static {
         address: Ipv6Addr,
@@ -29,7 +29,7 @@ pub enum Ipv6Config {
 }
 
 impl IpConfig {
-    /// Parses any notation; invalid addresses are omitted.
+    /// Parses any notation of Proxmox. Invalid addresses are omitted.
     pub fn parse(text: &str) -> Self {
         let properties = Properties::parse(text, None);
         let v4 = properties.get("ip").and_then(|ip| match ip {

@@ -1,7 +1,7 @@
-//! Property strings: comma-separated `key=value` pairs, where one value may have no key.
+//! Property strings: comma-separated `key=value` pairs. One value may have no key.
 //!
-//! Each option of talmox has its own type. A type has one output notation and parses any notation; unknown keys are
-//! kept.
+//! Each option that talmox uses has its own type. The type writes one notation, and parses every notation of Proxmox.
+//! Unknown keys are kept.
 
 mod boot;
 mod drive;
@@ -29,7 +29,7 @@ pub use tags::Tags;
 pub struct Properties(BTreeMap<String, String>);
 
 impl Properties {
-    /// Parses a text. A value without a key gets `default_key`, or the empty key.
+    /// Parses a text. A value without a key gets the key `default_key`, or the empty key.
     pub fn parse(text: &str, default_key: Option<&str>) -> Self {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let pair = |part: &str| match part.split_once('=') {
@@ -61,14 +61,14 @@ impl Properties {
 }
 
 impl fmt::Display for Properties {
-    /// Writes the pairs sorted by key, each with its key.
+    /// Writes all pairs with their keys, sorted by key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: Vec<String> = self.iter().map(|(key, value)| format!("{key}={value}")).collect();
         f.write_str(&pairs.join(","))
     }
 }
 
-/// Flag inside of a property string.
+/// Value of a flag in a property string; `None` if the text is not a flag.
 pub(crate) fn truthy(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),
@@ -77,7 +77,7 @@ pub(crate) fn truthy(text: &str) -> Option<bool> {
     }
 }
 
-/// Joins the present parts with commas.
+/// Joins the parts that are present, separated by commas.
 fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",")
 }

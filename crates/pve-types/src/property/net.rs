@@ -6,15 +6,15 @@ use crate::id::{BridgeName, MacAddress};
 /// NIC of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Net {
-    /// `virtio`, `e1000`…
+    /// Model of the NIC, such as `virtio` or `e1000`.
     pub model: String,
-    /// MAC address. Without one, every change generates a new one.
+    /// MAC address. If it is absent, Proxmox generates an address at every change.
     pub mac: Option<MacAddress>,
     pub bridge: Option<BridgeName>,
     pub vlan: Option<u16>,
     pub firewall: bool,
     pub mtu: Option<u16>,
-    /// `queues`, `rate`, `link_down` and further options.
+    /// Further options, such as `queues`, `rate` and `link_down`.
     pub other: Properties,
 }
 
@@ -48,12 +48,12 @@ impl Net {
         }
     }
 
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         let mut other = Properties::parse(text, Some("model"));
         let mut model = other.remove("model");
         let mut mac = other.remove("macaddr");
-        // The short form: the model as key, the MAC address as value.
+        // In the short form, the model is the key and the MAC address is the value.
         for known in MODELS {
             if let Some(address) = other.remove(known) {
                 model = Some((*known).to_owned());

@@ -11,7 +11,7 @@ use super::Properties;
 pub struct Smbios {
     /// System UUID in lower case.
     pub uuid: Option<String>,
-    /// `serial`, `manufacturer` and similar texts, as the guest reads them.
+    /// Texts that the guest can read, such as `serial` and `manufacturer`.
     pub texts: BTreeMap<String, String>,
 }
 
@@ -26,7 +26,7 @@ impl Smbios {
         self
     }
 
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         let mut properties = Properties::parse(text, None);
         let is_base64 = properties.flag("base64") == Some(true);
@@ -42,7 +42,7 @@ impl Smbios {
 }
 
 impl fmt::Display for Smbios {
-    /// Writes texts as base64, because Proxmox allows only letters and digits in plain ones.
+    /// Writes texts as base64, because Proxmox allows only letters and digits in texts that are not encoded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut properties = Properties::default();
         if let Some(uuid) = &self.uuid {

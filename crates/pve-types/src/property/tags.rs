@@ -3,7 +3,7 @@ use std::fmt;
 
 use crate::wire::split;
 
-/// Tags of a VM: a set, in lower case.
+/// Set of the tags of a VM, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(BTreeSet<String>);
 
@@ -12,7 +12,7 @@ impl Tags {
         Self(tags.into_iter().map(|tag| tag.as_ref().to_lowercase()).collect())
     }
 
-    /// Parses any notation.
+    /// Parses any notation of Proxmox.
     pub fn parse(text: &str) -> Self {
         Self::of(split(text))
     }

@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| Unreadable("the answer is not an object".to_owned()))
     }
 
-    /// Value of a field; `null` counts as absent.
+    /// Value of a field. A `null` counts as absent.
     pub fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
@@ -36,12 +36,12 @@ impl<'a> Fields<'a> {
         self.text(key).ok_or_else(|| Unreadable(format!("`{key}` is missing")))
     }
 
-    /// Required text that must pass a check, such as an ID.
+    /// Required text that is parsed into a checked type, such as an ID.
     pub fn need<T: FromStr<Err = BadId>>(self, key: &str) -> Result<T, Unreadable> {
         Ok(self.need_text(key)?.parse()?)
     }
 
-    /// Optional text that must pass a check; an empty text counts as absent.
+    /// Optional text that is parsed into a checked type. An empty text counts as absent.
     pub fn id<T: FromStr<Err = BadId>>(self, key: &str) -> Result<Option<T>, Unreadable> {
         let text = self.text(key).filter(|text| !text.is_empty());
         Ok(text.map(|text| text.parse()).transpose()?)
@@ -51,17 +51,17 @@ impl<'a> Fields<'a> {
         self.value(key).and_then(number)
     }
 
-    /// Fraction or load; `None` if it is not a number.
+    /// Fraction or load; `None` if the field is absent or not a number.
     pub fn fraction(self, key: &str) -> Option<f64> {
         self.text(key)?.trim().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// Flag; an absent flag is unset.
+    /// Value of a flag. An absent flag is not set.
     pub fn flag(self, key: &str) -> bool {
         self.value(key).and_then(flag).unwrap_or_default()
     }
 
-    /// List, as a JSON list or as a text separated by commas, semicolons or blanks.
+    /// List of texts. In the answer it is a JSON list, or a text separated by commas, semicolons or blanks.
     pub fn list(self, key: &str) -> Vec<String> {
         match self.value(key) {
             Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Objects in a list.
+    /// Objects in the list at this key.
     pub fn objects(self, key: &str) -> impl Iterator<Item = Self> {
         let items = self.value(key).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(|item| item.as_object().map(Self))
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Splits a list in a text as Proxmox does.
+/// Splits a text into a list as Proxmox does.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let is_gap = |c: char| matches!(c, ',' | ';' | '\0') || c.is_whitespace();
     text.split(is_gap).filter(|part| !part.is_empty()).map(str::to_owned).collect()

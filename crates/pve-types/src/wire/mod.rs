@@ -1,5 +1,7 @@
-//! Lenient decoding of answers: Proxmox versions send numbers as texts, texts as numbers, booleans in several forms,
-//! omit fields, or send nothing at all. A missing required value is an [`Unreadable`] error.
+//! Lenient decoding of answers.
+//!
+//! Depending on the version, Proxmox sends numbers as texts, texts as numbers and booleans in several forms, and omits
+//! fields or the whole data. A missing required value is an [`Unreadable`] error.
 
 mod fields;
 
@@ -14,7 +16,7 @@ pub(crate) use fields::split;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     pub data: Value,
-    /// Total number of entries, in answers with a part of a list.
+    /// Total number of entries, in an answer that contains a part of a list.
     pub total: Option<u64>,
 }
 
@@ -38,7 +40,7 @@ pub trait Decode: Sized {
     }
 }
 
-/// For calls without data in the answer.
+/// Answer of a call that returns no data.
 impl Decode for () {
     fn decode(_data: &Value) -> Result<Self, Unreadable> {
         Ok(())
@@ -63,7 +65,7 @@ impl Decode for Upid {
     }
 }
 
-/// Scalar as text; `None` for null, lists and objects.
+/// Text of a scalar; `None` for null, lists and objects.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -73,7 +75,7 @@ pub fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Whole number in any notation; fractions are truncated.
+/// Whole number in any notation. Fractions are truncated.
 pub(crate) fn number(value: &Value) -> Option<u64> {
     let text = text(value)?;
     let text = text.trim();
@@ -82,7 +84,7 @@ pub(crate) fn number(value: &Value) -> Option<u64> {
 
 /// Whole part of a number in floating-point notation, such as `1e9`.
 fn whole(number: f64) -> Option<u64> {
-    // Up to this limit, every whole number has an exact double.
+    // Up to this limit, a double represents every whole number exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !(0.0..=EXACT).contains(&number) {
         return None;
@@ -90,7 +92,7 @@ fn whole(number: f64) -> Option<u64> {
     format!("{:.0}", number.trunc()).parse().ok()
 }
 
-/// Flag in any notation.
+/// Value of a flag in any notation; `None` if the value is not a flag.
 pub(crate) fn flag(value: &Value) -> Option<bool> {
     match text(value)?.trim() {
         "1" | "true" | "yes" | "on" => Some(true),

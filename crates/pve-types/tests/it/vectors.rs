@@ -1,5 +1,5 @@
-//! Comparison of stored and sent options, in the vectors at `TALMOX_PVE_VECTORS`: an option that was just set has not
-//! drifted, in any notation.
+//! Comparison of stored options with sent options, for the vectors at `TALMOX_PVE_VECTORS`. An option that was just set
+//! must not count as drift, in any notation.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 use talmox_pve_types::config::{VmConfig, VmOptions, drift};
 use talmox_pve_types::property::Drive;
 
-/// Parameters of the call, not options of the VM; and `cdrom`, which is stored as `ide2`.
+/// Parameters of the API call that are not options of the VM. `cdrom` is in the list because Proxmox stores it as
+/// `ide2`.
 const CONTROL: &[&str] = &[
     "vmid",
     "pool",
@@ -26,7 +27,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Options that a step sets.
+/// Options that a step of the vector sets.
 fn wanted(step: &Value) -> VmOptions {
     let params = step["params"].as_object().unwrap();
     let options = params.iter().filter(|(key, _)| !CONTROL.contains(&key.as_str()));
@@ -36,7 +37,7 @@ fn wanted(step: &Value) -> VmOptions {
     })
 }
 
-/// Proxmox looks up the size of an existing volume and ignores the given one.
+/// Removes the size of an existing volume, because Proxmox reads the real size and ignores the given size.
 fn without_size(mut drive: Drive) -> Drive {
     if drive.volume_id().is_some() {
         let _size = drive.options.remove("size");
@@ -44,7 +45,7 @@ fn without_size(mut drive: Drive) -> Drive {
     drive
 }
 
-/// Config after a successful step.
+/// Config after a step of the vector; `None` if the step failed.
 fn found(expect: &Value) -> Option<VmConfig> {
     let exit = expect["task"]["exitstatus"].as_str().unwrap_or("OK");
     let went_well = expect["status"] == 200 && (exit == "OK" || exit.starts_with("WARNINGS"));

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Requests of a client up to now.
+/// Number of requests of a client so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Number of hosts to which requests referred.
+    /// Number of hosts in the paths of all requests.
     pub hosts: usize,
-    /// Number of VMs to which requests referred. `vms_read` counts those without a pending request.
+    /// Number of VMs in the paths of all requests. `vms_read` is the number of those VMs that have no pending request.
     pub vms: usize,
     pub vms_read: usize,
-    /// Number of requests without an answer yet.
+    /// Number of requests that are not answered yet.
     pub waiting: usize,
 }
 
@@ -37,7 +37,7 @@ impl Tracker {
         }
     }
 
-    /// Counts a request, which is pending until the returned guard is dropped.
+    /// Counts a request. The request is pending until the returned guard is dropped.
     pub(super) fn begin(&self, path: &str) -> PendingRequest<'_> {
         let mut state = self.state();
         let (host, vm) = subject(path);
@@ -71,7 +71,7 @@ impl Drop for PendingRequest<'_> {
     }
 }
 
-/// Host and VM that a path is about, such as `/nodes/pve1/qemu/300/config`.
+/// Host and VM in a path such as `/nodes/pve1/qemu/300/config`.
 fn subject(path: &str) -> (Option<String>, Option<String>) {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {

@@ -15,7 +15,7 @@ pub(super) const RENEW_AFTER: Duration = Duration::from_mins(90);
 #[derive(Clone, Debug)]
 pub enum Credentials {
     Token(ApiToken),
-    /// Login with a ticket, as the web interface does. The only way to act as root@pam.
+    /// Login with a ticket, as in the web interface. This is the only way to act as root@pam.
     Password {
         username: String,
         password: SecretText,
@@ -29,7 +29,7 @@ pub struct ApiToken {
     secret: SecretText,
 }
 
-/// Error for a text that is not an API token. It does not contain the text, because most of it is secret.
+/// Error for a text that is not an API token. The error does not contain the text, because most of the text is secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API token does not have the form user@realm!id=secret")]
 pub struct BadToken;
@@ -66,12 +66,12 @@ impl fmt::Debug for ApiToken {
     }
 }
 
-/// Ticket, with the time of the login.
+/// Ticket and the time of its login.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) ticket: Ticket,
     pub(super) since: Moment,
-    /// Number of the ticket: of several requests that are rejected with the same ticket, only one logs in again.
+    /// Number of the ticket. If several requests are rejected with the same ticket, only one of them logs in again.
     pub(super) number: u64,
 }
 
@@ -101,7 +101,7 @@ impl AuthHeaders {
     }
 }
 
-/// Adds a header that is not shown in debug output. A value that is not allowed in a header is omitted, and the
+/// Adds a header that debug output does not show. If the value is not allowed in a header, no header is added, and the
 /// server rejects the request.
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(mut value) = HeaderValue::try_from(value) {

@@ -8,10 +8,11 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use talmox_pve_types::api::storage::Upload;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Number of bytes that are read from a file at a time. Only a few such chunks are in memory, for a file of any size.
+/// Number of bytes that are read from a file at a time. Only a few chunks of this size are in memory, even for a large
+/// file.
 const CHUNK: usize = 64 * 1024;
 
-/// Body of a request. Its length is always known, because Proxmox does not accept chunked transfer.
+/// Body of a request. The length of the body is always known, because Proxmox does not accept chunked transfer.
 pub(super) enum Outgoing {
     Whole(Bytes),
     File(Box<FileForm>),
@@ -64,10 +65,10 @@ pub(super) struct FileForm {
     spare: Spare,
 }
 
-/// Buffers for reuse. New memory for each chunk would cost more than copying the chunk.
+/// Buffers that are reused. Allocating memory for each chunk takes longer than copying the chunk.
 type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Chunk of the file. Its buffer returns to the spare buffers when the bytes are sent.
+/// Chunk of the file. When the chunk was sent, its buffer returns to the spare buffers.
 struct Chunk {
     buffer: Vec<u8>,
     length: usize,
@@ -115,7 +116,7 @@ impl FileForm {
         }
     }
 
-    /// Counter of the bytes of the file that were sent.
+    /// Counter of the sent bytes of the file.
     pub(super) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)
     }
@@ -124,7 +125,7 @@ impl FileForm {
         self.head.len() as u64 + self.file_left + self.tail.len() as u64
     }
 
-    /// Next bytes of the body; empty at the end.
+    /// Next bytes of the body; empty at the end of the body.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if !self.head.is_empty() {
             return Poll::Ready(Ok(std::mem::take(&mut self.head)));
@@ -152,7 +153,8 @@ impl FileForm {
     }
 }
 
-/// Parts of the form before the file. The server requires this order, with the disposition first.
+/// Parts of the form before the file. The server requires this order of the parts, and `Content-Disposition` as the
+/// first header of a part.
 fn head(upload: &Upload, boundary: &str) -> String {
     let part = |name: &str, value: &str| {
         format!(

@@ -25,7 +25,7 @@ use crate::tls::NotPinned;
 /// Maximum size of an answer.
 const MOST: usize = 64 << 20;
 
-/// Open connection, for one request after another.
+/// Open connection. It is used for one request at a time.
 pub(super) type Connection = SendRequest<Outgoing>;
 
 /// HTTP response.
@@ -42,7 +42,7 @@ pub(super) enum ExchangeError {
     Lost(Lost),
 }
 
-/// Opens a connection. It sends no part of a request, so every failure is safe to retry.
+/// Opens a connection. No part of a request is sent, so every failure is safe to retry.
 pub(super) async fn open(
     endpoint: &Endpoint,
     tls: &TlsConnector,
@@ -56,7 +56,7 @@ pub(super) async fn open(
         None => NotSent::Tls { host: host.clone(), port: *port, source },
     };
     let socket = connect(&target, limit).await.map_err(|error| not_connected(error, &target))?;
-    // Without it, small requests would wait for further data (Nagle's algorithm).
+    // Without `nodelay`, small requests would wait for further data (Nagle's algorithm).
     socket.set_nodelay(true).map_err(tls_failed)?;
     let name = ServerName::try_from(endpoint.host.clone())
         .map_err(|error| tls_failed(io::Error::other(error)))?;
@@ -64,7 +64,8 @@ pub(super) async fn open(
     let stream = TokioIo::new(secured.map_err(tls_failed)?);
     let (sender, connection) =
         http1::handshake(stream).await.map_err(|error| tls_failed(io::Error::other(error)))?;
-    // The driver ends when the sender is dropped or the server closes the connection; the sender gets its error too.
+    // The driver ends when the sender is dropped or the server closes the connection. The sender also returns the error
+    // of the driver.
     let _driver = tokio::spawn(connection);
     Ok(sender)
 }
@@ -82,8 +83,8 @@ fn not_connected(error: ConnectError, target: &Address) -> NotSent {
 
 /// Sends a request and reads the answer.
 ///
-/// `limit` applies to the start of the answer, and again to its end. While an upload still sends bytes, it does not
-/// expire.
+/// `limit` applies to the start of the answer, and separately to the rest of the answer. It does not expire while an
+/// upload still sends bytes.
 pub(super) async fn exchange(
     connection: &mut Connection,
     request: hyper::Request<Outgoing>,
@@ -102,7 +103,7 @@ pub(super) async fn exchange(
             Err(_) => return Err(ExchangeError::Lost(Lost::Silent)),
         }
     };
-    // A request that hyper returns was never sent.
+    // hyper returns the request only if it was never sent.
     let response = answer.map_err(|mut error| match error.take_message() {
         Some(_request) => ExchangeError::NotSent,
         None => ExchangeError::Lost(Lost::Cut(error.into_error().into())),
@@ -132,7 +133,7 @@ async fn collect(mut body: Incoming) -> Result<Vec<u8>, Lost> {
 /// Idle connections.
 pub(super) struct Pool {
     idle: Mutex<Vec<(Connection, Moment)>>,
-    /// Real clock: the time for which a server keeps a connection open is not scaled.
+    /// Real clock, because the time for which a server keeps a connection open is not scaled.
     clock: Clock,
 }
 
@@ -143,8 +144,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// The connection that was used last, unless that is longer ago than `age`: servers close idle connections, and a
-    /// request that is sent at that moment is lost.
+    /// The connection that was used last, unless it was idle for longer than `age`. Servers close idle connections, and
+    /// a request that is sent at that moment is lost.
     pub(super) fn take(&self, age: Duration) -> Option<Connection> {
         let now = self.clock.moment();
         let mut idle = self.idle.lock().expect("invariant: no code panics while it holds the lock");

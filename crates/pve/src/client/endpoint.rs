@@ -9,18 +9,18 @@ use tokio::sync::Semaphore;
 
 use super::connection::Pool;
 
-/// Time for which an endpoint that could not be reached is tried after all others.
+/// Time after a failed connection for which an endpoint is tried only after all others.
 const DEMOTION: Duration = Duration::from_secs(15);
 
-/// Host of the cluster that serves the API.
+/// Host of the Proxmox cluster that serves the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Host name or address, as in the certificate.
+    /// Host name or address. The certificate must contain it.
     pub host: String,
     pub port: u16,
-    /// Name of the node, if known: an upload is then sent directly to the node that stores the file.
+    /// Name of the Proxmox node, if known. An upload is sent directly to the node that stores the file.
     pub node: Option<NodeName>,
-    /// Address to connect to instead, behind NAT or in the lab.
+    /// Address to connect to instead of `host`, for example behind NAT or in the lab.
     pub reach: Option<Address>,
 }
 
@@ -34,13 +34,13 @@ impl Endpoint {
         Address::new(&self.host, self.port).to_string()
     }
 
-    /// The address to connect to.
+    /// Address to connect to.
     pub(super) fn target(&self) -> Address {
         self.reach.clone().unwrap_or_else(|| Address::new(&self.host, self.port))
     }
 }
 
-/// All endpoints of one cluster, with their recent failures.
+/// All endpoints of one Proxmox cluster, with their recent failures.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) all: Vec<Contact>,
@@ -70,8 +70,8 @@ impl Endpoints {
         Self { all, favourite: AtomicUsize::new(0), clock }
     }
 
-    /// Order in which the endpoints are tried: the preferred node, the endpoint that answered last, the others in
-    /// turn; endpoints that failed recently come last.
+    /// Order in which the endpoints are tried: first the preferred node, then the endpoint that answered last, then the
+    /// others. Endpoints that failed recently come last.
     pub(super) fn order(&self, preferred: Option<&NodeName>) -> Vec<usize> {
         let favourite = self.favourite.load(Ordering::Relaxed);
         let now = self.clock.moment();

@@ -8,11 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Limits of concurrency. Requests and tasks above a limit wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Concurrent requests per endpoint. A host has three API workers by default.
+    /// Maximum number of concurrent requests per endpoint. A host has three API workers by default.
     pub requests: usize,
-    /// Concurrent tasks per host.
+    /// Maximum number of concurrent tasks per host.
     pub per_host: usize,
-    /// Concurrent tasks per storage: of one host, or, if it is shared, of all hosts.
+    /// Maximum number of concurrent tasks per storage. The tasks of all hosts count together if the storage is shared.
     pub per_storage: usize,
 }
 
@@ -22,7 +22,7 @@ impl Default for Limits {
     }
 }
 
-/// Permits for one task on a host and its storages, held until dropped.
+/// Permits for one task on a host and its storages. They are returned when this value is dropped.
 #[derive(Debug, Default)]
 pub struct Permits {
     _held: Vec<OwnedSemaphorePermit>,
@@ -30,7 +30,7 @@ pub struct Permits {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Storage of a node, or of all nodes if it is shared.
+    /// Storage of one node. Without a node: shared storage of all nodes.
     Storage(StorageId, Option<NodeName>),
     Host(NodeName),
 }
@@ -59,7 +59,7 @@ impl Limiter {
         let mut full = 0;
         loop {
             let mut held = vec![];
-            // Waits at the semaphore that was full at the last attempt.
+            // Waits for the semaphore that was full at the last attempt.
             if let Some(room) = rooms.get(full) {
                 let permit = Arc::clone(room).acquire_owned().await;
                 held.push(permit.expect("invariant: never closed"));
@@ -91,7 +91,7 @@ impl Limiter {
     }
 }
 
-/// Takes a permit of each semaphore, or returns the index of a full one.
+/// Takes one permit of each semaphore, or returns the index of the first full semaphore.
 fn take(
     rooms: &[Arc<Semaphore>],
     which: impl Iterator<Item = usize>,

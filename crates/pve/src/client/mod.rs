@@ -1,8 +1,11 @@
 //! Client of the Proxmox API, with failover between endpoints.
 //!
-//! It retries only where that is safe: a request that was never sent goes to the next endpoint; a read whose answer
-//! was lost is sent again; a write whose answer was lost is a `MaybeApplied` error. It prints nothing, and waits only
-//! for sockets, permits and tasks.
+//! The client retries a request only if this is safe:
+//! - A request that was never sent is sent to the next endpoint.
+//! - A read whose answer was lost is sent again.
+//! - A write whose answer was lost is a `MaybeApplied` error.
+//!
+//! The client does not print. It waits only for sockets, permits and tasks.
 
 mod activity;
 mod auth;
@@ -44,7 +47,7 @@ pub use upload::FileSource;
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Hosts of the same cluster, preferred first.
+    /// Hosts of the same Proxmox cluster, in the order of preference.
     pub endpoints: Vec<Endpoint>,
     pub trust: Trust,
     pub credentials: Credentials,
@@ -55,12 +58,12 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// Timeouts of sockets, in real time, also in a lab.
+/// Timeouts of sockets. They are in real time, also in a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Timeout of each step of connecting.
     pub connect: Duration,
-    /// Timeout of an answer and, during an upload, of each write. Proxmox itself waits 30 s for a node.
+    /// Timeout of an answer and, during an upload, of each write. Proxmox itself waits up to 30 s for a node.
     pub answer: Duration,
 }
 
@@ -70,7 +73,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Error of creating a client.
+/// Error in the settings of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("no endpoint of the Proxmox is configured")]
@@ -79,7 +82,7 @@ pub enum SettingsError {
     Trust(#[from] TrustError),
 }
 
-/// Client of one Proxmox cluster. Clones share connections, limits and session.
+/// Client of one Proxmox cluster. Clones share connections, limits and the session.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -119,35 +122,35 @@ impl Client {
         })))
     }
 
-    /// Whether server certificates are not checked at all: the caller must warn the user.
+    /// Whether the client accepts any server certificate. The caller must warn the user.
     pub fn is_insecure(&self) -> bool {
         self.0.is_insecure
     }
 
-    /// Requests up to now, and pending requests.
+    /// Number of requests so far, and of pending requests.
     pub fn activity(&self) -> Activity {
         self.0.activity.now()
     }
 
-    /// Sets the shared storages, whose limits apply to all hosts together.
+    /// Sets the list of shared storages. The limit of a shared storage applies to all hosts together.
     pub fn set_shared(&self, storages: impl IntoIterator<Item = StorageId>) {
         self.0.limiter.set_shared(storages.into_iter().collect::<BTreeSet<_>>());
     }
 
-    /// Sends one request. A change that uses storages waits for permits of them.
+    /// Sends one request. A write that uses storages first waits for permits of these storages.
     pub async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         let room = self.room_to_send(request).await;
         self.send_in(room, request).await
     }
 
-    /// Waits for the permits of a request that has no task.
+    /// Waits for the permits of a request that starts no task. Only writes that use storages need permits.
     pub async fn room_to_send<T>(&self, request: &Request<T>) -> Permits {
         let uses_storages = request.method() != Method::Get && !request.scope().storages.is_empty();
         let scope = if uses_storages { request.scope() } else { &Scope::default() };
         self.room(scope).await
     }
 
-    /// Sends a request with the given permits.
+    /// Sends a request. The permits are returned when the answer has arrived.
     pub async fn send_in<T>(&self, room: Permits, request: &Request<T>) -> Result<T, PveError> {
         let answer = self.send_now(request).await;
         drop(room);

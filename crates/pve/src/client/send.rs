@@ -16,9 +16,10 @@ use super::trace::{self, traced};
 use crate::error::{Lost, NotSent, PveError};
 use crate::response::interpret;
 
-/// Maximum idle time of a connection for a write; an older one is replaced by a new connection.
+/// Maximum idle time of a connection for a write. If the connection was idle for longer, another one is opened.
 const FRESH: Duration = Duration::from_secs(1);
-/// Maximum idle time of a connection for a read, which can be sent again if the connection was closed.
+/// Maximum idle time of a connection for a read. It is longer, because a read can be sent again if the connection was
+/// closed.
 const WARM: Duration = Duration::from_secs(3);
 
 /// Request without the type of its answer.
@@ -28,7 +29,7 @@ pub(super) struct Call {
     method: Method,
     target: String,
     body: Option<String>,
-    /// Whether the request changes nothing, so that it can be sent again when the answer was lost.
+    /// Whether the request changes nothing, so that it can be sent again if the answer was lost.
     is_repeatable: bool,
 }
 
@@ -43,7 +44,7 @@ impl Call {
         }
     }
 
-    /// Marks the request as one that changes nothing although it is not a GET.
+    /// Marks the request as one that changes nothing, although its method is not GET.
     pub(super) fn repeatable(self) -> Self {
         Self { is_repeatable: true, ..self }
     }
@@ -54,14 +55,15 @@ impl Call {
         if let Some(body) = &self.body {
             let form = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers_mut().insert(CONTENT_TYPE, form);
-            // An empty form needs a length too: gateways reject requests without one.
+            // An empty form also needs a length, because gateways reject requests without a length.
             request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
         request
     }
 }
 
-/// HTTP request. It cannot fail: the parts of the target are escaped, and the host is resolved already.
+/// Builds the HTTP request. Building it cannot fail, because the parts of the target are escaped and the host was
+/// already resolved.
 pub(super) fn http(
     method: Method,
     target: &str,
@@ -84,14 +86,15 @@ pub(super) fn http(
     request
 }
 
-/// Failure of one endpoint.
+/// Failure of an attempt with one endpoint.
 enum Failure {
     NotSent(NotSent),
     Lost(Lost),
 }
 
 impl Inner {
-    /// Sends a request with the credentials. If the ticket is rejected, logs in again once.
+    /// Sends a request with authentication. If the ticket is rejected, the client logs in again once and repeats the
+    /// request.
     pub(super) async fn call(&self, call: &Call) -> Result<Answer, PveError> {
         traced(&call.operation, call.is_repeatable, self.call_with_auth(call)).await
     }
@@ -99,7 +102,7 @@ impl Inner {
     async fn call_with_auth(&self, call: &Call) -> Result<Answer, PveError> {
         let auth = self.auth(&call.operation, None).await?;
         match self.route(call, &auth).await {
-            // A request without valid authentication was not executed: sending it again is safe.
+            // The server does not execute a request without valid authentication, so sending it again is safe.
             Err(error) if error.is_auth() && auth.number.is_some() => {
                 trace::retried(&call.operation, 1, &error);
                 let auth = self.auth(&call.operation, auth.number).await?;
@@ -109,7 +112,7 @@ impl Inner {
         }
     }
 
-    /// Tries the endpoints in turn, as long as that is safe.
+    /// Sends the request to one endpoint after another, as long as a retry is safe.
     pub(super) async fn route(&self, call: &Call, auth: &AuthHeaders) -> Result<Answer, PveError> {
         let mut order = self.endpoints.order(None);
         if call.is_repeatable && order.len() == 1 {
@@ -159,7 +162,7 @@ impl Inner {
         Err(last.unwrap_or_else(|| PveError::not_sent(&call.operation, NotSent::Closed)))
     }
 
-    /// Sends the request to one endpoint, on an idle or a new connection.
+    /// Sends the request to one endpoint, on an idle connection or a new one.
     async fn attempt(
         &self,
         index: usize,
@@ -189,14 +192,14 @@ impl Inner {
                 Err(ExchangeError::NotSent) if is_new => {
                     return Err(Failure::NotSent(NotSent::Closed));
                 }
-                // The server had closed the idle connection; nothing was sent.
+                // The server had closed the idle connection, and the request was not sent.
                 Err(ExchangeError::NotSent) => {}
             }
         }
     }
 }
 
-/// Whether a gateway in front of this endpoint failed, so that another endpoint may work.
+/// Whether a gateway in front of this endpoint failed, so that the request may succeed through another endpoint.
 fn is_gateway(error: &PveError) -> bool {
     matches!(error, PveError::MaybeApplied { source: Lost::Proxy { .. }, .. })
         && !error.is_node_scoped()

@@ -1,4 +1,4 @@
-//! Authentication: with a token directly, with a ticket after a login.
+//! Authentication. A token is sent with each request. A ticket needs a login first.
 
 use talmox_pve_types::SecretText;
 use talmox_pve_types::api::access::{self, Ticket};
@@ -20,7 +20,8 @@ impl Inner {
             Credentials::Token(token) => return Ok(AuthHeaders::of_token(token)),
             Credentials::Password { username, password } => (username, password),
         };
-        // Held during the login, so that other requests wait for it instead of logging in too.
+        // The lock is held during the login. Other requests wait for the ticket of this login and do not log in
+        // themselves.
         let mut session = self.session.lock().await;
         let now = self.clock.moment();
         if let Some(session) = &*session
@@ -30,7 +31,7 @@ impl Inner {
             return Ok(AuthHeaders::of_session(session));
         }
         let number = session.as_ref().map_or(0, |session| session.number + 1);
-        // A valid ticket can be renewed without the password; a rejected one cannot.
+        // A valid ticket can be renewed without the password. A rejected ticket cannot be renewed.
         let old = session.take().filter(|session| rejected != Some(session.number));
         let renewed = match old {
             Some(old) => self.log_in(operation, username, &old.ticket.ticket).await.ok(),
@@ -46,7 +47,8 @@ impl Inner {
         Ok(auth)
     }
 
-    /// Logs in. A login changes nothing, so its failure is reported as "not sent" for the request that needed it.
+    /// Logs in. A failed login is reported as "not sent" for the request that needed it, because a login changes
+    /// nothing.
     async fn log_in(
         &self,
         operation: &str,

@@ -1,4 +1,4 @@
-//! Tasks of Proxmox: start, wait for the end, result.
+//! Tasks of Proxmox: starting a task, waiting for its end, and its result.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::error::{Lost, PveError, TaskFailure};
 /// Shortest and longest interval between two status requests of a task.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
-/// The interval is this fraction of the task's duration up to now: a short task is not delayed by a long interval,
-/// and a long task does not cause many requests.
+/// The interval is the duration of the task so far, divided by this number. A short task is not delayed by a long
+/// interval, and a long task does not cause many requests.
 const SHARE: u32 = 10;
-/// Time for which a new task may be unknown, or an ended task may lack its exit status; and the minimum number of
-/// status requests, because on a fast clock the time is over before the first answer.
+/// Time for which a new task may be unknown, or an ended task may lack its exit status. `LOOKS` is the minimum number
+/// of status requests, because on a fast clock this time is over before the first answer.
 const GRACE: Duration = Duration::from_secs(15);
 const LOOKS: u32 = 6;
-/// Time for which a task counts against the limits. A longer task waits for something other than a disk, and must not
-/// delay all others.
+/// Time for which a task counts against the limits. A task that runs longer waits for something other than a disk, and
+/// must not delay other tasks.
 const LONGEST_PERMIT: Duration = Duration::from_mins(5);
 /// Number of log lines that the error of a failed task contains.
 const TAIL: u64 = 25;
 
-/// Task that was started. It counts against the limits of its host and storages until this value is dropped, or for
-/// some minutes of waiting for it.
+/// Task that was started. It counts against the limits of its host and storages until this value is dropped. While a
+/// caller waits for the task, it counts for `LONGEST_PERMIT` at most.
 #[derive(Debug)]
 pub struct Running {
     pub upid: Upid,
@@ -44,9 +44,9 @@ pub struct TaskDone {
 }
 
 impl Client {
-    /// Waits for permits, sends the request, and waits for its task.
+    /// Waits for permits, sends the request, and waits for the end of the task.
     ///
-    /// A `MaybeApplied` error contains the UPID if a task was started.
+    /// If a task was started and its result is unknown, the `MaybeApplied` error contains the UPID.
     pub async fn run(
         &self,
         request: &Request<Upid>,
@@ -56,18 +56,18 @@ impl Client {
         Box::pin(self.finish(running, limit)).await
     }
 
-    /// Waits for permits and sends the request.
+    /// Waits for permits, and sends the request that starts the task.
     pub async fn start(&self, request: &Request<Upid>) -> Result<Running, PveError> {
         let room = self.room(request.scope()).await;
         self.start_in(room, request).await
     }
 
-    /// Waits until the host and the storages are below their limits.
+    /// Waits until the host and the storages of `scope` are below their limits.
     pub async fn room(&self, scope: &Scope) -> Permits {
         self.0.limiter.acquire(scope).await
     }
 
-    /// Sends a request with the given permits.
+    /// Sends the request that starts a task. The task keeps the permits.
     pub async fn start_in(
         &self,
         permits: Permits,
@@ -77,12 +77,12 @@ impl Client {
         Ok(Running { upid, operation: request.operation(), permits })
     }
 
-    /// Waits at most `limit` for a task that was started.
+    /// Waits for a started task, at most for `limit`.
     pub async fn finish(&self, running: Running, limit: Duration) -> Result<TaskDone, PveError> {
         Box::pin(self.finish_with(running, self.task_wait(limit))).await
     }
 
-    /// Waits for a task that was started. `wait` reports when the task cannot be read, and again once it can.
+    /// Waits for a started task. `wait` reports if the state of the task cannot be read.
     pub async fn finish_with(
         &self,
         running: Running,
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Waits at most `limit` for a task of which only the name is known, such as one from before a crash.
+    /// Waits at most `limit` for a task of which only the UPID is known, such as a task from before a crash.
     pub async fn wait(&self, upid: &Upid, limit: Duration) -> Result<TaskDone, PveError> {
         self.wait_with(upid, self.task_wait(limit)).await
     }
@@ -178,7 +178,7 @@ impl Client {
         TaskFailure { operation: operation.to_owned(), upid: upid.clone(), exit, log_tail }.into()
     }
 
-    /// Last lines of a log. The server counts from the start, so the length is requested first.
+    /// Last lines of a task log. The server counts lines from the start, so the number of lines is requested first.
     async fn log_tail(&self, upid: &Upid) -> Result<Vec<String>, PveError> {
         let first = self.send(&task::log(upid, 0, TAIL)).await?;
         match first.total {
@@ -190,7 +190,7 @@ impl Client {
     }
 }
 
-/// Time for which an unexpected answer is tolerated, from its first occurrence.
+/// Time for which an unexpected answer is tolerated. It starts at the first unexpected answer.
 struct Grace {
     clock: Clock,
     until: Option<Deadline>,
@@ -202,7 +202,7 @@ impl Grace {
         Self { clock, until: None, looks: 0 }
     }
 
-    /// Whether the time is over. Call it once for every unexpected answer.
+    /// Whether the time is over. Call this once for every unexpected answer.
     fn is_over(&mut self) -> bool {
         self.looks += 1;
         let until = self.until.get_or_insert_with(|| self.clock.deadline(GRACE));
@@ -210,7 +210,7 @@ impl Grace {
     }
 }
 
-/// Why the state of a task is not known.
+/// Reason why the state of a task could not be read.
 fn silence(error: &PveError) -> String {
     match error.silent_node() {
         Some(host) => format!("the host {host} does not answer"),

@@ -15,8 +15,8 @@ const PAGE: u64 = 500;
 
 /// Log of a task, with the number of lines that were read.
 ///
-/// The log is used to display progress. A failed read returns no lines, because the wait for the task reports the
-/// result of the task, and a host that does not answer.
+/// The log is used to display progress. A failed read returns no lines: the wait for the task reports its result, and
+/// also a host that does not answer.
 #[derive(Debug)]
 pub struct TaskLog {
     client: Client,
@@ -25,14 +25,14 @@ pub struct TaskLog {
 }
 
 impl Client {
-    /// Log of a task, from its first line on.
+    /// Log of a task. Reading starts at the first line.
     pub fn log(&self, upid: &Upid) -> TaskLog {
         TaskLog { client: self.clone(), upid: upid.clone(), read: 0 }
     }
 }
 
 impl TaskLog {
-    /// Passes all lines to `hear` as they arrive, until it is dropped.
+    /// Passes all lines to `hear` as they arrive, until this future is dropped.
     pub async fn follow(&mut self, hear: &mut (dyn FnMut(&str) + Send)) -> Infallible {
         loop {
             self.client.0.clock.sleep(PAUSE).await;
@@ -40,7 +40,8 @@ impl TaskLog {
         }
     }
 
-    /// Passes the new lines since the last read to `hear`, starting with the last known line, which may have grown.
+    /// Passes the new lines since the last read to `hear`. It starts with the last line of the previous read, because
+    /// that line may have grown.
     pub async fn look(&mut self, hear: &mut (dyn FnMut(&str) + Send)) {
         let start = self.read.saturating_sub(1);
         let request = task::log(&self.upid, start, PAGE);

@@ -1,7 +1,7 @@
 //! Span of a request: method, path, outcome and number of retries.
 //!
-//! Parameters, bodies and headers are never part of it: they contain passwords, tickets and machine configs. Targets,
-//! names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
+//! The span never contains parameters, bodies or headers, because they contain passwords, tickets and machine configs.
+//! Targets, names and fields of spans are a contract with the listener (ARCHITECTURE.md, "Traces").
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::error::PveError;
 
 const TARGET: &str = "talmox::pve";
 
-/// Sends a request inside of its span.
+/// Sends a request inside the span of the request.
 pub(super) fn traced<T>(
     operation: &str,
     is_read: bool,
@@ -27,7 +27,7 @@ pub(super) fn traced<T>(
     } else {
         info_span!(target: TARGET, "call", object = operation, outcome = Empty, retries = Empty)
     };
-    // Boxed, because the futures of calls are part of many others, which would become large.
+    // Boxed, because this future is part of many other futures, which would become large.
     let work = Box::pin(work).instrument(span.clone());
     async move {
         let result = work.await;
@@ -40,18 +40,18 @@ pub(super) fn traced<T>(
     }
 }
 
-/// Records the status of an answer. Call it inside of the span.
+/// Records the HTTP status of an answer. Call this inside the span of the request.
 pub(super) fn answered(status: u16) {
     Span::current().record("outcome", status);
 }
 
-/// Records a retry and the failure before it. Call it inside of the span.
+/// Records a retry and the failure before it. Call this inside the span of the request.
 pub(super) fn retried(operation: &str, retries: u64, failure: &PveError) {
     Span::current().record("retries", retries);
     info!(target: TARGET, subject = operation, retries, "retry: {}", outcome(failure));
 }
 
-/// Logs the result of a task, or why it is unknown.
+/// Logs the result of a task, or the reason why the result is unknown.
 pub(super) fn task_ended(upid: &Upid, operation: &str, result: &Result<TaskDone, PveError>) {
     let kind = upid.kind();
     match result {
@@ -67,7 +67,7 @@ pub(super) fn task_ended(upid: &Upid, operation: &str, result: &Result<TaskDone,
     }
 }
 
-/// Text of an error without the operation, which the span contains.
+/// Text of an error, without the operation, because the span already contains the operation.
 fn outcome(error: &PveError) -> String {
     match error {
         PveError::NotSent { source, .. } => chain("not sent", source),

@@ -1,4 +1,4 @@
-//! Uploads of files, which are sent while they are read.
+//! Uploads. A file is sent while it is read, and not held in memory.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -51,10 +51,10 @@ impl Client {
         self.upload_in(room, upload, file).await
     }
 
-    /// Sends a file with the given permits, directly to the node that stores it if that is an endpoint, and returns
-    /// the task that moves the file into place.
+    /// Sends a file with the given permits, and returns the task that moves the file to its place on the storage. If
+    /// the node that stores the file is an endpoint, the file is sent directly to this node.
     ///
-    /// A file of that name is overwritten, so a lost upload can be repeated.
+    /// An existing file of the same name is overwritten, so an upload can be repeated if the answer was lost.
     pub async fn upload_in(
         &self,
         permits: Permits,
@@ -71,13 +71,13 @@ impl Client {
         let inner = &self.0;
         let request = upload.request();
         let operation = request.operation();
-        // Checks the authentication before gigabytes are sent; a ticket cannot be renewed during the upload.
+        // Checks the authentication before gigabytes are sent. A ticket cannot be renewed during the upload.
         inner.call(&Call::of(&cluster::version())).await.map_err(|error| match error {
             PveError::Rejected(_) => error,
             error => PveError::not_sent(&operation, NotSent::Login(Box::new(error))),
         })?;
         let auth = inner.auth(&operation, None).await?;
-        // Connects first: after the first byte of the file, no other endpoint can be tried.
+        // Connects first, because after the first byte of the file no other endpoint can be tried.
         let mut failure = NotSent::Closed;
         for index in inner.endpoints.order(Some(&upload.node)) {
             let contact = &inner.endpoints.all[index];
@@ -111,7 +111,7 @@ impl Client {
         Err(PveError::not_sent(&operation, failure))
     }
 
-    /// Random line that no file contains.
+    /// Random line that separates the parts of the form. It does not occur in a file.
     fn boundary(&self) -> String {
         let nth = self.0.uploads.fetch_add(1, Ordering::Relaxed);
         let mut chance = self.0.chance.of("boundary", nth ^ self.0.clock.unix());

@@ -1,4 +1,5 @@
-//! Classification of errors by status and text: Proxmox answers nearly every error with status 500.
+//! Classification of errors by status and text. The text is needed, because Proxmox answers nearly every error with
+//! status 500.
 
 use std::io;
 
@@ -9,7 +10,7 @@ use super::{Lost, NotSent, PveError};
 /// Reason why the certificate of a server is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// The certificate is not the pinned one.
+    /// The certificate is not the pinned certificate.
     Fingerprint,
     /// The CA that issued the certificate is unknown.
     Authority,
@@ -17,12 +18,12 @@ pub enum Distrust {
     Time,
     /// The certificate is for another name.
     Name,
-    /// The server does not speak TLS.
+    /// The server does not use TLS.
     NoTls,
 }
 
 impl PveError {
-    /// Reason why the certificate of the server is not trusted, if that is the failure.
+    /// Reason why the certificate of the server is not trusted; `None` if the error has another cause.
     pub fn distrust(&self) -> Option<Distrust> {
         let source = match self {
             Self::NotSent { source: NotSent::Login(error), .. } => return error.distrust(),
@@ -48,7 +49,7 @@ impl PveError {
         })
     }
 
-    /// Port of the server that could not be reached.
+    /// Port of the server to which the connection failed.
     pub fn port(&self) -> Option<u16> {
         let Self::NotSent { source, .. } = self else { return None };
         match source {
@@ -61,18 +62,18 @@ impl PveError {
         }
     }
 
-    /// Whether a lock is held that will be released: a retry later may succeed.
+    /// Whether a lock rejected the request. The lock will be released, so a later retry may succeed.
     pub fn is_locked(&self) -> bool {
         self.is_lock_timeout() || self.says(&["VM is locked ("])
     }
 
-    /// Whether other work held a lock for longer than Proxmox waits. Unlike the lock mark of a VM, such a lock cannot
-    /// be left behind.
+    /// Whether another operation held a lock for longer than Proxmox waits. Unlike the `lock` setting of a VM, such a
+    /// lock cannot remain after its operation ended.
     pub fn is_lock_timeout(&self) -> bool {
         self.says(&["can't lock file", "got lock request timeout"])
     }
 
-    /// Whether one node is unreachable or slow, while the rest of the cluster may answer.
+    /// Whether one node is unreachable or slow. The other nodes of the cluster may still answer.
     pub fn is_node_scoped(&self) -> bool {
         match self {
             Self::NotSent { source: NotSent::Node { .. }, .. } => true,
@@ -86,7 +87,7 @@ impl PveError {
         }
     }
 
-    /// Node that is unreachable or slow, taken from the path of the request.
+    /// Name of the node that is unreachable or slow, from the path of the request.
     pub fn silent_node(&self) -> Option<&str> {
         if !self.is_node_scoped() {
             return None;
@@ -103,7 +104,7 @@ impl PveError {
         }
     }
 
-    /// Whether no server answered at all: the host is down, or the network path to it is broken.
+    /// Whether no server answered, because the host is down or the network path to it is broken.
     pub fn is_unanswered(&self) -> bool {
         match self {
             Self::NotSent { source, .. } => match source {
@@ -112,7 +113,7 @@ impl PveError {
                 | NotSent::Silent { .. }
                 | NotSent::Closed => true,
                 NotSent::Login(error) => error.is_unanswered(),
-                // An answer with an untrusted certificate is an answer.
+                // A server with an untrusted certificate has answered.
                 NotSent::Tls { source, .. } => source.kind() != io::ErrorKind::InvalidData,
                 NotSent::NotPinned { .. } | NotSent::Node { .. } => false,
             },
@@ -125,14 +126,14 @@ impl PveError {
         }
     }
 
-    /// Whether the VM does not exist, or not on this node. Proxmox reports missing permission instead to a caller
-    /// with few privileges.
+    /// Whether the VM does not exist, or does not exist on this node. For a caller with few privileges, Proxmox reports
+    /// a missing permission instead.
     pub fn is_vm_missing(&self) -> bool {
         let is_file = self.says(&["Configuration file '"]) && self.says(&["' does not exist"]);
         is_file || self.says(&["unable to find configuration file for VM"])
     }
 
-    /// Whether the requested object, or one that it needs, does not exist.
+    /// Whether the requested object does not exist, or an object that it needs does not exist.
     pub fn is_not_found(&self) -> bool {
         !self.is_permission()
             && self.says(&["does not exist", "unable to find configuration file", "no such task"])
@@ -148,7 +149,7 @@ impl PveError {
             || self.says(&["Permission check failed", "only root can", "Only root "])
     }
 
-    /// Whether the caller is not authenticated, or no longer.
+    /// Whether the caller is not authenticated, or its ticket has expired.
     pub fn is_auth(&self) -> bool {
         match self {
             Self::NotSent { source: NotSent::Login(error), .. } => error.is_auth(),
@@ -156,24 +157,24 @@ impl PveError {
         }
     }
 
-    /// Whether the config was changed by another client since it was read.
+    /// Whether another client changed the config since it was read.
     pub fn is_digest_mismatch(&self) -> bool {
         self.says(&["file change by other user", "file changed by other user"])
     }
 
-    /// Whether an operation on the host timed out: a busy disk, a slow start.
+    /// Whether an operation on the host timed out, for example because a disk is busy or a start is slow.
     pub fn is_timeout(&self) -> bool {
         self.says(&["got timeout"])
     }
 
-    /// Whether the host could not start the process of a task. No task runs, but a create has already reserved the
-    /// vmid and leaves it locked, so the caller must check before a retry.
+    /// Whether the host could not start the process of a task. No task runs, but a create has already reserved the vmid
+    /// and left it locked. The caller must check this before a retry.
     pub fn is_task_unstarted(&self) -> bool {
         self.says(&["start worker failed"])
     }
 
-    /// Whether the tag policy of the datacenter (`user-tag-access`, `registered-tags`) forbids these tags to the
-    /// caller.
+    /// Whether the tag policy of the datacenter (`user-tag-access`, `registered-tags`) does not allow the caller to set
+    /// these tags.
     pub fn is_tag_policy(&self) -> bool {
         self.is_permission() && self.says(&["for modifying tag"])
     }
@@ -189,12 +190,12 @@ impl PveError {
         ])
     }
 
-    /// Whether the same request can be sent again: it was not sent, or a lock rejected it.
+    /// Whether the same request can be sent again, because it was not sent or because a lock rejected it.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::NotSent { .. }) || self.is_locked()
     }
 
-    /// HTTP status of a rejection.
+    /// HTTP status of a rejected request.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Rejected(rejection) => Some(rejection.status),
@@ -202,7 +203,7 @@ impl PveError {
         }
     }
 
-    /// Whether the text of the server contains one of these words.
+    /// Whether the error text of the server contains one of these texts.
     fn says(&self, words: &[&str]) -> bool {
         let contains = |text: &str| words.iter().any(|words| text.contains(words));
         match self {

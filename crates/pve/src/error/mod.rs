@@ -1,7 +1,7 @@
-//! Errors, by what the caller must do.
+//! Errors of requests, grouped by how the caller must react.
 //!
-//! A request that was never sent can be sent again. After one that may have been applied, the caller must check the
-//! state first. The server decided about a rejected request. A failed task failed after its request was accepted.
+//! `NotSent`: a retry is safe. `MaybeApplied`: the caller must check the state before a retry. `Rejected`: the server
+//! did not execute the request. `TaskFailed`: the server accepted the request, but its task failed.
 
 mod classification;
 
@@ -17,10 +17,10 @@ pub use classification::Distrust;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PveError {
-    /// No byte of the request reached the node that would have executed it: safe to retry.
+    /// No byte of the request reached the node that would have executed it. A retry is safe.
     #[error("{operation} was not sent")]
     NotSent { operation: String, source: NotSent },
-    /// The request was sent, and its result is unknown: check the state first.
+    /// The request was sent, but its result is unknown. The caller must check the state before a retry.
     #[error("the result of {operation} is not known")]
     MaybeApplied { operation: String, source: Lost },
     /// The server rejected the request.
@@ -40,7 +40,7 @@ pub enum NotSent {
     Connect { host: String, port: u16, source: io::Error },
     #[error("cannot establish a trusted TLS connection to {host}:{port}")]
     Tls { host: String, port: u16, source: io::Error },
-    /// The server presents another certificate than the pinned one.
+    /// The certificate of the server is not the pinned certificate.
     #[error(
         "{host}:{port} presents a certificate with the fingerprint {shown}, which is not the pinned one"
     )]
@@ -63,7 +63,8 @@ pub enum Lost {
     Cut(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the server did not answer in time")]
     Silent,
-    /// Answer of a proxy before the executing node: the proxy of another node (596, 597, 599) or a gateway.
+    /// Answer of a proxy in front of the node that executes the request: the proxy of another node (596, 597, 599) or a
+    /// gateway.
     #[error("status {status}: {message}")]
     Proxy { status: u16, message: String },
     #[error(transparent)]
@@ -80,7 +81,7 @@ pub struct Rejection {
     pub operation: String,
     pub status: u16,
     pub message: String,
-    /// Errors of single parameters.
+    /// Errors of single parameters, by the name of the parameter.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -117,7 +118,7 @@ impl fmt::Display for TaskFailure {
 impl std::error::Error for TaskFailure {}
 
 impl TaskFailure {
-    /// Texts that contain the cause: the exit status, but for a migration the log.
+    /// Texts that contain the cause: the exit status and, for a failed migration, the error lines of the log.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let is_vague = self.exit == "migration aborted";
         let lines = self.log_tail.iter().map(String::as_str);

@@ -15,7 +15,7 @@ fn vm() -> qemu::Vm {
     qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap())
 }
 
-/// Endpoint without a listener.
+/// Endpoint at which no server listens.
 async fn nowhere() -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port())
@@ -113,7 +113,7 @@ async fn the_next_endpoint_is_used_when_one_is_down() {
     let endpoints = vec![nowhere().await, server.endpoint()];
     let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
     client.send(&cluster::version()).await.unwrap();
-    // Writes too: nothing was sent to the first endpoint.
+    // A write is also sent to the second endpoint, because it was not sent to the first one.
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     assert_eq!(server.lines().len(), 2);
 }
@@ -173,7 +173,7 @@ async fn not_sent_is_reported_when_all_endpoints_are_down() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_is_not_used_for_a_write() {
-    // Closes the connection after every answer, without announcing it.
+    // The server answers the first request. At the second request, it closes the connection without an answer.
     let server = Server::start(|_, nth| match nth {
         0 => data(VERSION),
         1 => Deed::Cut,
@@ -182,7 +182,7 @@ async fn a_connection_that_the_server_closed_is_not_used_for_a_write() {
     .await;
     let client = server.client();
     client.send(&cluster::version()).await.unwrap();
-    // The read is interrupted and sent again on a new connection.
+    // This read gets no answer, so the client sends it again on another connection.
     client.send(&pool::list()).await.unwrap();
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
     let last = server.seen().pop().unwrap();

@@ -1,4 +1,4 @@
-//! The client over real sockets and real TLS, against a scripted server.
+//! Tests of the client over real sockets and real TLS, with a scripted server.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod answers;

@@ -28,11 +28,11 @@ pub(crate) struct Seen {
     pub(crate) line: String,
     /// Headers, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    /// Body; of an upload only the first and last kilobyte.
+    /// Body. For an upload, only the first and the last kilobyte.
     pub(crate) body: Vec<u8>,
     /// Length of the body.
     pub(crate) length: u64,
-    /// Number of the connection.
+    /// Number of the connection, starting at 0.
     pub(crate) connection: usize,
 }
 
@@ -56,12 +56,12 @@ pub(crate) enum Deed {
     Hang,
 }
 
-/// Answer with a JSON body.
+/// Response with a JSON body.
 pub(crate) fn json(status: &str, body: &str) -> Deed {
     Deed::Say(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
 }
 
-/// Answer with `{"data": …}`.
+/// Response with the body `{"data": …}`.
 pub(crate) fn data(body: &str) -> Deed {
     json("200 OK", &format!(r#"{{"data":{body}}}"#))
 }
@@ -75,7 +75,7 @@ pub(crate) struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// The certificate of a server that signs for itself, with its key.
+/// Self-signed certificate of a server, with its key.
 pub(crate) fn self_signed(name: &str) -> (Certificate, PrivateKey) {
     let request = LeafRequest {
         subject: Name::organization(name),
@@ -89,7 +89,7 @@ pub(crate) fn self_signed(name: &str) -> (Certificate, PrivateKey) {
 }
 
 impl Server {
-    /// Starts a server. The handler gets each request and its number, from 0.
+    /// Starts a server. The handler receives each request and its number, starting at 0.
     pub(crate) async fn start(
         handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
     ) -> Self {
@@ -139,7 +139,7 @@ impl Server {
         Endpoint { reach, ..Endpoint::new("pve.test", 8006) }
     }
 
-    /// Settings of a client for this server, with a token, on a fast clock.
+    /// Settings of a client for this server. The client uses a token and a fast clock.
     pub(crate) fn settings(&self) -> Settings {
         let token: ApiToken = "talmox@pve!ci=01234567-secret".parse().unwrap();
         Settings {

@@ -9,9 +9,9 @@ use talmox_pve::id::{Upid, VmId};
 
 use crate::server::{Deed, Server, data, json};
 
-/// The task runs on another node than the one in the request.
+/// UPID of a task on another node than the node in the request.
 const UPID: &str = "UPID:pve2:0000ABCD:123456789:65F0C0DE:qmstart:300:talmox@pve!ci:";
-/// Half a minute of real time, on a clock that is a thousand times as fast.
+/// Ten hours on a clock that is a thousand times as fast, which is about half a minute of real time.
 const PATIENCE: Duration = Duration::from_hours(10);
 
 fn vm() -> qemu::Vm {
@@ -31,7 +31,7 @@ fn no_such_task() -> Deed {
     json("400 Parameter verification failed.", body)
 }
 
-/// Server that starts a task, then answers status requests one after the other.
+/// Server that starts a task, and then gives the answers to the status requests one after the other.
 async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Server {
     let asked = AtomicUsize::new(0);
     Server::start(move |seen, _| {
@@ -116,7 +116,7 @@ async fn a_task_that_stays_unknown_is_an_error() {
         matches!(&error, PveError::MaybeApplied { source: Lost::Unwatched { .. }, .. }),
         "{error:?}"
     );
-    // Well before the timeout.
+    // The error is returned well before the timeout.
     assert!(server.lines().len() < 30);
 }
 
@@ -168,7 +168,7 @@ async fn the_number_of_tasks_per_host_is_limited() {
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
-/// The task does not end before its log was read twice, and its log grows by a line each time.
+/// The task does not end before its log was read twice. The log grows by one line each time.
 #[tokio::test]
 async fn a_log_is_read_while_its_task_runs() {
     let asked = AtomicUsize::new(0);
@@ -197,12 +197,12 @@ async fn a_log_is_read_while_its_task_runs() {
         never = log.follow(&mut hear) => match never {},
     }
     log.look(&mut hear).await;
-    // An incomplete line is sent again, and lost answers are caught up.
+    // An incomplete line is reported again when it has grown. Lines of lost answers are reported with the next answer.
     assert_eq!(told[..2], ["one", "tw"]);
     assert!(told.ends_with(&["two".to_owned(), "three".to_owned()]), "{told:?}");
 }
 
-/// Two tasks use all permits of their host, and never end.
+/// Two tasks use all permits of their host and never end.
 #[tokio::test]
 async fn a_task_that_does_not_end_releases_its_permits_after_a_while() {
     let server = Server::start(|seen, _| {

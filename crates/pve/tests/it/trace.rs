@@ -1,4 +1,4 @@
-//! Traces of the requests of a client.
+//! Trace spans and events of a client's requests.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, Once};
@@ -19,19 +19,20 @@ use crate::server::{Server, data, json};
 
 const VERSION: &str = r#"{"release":"9.0","version":"9.0.3"}"#;
 
-/// Enables all callsites for the whole process. tracing caches per callsite whether any subscriber wants it; one that a test without
-/// a subscriber reaches first could otherwise stay disabled for the tests below.
+/// Enables all callsites for the whole process. tracing caches for each callsite whether a subscriber is interested in
+/// it. If a test without a subscriber reaches a callsite first, the callsite could otherwise stay disabled for the
+/// tests below.
 pub(crate) fn enable_callsites() {
     static ENABLED: Once = Once::new();
     ENABLED.call_once(|| tracing::subscriber::set_global_default(Registry::default()).unwrap());
 }
 
-/// Collector of ended spans and events, as texts.
+/// Collector of ended spans and events, in text form.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Kept {
-    /// Collects on this thread as long as the guard exists.
+    /// Collects spans and events of this thread as long as the guard exists.
     fn listen() -> (Self, DefaultGuard) {
         let kept = Self::default();
         let guard = tracing::subscriber::set_default(Registry::default().with(kept.clone()));
@@ -91,7 +92,7 @@ async fn a_call_has_its_object_outcome_and_retries() {
         }
     })
     .await;
-    // A port without a listener.
+    // No server listens on this port.
     let nowhere =
         Endpoint { reach: Some(Address::new("127.0.0.1", 1)), ..Endpoint::new("pve.test", 8006) };
     let endpoints = vec![nowhere, server.endpoint()];

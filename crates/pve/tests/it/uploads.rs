@@ -14,7 +14,7 @@ use crate::server::{Server, data, json};
 const UPID: &str = "UPID:pve1:0000ABCD:123456789:65F0C0DE:imgcopy::talmox@pve!ci:";
 const MIB: u64 = 1 << 20;
 
-/// File of zeros that exists only while it is read, and records the largest read.
+/// File of zeros that is generated while it is read. It records the size of the largest read.
 #[derive(Default)]
 struct Zeros {
     largest: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ async fn a_file_is_not_read_ahead_of_the_network() {
     let port = listener.local_addr().unwrap().port();
     let target = server.address;
     tokio::spawn(async move {
-        // The request before the upload uses a separate connection.
+        // The client sends a request before the upload, on a separate connection.
         let (mut asked, _) = listener.accept().await.unwrap();
         let mut answered = tokio::net::TcpStream::connect(target).await.unwrap();
         tokio::spawn(async move {
@@ -99,7 +99,7 @@ async fn a_file_is_not_read_ahead_of_the_network() {
         let (mut from_client, mut to_client) = inbound.split();
         let (mut from_server, mut to_server) = outbound.split();
         let back = tokio::io::copy(&mut from_server, &mut to_client);
-        // Enough for the handshake and the head; later reads stay in buffers.
+        // The limit is enough for the handshake and the head of the upload. Further data stays in buffers.
         let mut first = tokio::io::AsyncReadExt::take(&mut from_client, 8 * 1024);
         let forth = async {
             tokio::io::copy(&mut first, &mut to_server).await.unwrap();

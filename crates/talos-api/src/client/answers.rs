@@ -1,4 +1,4 @@
-//! Answers of several messages.
+//! Answers that consist of several messages.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl<T> Answers<T> {
         Self { messages, call, clock, limit }
     }
 
-    /// Next message, without a timeout; `None` at the end.
+    /// Next message, without a timeout; `None` after the last message.
     pub async fn next(&mut self) -> Result<Option<T>, TalosError> {
         let message = self.messages.message().await;
         message.map_err(|status| TalosError::new(self.call.clone(), status))

@@ -6,13 +6,13 @@ use super::{Answers, Client};
 use crate::error::TalosError;
 use crate::proto::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest};
 
-/// Progress messages of the check. The stream ends, or fails with the error that the check found.
+/// Progress messages of the health check. If the check fails, the stream ends with an error.
 #[derive(Debug)]
 pub struct HealthProgress(Answers<HealthCheckProgress>);
 
 impl Client {
-    /// Starts the check on a control plane. The request always lists the nodes, because a node without discovery
-    /// has no list of them.
+    /// Starts the health check on a control plane. The request always lists the nodes, because without discovery Talos
+    /// cannot list them.
     pub async fn health_check(
         &self,
         control_planes: &[String],

@@ -1,5 +1,5 @@
-//! Applying and reading machine configs. From Talos 1.13 on the answers contain the config with its keys, so `Debug`
-//! hides their content.
+//! Applying and reading machine configs. From Talos 1.13 on, the answers contain the config with its keys. Therefore
+//! `Debug` hides the answers.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,15 +18,17 @@ use crate::proto::machine::{
 /// Mode of applying a machine config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyMode {
-    /// The node chooses. The only mode that every version accepts in maintenance mode.
+    /// The node chooses the mode. This is the only mode that every Talos version accepts for a node in maintenance
+    /// mode.
     Auto,
-    /// Applied immediately, or rejected.
+    /// The config is applied without a reboot. The node rejects a config that requires a reboot.
     NoReboot,
-    /// Applied with a reboot; removed in Talos 1.14.
+    /// The config is applied with a reboot. Talos 1.14 removed this mode.
     Reboot,
-    /// Applied at the next boot.
+    /// The config is applied at the next boot.
     Staged,
-    /// Applied immediately, and reverted after this time (default: a minute) unless applied permanently.
+    /// The config is applied immediately, and reverted after this time (default: a minute) unless it is applied
+    /// permanently before.
     Try(Option<Duration>),
 }
 
@@ -42,11 +44,11 @@ pub struct Apply<'a> {
 /// Result of applying a config. `Debug` hides the texts, because they may contain keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// Mode that the node chose; `None` if it does not report one, or reports an unknown one.
+    /// Mode that the node chose; `None` if the node reports no mode or an unknown mode.
     pub mode: Option<ApplyMode>,
-    /// Warnings for the author of the config; never logged.
+    /// Warnings for the author of the config. They are never logged.
     pub warnings: Vec<String>,
-    /// Details; of a dry run, the diff or the whole config.
+    /// Details of the result. For a dry run: the diff or the whole config.
     pub details: SecretText,
 }
 
@@ -83,8 +85,8 @@ impl Client {
         let answer = machine.apply_configuration(request);
         let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
         let applied = applied.map_err(without_config)?;
-        // In maintenance mode, nodes up to 1.12 report no mode, and send the value of a reboot too. A node that
-        // reboots always reports it in the details.
+        // In maintenance mode, nodes up to 1.12 report no mode but send the value of `REBOOT`. A node that really
+        // reboots always mentions the reboot in the details.
         let is_told =
             applied.mode != i32::from(Mode::Reboot) || applied.mode_details.contains("reboot");
         let mode = Mode::try_from(applied.mode).ok().filter(|_| is_told).map(ApplyMode::from);
@@ -92,14 +94,14 @@ impl Client {
         Ok(Applied { mode, warnings: applied.warnings, details })
     }
 
-    /// Bootstraps etcd on this node; must be called on one node only. Returns when the bootstrap has started;
-    /// `AlreadyExists` means that etcd has data already.
+    /// Bootstraps etcd on this node, and returns when the bootstrap has started. Must be called on one node only. The
+    /// error `AlreadyExists` means that etcd already has data.
     pub async fn bootstrap(&self) -> Result<(), TalosError> {
         self.bootstrap_with(BootstrapRequest::default()).await
     }
 
-    /// Bootstraps etcd from the snapshot that was sent with [`Client::etcd_recover`]. `skip_check` is for a copy of
-    /// the database file, which has no checksum.
+    /// Bootstraps etcd from the snapshot that was sent with [`Client::etcd_recover`]. Set `skip_check` for a copy of
+    /// the database file, because such a copy has no checksum.
     pub async fn bootstrap_from_snapshot(&self, skip_check: bool) -> Result<(), TalosError> {
         let request = BootstrapRequest { recover_etcd: true, recover_skip_hash_check: skip_check };
         self.bootstrap_with(request).await
@@ -140,7 +142,7 @@ impl Client {
     }
 }
 
-/// Removes the parts of the config, including keys, from the error of a rejected apply.
+/// Removes quoted parts of the config, which may contain keys, from the error of a rejected apply.
 fn without_config(error: TalosError) -> TalosError {
     match error {
         TalosError::No { call, code, message } => {
@@ -150,7 +152,7 @@ fn without_config(error: TalosError) -> TalosError {
     }
 }
 
-/// Removes the diff of two configs, and the values of unknown keys; the names of the keys stay.
+/// Removes the diff of two configs and the values of unknown keys. The names of the keys are kept.
 fn without_values(message: &str) -> String {
     const UNKNOWN: &str = "unknown keys found during decoding:";
     let end = message.to_ascii_lowercase().find("diff:").unwrap_or(message.len());
@@ -159,7 +161,7 @@ fn without_values(message: &str) -> String {
         return message.to_owned();
     };
     let mut names: Vec<String> = vec![];
-    // Lines of a block text are indented deeper than its key.
+    // Indentation of the key whose block text is skipped: the lines of the block text are indented deeper than the key.
     let mut text_of = usize::MAX;
     for line in message[begin..].lines() {
         let depth = line.len() - line.trim_start().len();

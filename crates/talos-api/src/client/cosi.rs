@@ -70,7 +70,8 @@ impl Resource {
         &self.yaml
     }
 
-    /// Machine config in a resource of that type: the spec up to 1.11, a string in the spec since 1.12.
+    /// Machine config of a resource that contains one. Up to Talos 1.11 the config is the spec itself; since 1.12 it is
+    /// a string in the spec.
     pub fn config_text(&self) -> SecretText {
         let documents = talmox_yaml::read(self.yaml.expose()).unwrap_or_default();
         match documents.as_slice() {
@@ -88,7 +89,7 @@ impl Resource {
         found.as_str().map(str::to_owned)
     }
 
-    /// Parsed YAML; `None` if it is empty or not YAML.
+    /// Parsed YAML of the resource; `None` if the text is empty or not valid YAML.
     pub fn tree(&self) -> Option<Node> {
         talmox_yaml::read_first(self.yaml.expose()).ok()?
     }
@@ -114,7 +115,7 @@ impl From<wire::Resource> for Resource {
     }
 }
 
-/// Time of a timestamp; without one the epoch, as in talosctl.
+/// Time of a timestamp. A missing timestamp is 1970, as in talosctl.
 fn time(timestamp: Option<prost_types::Timestamp>) -> UnixTime {
     UnixTime::from_seconds(timestamp.unwrap_or_default().seconds)
 }
@@ -125,11 +126,11 @@ pub enum Change {
     Created(Resource),
     Updated(Resource),
     Destroyed(Resource),
-    /// End of the resources that existed when the watch started.
+    /// All resources that existed when the watch started have been sent.
     Bootstrapped,
 }
 
-/// Stream of changes.
+/// Stream of changes of watched resources.
 #[derive(Debug)]
 pub struct Watch {
     answers: Answers<WatchResponse>,
@@ -137,7 +138,7 @@ pub struct Watch {
 }
 
 impl Client {
-    /// Reads one resource; `None` if it does not exist.
+    /// Reads one resource; `None` if the resource does not exist.
     pub async fn get(
         &self,
         kind: ResourceKind<'_>,
@@ -172,7 +173,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Watches one resource, or all of a type. Existing resources come first.
+    /// Watches one resource, or all resources of a type. The stream starts with the existing resources.
     pub async fn watch(
         &self,
         kind: ResourceKind<'_>,
@@ -193,7 +194,7 @@ impl Client {
 }
 
 impl Watch {
-    /// Next change, without a timeout.
+    /// Next change, without a timeout; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Change>, TalosError> {
         loop {
             while let Some(event) = self.waiting.pop_front() {
@@ -237,7 +238,7 @@ mod tests {
         Resource::from(resource).config_text().expose().to_owned()
     }
 
-    /// Talos 1.12.0 sends one string, 1.11 the documents themselves.
+    /// Talos 1.12.0 sends the config as one string. Talos 1.11 sends the documents of the config.
     #[test]
     fn configs_are_read_from_both_resource_forms() {
         let documents = "version: v1alpha1\nmachine: {}\n---\nkind: HostnameConfig\n";

@@ -1,4 +1,4 @@
-//! etcd calls, which the member of this node answers.
+//! etcd calls. The etcd member of this node answers them.
 
 use std::fmt;
 use std::io::Write;
@@ -23,7 +23,7 @@ pub use crate::proto::machine::{EtcdMember as Member, EtcdMemberStatus as Member
 pub enum Alarm {
     NoSpace,
     Corrupt,
-    /// Alarm that talmox does not know.
+    /// Alarm of a type that is not listed here.
     Other,
 }
 
@@ -46,13 +46,13 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Verifies a snapshot while it is copied. A database consists of pages, and a snapshot is a database with its
-/// SHA-256 checksum at the end.
+/// Verifies a snapshot while it is copied. A snapshot is a database, which consists of pages, followed by the SHA-256
+/// checksum of the database.
 #[derive(Clone)]
 pub struct SnapshotCheck {
     sum: Context,
     length: usize,
-    /// Last bytes received, which may be the checksum.
+    /// Last bytes received. They may be the checksum.
     tail: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ pub fn check_snapshot(snapshot: &[u8]) -> Result<(), SnapshotError> {
 const PIECE: usize = 64 << 10;
 
 impl Client {
-    /// Members of etcd, as reported by the member of this node. While etcd is down the call gets no answer:
+    /// Members of etcd, as reported by the member of this node. While etcd is down, this call gets no answer, so
     /// [`EtcdState::read`] checks the service first.
     ///
     /// [`EtcdState::read`]: crate::EtcdState::read
@@ -131,13 +131,13 @@ impl Client {
         Ok(alarms(found.into_iter().flat_map(|one| one.member_alarms)))
     }
 
-    /// Defragments the database of this node. It slows the member down, so call it for one node at a time.
+    /// Defragments the database of this node. Defragmenting slows the member down, so call this for one node at a time.
     pub async fn etcd_defragment(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.at_work().ask("EtcdDefragment", machine.etcd_defragment(())).await.map(|_| ())
     }
 
-    /// Removes a member whose node no longer exists; `NotFound` if the member does not exist.
+    /// Removes a member whose node no longer exists. Fails with `NotFound` if the member does not exist.
     pub async fn etcd_remove_member(&self, id: u64) -> Result<(), TalosError> {
         let mut machine = self.machine();
         let request = EtcdRemoveMemberByIdRequest { member_id: id };
@@ -146,7 +146,7 @@ impl Client {
             .map(|_| ())
     }
 
-    /// Removes the member of this node from the cluster, with its data.
+    /// Removes the member of this node from the etcd cluster and deletes the data of the member.
     pub async fn etcd_leave(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.ask("EtcdLeaveCluster", machine.etcd_leave_cluster(EtcdLeaveClusterRequest {}))
@@ -162,15 +162,16 @@ impl Client {
         Ok(found.into_iter().map(|one| one.member).find(|member| !member.is_empty()))
     }
 
-    /// Streams a snapshot. Only a [`SnapshotCheck`] shows whether it is complete.
+    /// Streams a snapshot. The stream of an incomplete snapshot may end without an error, so verify it with a
+    /// [`SnapshotCheck`].
     pub async fn etcd_snapshot(&self) -> Result<Bytes, TalosError> {
         let mut machine = self.machine();
         self.bytes("EtcdSnapshot", machine.etcd_snapshot(EtcdSnapshotRequest {})).await
     }
 
-    /// Copies the database file of this node's member, for a cluster without quorum, which cannot make a snapshot.
-    /// The file has no checksum, so [`Client::bootstrap_from_snapshot`] must skip the check. Returns the number of
-    /// bytes.
+    /// Copies the database file of this node's member and returns the number of bytes. This is for a cluster without
+    /// quorum, because such a cluster cannot make a snapshot. The file has no checksum, so
+    /// [`Client::bootstrap_from_snapshot`] must skip the check.
     pub async fn etcd_database(&self, out: impl Write) -> Result<u64, CopyError> {
         self.copy_file("/var/lib/etcd/member/snap/db", out).await
     }

@@ -16,9 +16,9 @@ pub enum Since {
     Now,
     /// All events that the node still stores.
     TheBeginning,
-    /// The most recent events; the number limits how many.
+    /// At most this number of the most recent events.
     Last(u16),
-    /// Events after the one with this ID.
+    /// Events after the event with this ID.
     Event(String),
 }
 
@@ -40,16 +40,16 @@ pub enum Payload {
     ConfigValidationError(ConfigValidationErrorEvent),
     Address(AddressEvent),
     Restart(RestartEvent),
-    /// Payload of an unknown type, with the type.
+    /// Payload of an unknown type. The value is the name of the type.
     Other(String),
 }
 
-/// Stream of events. It ends when the machine goes down; after a reboot, open another one.
+/// Stream of events. The stream ends when the machine goes down; open another stream after the reboot.
 #[derive(Debug)]
 pub struct EventStream(Answers<crate::proto::machine::Event>);
 
 impl Client {
-    /// Opens a stream of past or new events, of one actor or of all.
+    /// Opens a stream of past or new events, of one actor or of all actors.
     pub async fn events(
         &self,
         since: &Since,
@@ -69,9 +69,10 @@ impl Client {
         Ok(EventStream(self.stream("Events", machine.events(request)).await?))
     }
 
-    /// All events that the node stores, oldest first: those of this boot, up to about a thousand.
+    /// All events that the node stores, oldest first. A node stores the events since its boot, up to about a thousand.
     pub async fn past_events(&self) -> Result<Vec<Event>, TalosError> {
-        // The stream continues with new events without a marker between them, so the last past event is read first.
+        // The stream does not mark where the past events end and the new events start, so the last past event is read
+        // first.
         let Some(last) = self.events(&Since::Last(1), None).await?.next_in_time().await? else {
             return Ok(vec![]);
         };
@@ -89,7 +90,7 @@ impl Client {
 }
 
 impl EventStream {
-    /// Next event, without a timeout.
+    /// Next event, without a timeout; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Event>, TalosError> {
         while let Some(event) = self.0.next().await? {
             if let Some(event) = self.read(event)? {
@@ -99,7 +100,7 @@ impl EventStream {
         Ok(None)
     }
 
-    /// Next event, with the timeout of the client.
+    /// Next event, with the timeout of the client; `None` at the end of the stream.
     async fn next_in_time(&mut self) -> Result<Option<Event>, TalosError> {
         while let Some(event) = self.0.next_in_time().await? {
             if let Some(event) = self.read(event)? {

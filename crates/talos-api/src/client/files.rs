@@ -1,4 +1,4 @@
-//! Streams of bytes: files, logs, the kubeconfig.
+//! Streams of bytes: files, logs and the kubeconfig.
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -39,17 +39,17 @@ pub enum CopyError {
 pub struct Bytes(Answers<Data>);
 
 impl Bytes {
-    /// Next bytes, without a timeout.
+    /// Next bytes, without a timeout; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, TalosError> {
         Ok(self.0.next().await?.map(|data| data.bytes))
     }
 
-    /// Next bytes, with the timeout of the client.
+    /// Next bytes, with the timeout of the client; `None` at the end of the stream.
     pub async fn next_in_time(&mut self) -> Result<Option<Vec<u8>>, TalosError> {
         Ok(self.0.next_in_time().await?.map(|data| data.bytes))
     }
 
-    /// All bytes, with the timeout for each message.
+    /// All bytes. The timeout of the client applies to each message.
     pub async fn all(mut self) -> Result<Vec<u8>, TalosError> {
         let mut all = vec![];
         while let Some(bytes) = self.next_in_time().await? {
@@ -76,7 +76,7 @@ impl Client {
         self.stream_about(operation, "", answer).await
     }
 
-    /// Opens a stream, with a detail for the trace.
+    /// Opens a stream. `detail` is for the trace.
     pub(super) async fn stream_about<T>(
         &self,
         operation: &'static str,
@@ -101,8 +101,8 @@ impl Client {
         })
     }
 
-    /// Copies a file of the node, of any size, and returns the number of bytes. After an error, the caller must
-    /// discard the partial copy.
+    /// Copies a file of the node and returns the number of bytes. The file may have any size. After an error, the
+    /// caller must discard the partial copy.
     pub async fn copy_file(&self, path: &str, out: impl Write) -> Result<u64, CopyError> {
         let mut machine = self.machine();
         let request = CopyRequest { root_path: path.to_owned() };
@@ -114,7 +114,7 @@ impl Client {
         Ok(file.finish().map_err(CopyError::Write)?.count)
     }
 
-    /// The last lines, or all lines; with `follow` also new lines.
+    /// The last `last` lines, or all lines; with `follow`, new lines follow.
     pub async fn logs(
         &self,
         source: &LogSource,
@@ -136,7 +136,7 @@ impl Client {
         self.bytes("Logs", machine.logs(request)).await
     }
 
-    /// The kernel log; with `follow` also new lines.
+    /// The kernel log; with `follow`, new lines follow.
     pub async fn dmesg(&self, follow: bool) -> Result<Bytes, TalosError> {
         let mut machine = self.machine();
         self.bytes("Dmesg", machine.dmesg(DmesgRequest { follow, tail: false })).await
@@ -149,7 +149,7 @@ impl Client {
         self.bytes("Read", machine.read(request)).await?.all().await
     }
 
-    /// Whether the node has this file. Only its first bytes are read.
+    /// Whether the node has this file. Only the first bytes of the file are read.
     pub async fn has_file(&self, path: &str) -> Result<bool, TalosError> {
         let mut machine = self.machine();
         let request = ReadRequest { path: path.to_owned() };
@@ -160,13 +160,13 @@ impl Client {
         match begun {
             Ok(()) => Ok(true),
             Err(TalosError::No { code: Code::NotFound, .. }) => Ok(false),
-            // Older versions answer without a specific code.
+            // Older Talos versions do not answer with the code `NotFound`.
             Err(TalosError::No { message, .. }) if message.contains("no such file") => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Boot ID, which changes with each boot: the proof that a node has rebooted.
+    /// Boot ID. It changes with each boot, so another boot ID proves that the node has rebooted.
     pub async fn boot_id(&self) -> Result<String, TalosError> {
         let bytes = self.read("/proc/sys/kernel/random/boot_id").await?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())

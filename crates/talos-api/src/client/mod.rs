@@ -1,4 +1,4 @@
-//! Client of one node, which is contacted directly. The submodules contain the calls, by subject.
+//! Client of one node, which is contacted directly. The submodules contain the API calls, grouped by subject.
 
 mod answers;
 mod cluster;
@@ -48,11 +48,11 @@ pub use upgrade::{Install, LegacyUpgrade, Pull, PullStep, Step};
 /// Maximum size of a message of the Talos API.
 const MESSAGE: usize = 32 << 20;
 
-/// Minimum timeout of an answer at any speed of the clock, because the network is real.
+/// Minimum timeout of an answer in real time. It also applies if the clock is faster, because the network is real.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// Timeout of calls that etcd itself must answer, in real time. While etcd is down, Talos answers none of them: its
-/// etcd client waits for a connection until the caller's deadline.
+/// Timeout of calls that etcd itself must answer, in real time. While etcd is down, Talos answers none of these calls:
+/// the etcd client of Talos waits for a connection until the deadline of the caller.
 const ETCD: Duration = Duration::from_secs(3);
 
 /// Settings that all clients share.
@@ -67,9 +67,9 @@ pub struct Settings {
 pub struct Limits {
     /// Timeout of each step of connecting, in real time.
     pub connect: Duration,
-    /// Timeout of an answer, or of its next message, in the time of the clock. It also limits connecting.
+    /// Timeout of an answer, or of the next message of an answer, in the time of the clock. It also limits connecting.
     pub answer: Duration,
-    /// Timeout of calls that pull, install or copy before they answer.
+    /// Timeout of calls that pull, install or copy something before they answer.
     pub work: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Default for Limits {
     }
 }
 
-/// Client of one node. Clones share its connection, which is opened at the first call.
+/// Client of one node. Clones share one connection, which is opened at the first call.
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
@@ -105,8 +105,8 @@ impl Client {
         Ok(Self::with(Channel::new(settings.dialer(node, tls)), settings))
     }
 
-    /// Creates a client of a node in maintenance mode, where neither side authenticates the other: without a pin, the
-    /// client talks to any machine that answers.
+    /// Creates a client of a node in maintenance mode. Neither side authenticates the other: without a pin, the client
+    /// sends requests to any machine that answers.
     pub fn maintenance(
         node: Address,
         pin: Option<Pin>,
@@ -121,7 +121,7 @@ impl Client {
         Self { channel, clock: settings.clock, limit: answer, least: LEAST, work }
     }
 
-    /// The same client with another timeout per answer.
+    /// The same client with another timeout for each answer.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Self { limit, work: limit, ..self.clone() }
@@ -153,7 +153,7 @@ impl Client {
         self.ask_about(operation, "", answer).await
     }
 
-    /// Performs a call, with a detail for the trace.
+    /// Performs a call. `detail` is for the trace.
     async fn ask_about<T>(
         &self,
         operation: &'static str,
@@ -163,8 +163,8 @@ impl Client {
         traced(&self.call(operation), detail, self.answer(operation, answer)).await
     }
 
-    /// Waits for an answer until the timeout, which starts when the connection is open. If no connection is open
-    /// within the same time, the error says that nothing was sent.
+    /// Waits for an answer until the timeout. The timeout starts when the connection is open. If no connection is open
+    /// within the same time, the error says that the request was not sent.
     async fn answer<T>(
         &self,
         operation: &'static str,
@@ -172,7 +172,7 @@ impl Client {
     ) -> Result<T, TalosError> {
         let call = || self.call(operation);
         let failed = |status| Err(TalosError::new(call(), status));
-        // Boxed, because the futures of calls are part of many others, which would become large.
+        // Boxed, because this future is part of many other futures, which would become large.
         let opened = self.clock.timeout(self.timeout(), Box::pin(self.channel.open()));
         match opened.await {
             Ok(Ok(())) => {}
@@ -189,7 +189,8 @@ impl Client {
         }
     }
 
-    /// The single message of an answer: a node that is contacted directly sends one.
+    /// Performs a call and returns the single message of the answer. A node that is contacted directly sends one
+    /// message.
     async fn ask_one<T, M>(
         &self,
         operation: &'static str,

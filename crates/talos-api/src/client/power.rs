@@ -1,4 +1,5 @@
-//! Reboot, shutdown and reset. Each call starts an operation; events with the actor's ID report its progress.
+//! Reboot, shutdown and reset. Each call starts an operation and returns its actor ID. Events with this actor ID report
+//! the progress.
 
 use tonic::Code;
 
@@ -10,7 +11,7 @@ use crate::proto::machine::{
     RebootRequest, ResetPartitionSpec, ResetRequest, RollbackRequest, ShutdownRequest,
 };
 
-/// ID of a started operation, by which its events can be selected.
+/// ID of a started operation. The events of the operation have the same ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(pub String);
 
@@ -27,20 +28,20 @@ pub enum RebootMode {
 /// Disks or partitions that a reset wipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wipe {
-    /// The whole system disk, and the given user disks. The machine cannot boot afterwards.
+    /// The whole system disk and the given user disks. The machine cannot boot afterwards.
     All {
         user_disks: Vec<String>,
     },
-    /// These partitions of the system disk: `STATE`, `EPHEMERAL`…
+    /// These partitions of the system disk, such as `STATE` or `EPHEMERAL`.
     Partitions(Vec<String>),
     UserDisks(Vec<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// Drain the node and leave etcd first.
+    /// Whether Talos drains the node and leaves etcd before the reset.
     pub graceful: bool,
-    /// Reboot after the reset; otherwise the machine is shut down.
+    /// Whether the machine reboots after the reset. Otherwise it shuts down.
     pub reboot: bool,
     pub wipe: Wipe,
 }
@@ -58,7 +59,7 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Shuts the machine down, after a drain unless forced.
+    /// Shuts the machine down. Without `force`, Talos drains the node first.
     pub async fn shutdown(&self, force: bool) -> Result<Actor, TalosError> {
         let mut machine = self.machine();
         let answer = machine.shutdown(ShutdownRequest { force });
@@ -66,7 +67,8 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Starts a reset. Without a partition label Talos would wipe the whole disk, so such a request is never sent.
+    /// Starts a reset. A list of partitions must not be empty: Talos would wipe the whole disk, so the client rejects
+    /// such a reset.
     pub async fn reset(&self, reset: &Reset) -> Result<Actor, TalosError> {
         if matches!(&reset.wipe, Wipe::Partitions(labels) if labels.is_empty()) {
             return Err(TalosError::No {
@@ -81,7 +83,7 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Boots the version from before the last upgrade.
+    /// Boots the Talos version that ran before the last upgrade.
     pub async fn rollback(&self) -> Result<(), TalosError> {
         let mut machine = self.machine();
         self.ask("Rollback", machine.rollback(RollbackRequest {})).await.map(|_| ())

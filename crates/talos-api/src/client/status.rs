@@ -11,7 +11,7 @@ pub struct Version {
     /// Tag, such as `v1.13.6`.
     pub tag: String,
     pub arch: String,
-    /// Platform: `nocloud`, `metal`…
+    /// Platform, such as `nocloud` or `metal`.
     pub platform: String,
 }
 
@@ -19,16 +19,16 @@ pub struct Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub id: String,
-    /// State as Talos spells it: `Running`, `Preparing`, `Waiting`…
+    /// State as Talos spells it, such as `Running`, `Preparing` or `Waiting`.
     pub state: String,
     pub health: Health,
-    /// Last message of the service: why it waits, or why it is not healthy.
+    /// Last message of the service. It explains why the service waits or is not healthy.
     pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The service has no health check, or no result yet.
+    /// The service has no health check, or its health check has no result yet.
     Unknown,
     Good,
     Bad,
@@ -39,14 +39,14 @@ impl Service {
         self.state == "Running"
     }
 
-    /// Whether the service runs and is not known to be unhealthy. A service without health checks counts as healthy.
+    /// Whether the service runs and is not reported as unhealthy. A service without health checks counts as healthy.
     pub fn is_fine(&self) -> bool {
         self.is_running() && self.health != Health::Bad
     }
 
     /// Description such as `etcd is Preparing: waiting for …`.
     pub fn describe(&self) -> String {
-        // In this state Talos pulls the image of the service, without a further message.
+        // In this state Talos pulls the image of the service, but its message does not mention the pull.
         if self.state == "Preparing" && self.message == "Running pre state" {
             return format!("{} is starting: pulling its image", self.id);
         }
@@ -57,7 +57,7 @@ impl Service {
 }
 
 impl Client {
-    /// Reads the version. Nodes in maintenance mode up to Talos 1.12 do not support it.
+    /// Reads the Talos version. Up to Talos 1.12, a node in maintenance mode does not support this call.
     pub async fn version(&self) -> Result<Version, TalosError> {
         let mut machine = self.machine();
         let found = self.ask_one("Version", machine.version(()), |all| all.messages).await?;
@@ -77,15 +77,15 @@ impl Client {
         Ok(list.await?.services.into_iter().map(Service::from).collect())
     }
 
-    /// Restarts a service and returns once it has stopped and starts again. Talos allows this for the kubelet and for
-    /// extensions.
+    /// Restarts a service and returns when the service has stopped and starts again. Talos allows this for the kubelet
+    /// and for extensions.
     pub async fn restart_service(&self, id: &str) -> Result<(), TalosError> {
         let mut machine = self.machine();
         let answer = machine.service_restart(ServiceRestartRequest { id: id.to_owned() });
         self.ask("ServiceRestart", answer).await.map(|_| ())
     }
 
-    /// Reads the memory in bytes.
+    /// Reads the size of the memory in bytes.
     pub async fn memory(&self) -> Result<u64, TalosError> {
         let mut machine = self.machine();
         let found = self.ask_one("Memory", machine.memory(()), |all| all.messages).await?;

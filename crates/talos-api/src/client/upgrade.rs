@@ -1,5 +1,7 @@
-//! Upgrades: the legacy call, which performs all steps itself, and the services of Talos 1.13 and later, which
-//! perform single steps and leave quorum, draining and the reboot to the caller.
+//! Upgrade calls of the Talos API.
+//!
+//! The legacy call performs all steps of an upgrade. The services of Talos 1.13 and later perform single steps: the
+//! caller checks the quorum, drains the node and reboots it.
 
 use super::{Actor, Answers, Client};
 use crate::error::TalosError;
@@ -13,13 +15,13 @@ use crate::proto::machine::{
     LifecycleServiceUpgradeResponse, UpgradeRequest,
 };
 
-/// Legacy upgrade: the node checks etcd, drains, installs and reboots.
+/// Legacy upgrade: the node checks etcd, drains itself, installs the image and reboots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyUpgrade {
     pub image: String,
-    /// Only store the request, and install during the next boot.
+    /// Whether the node only stores the request and installs the image during the next boot.
     pub stage: bool,
-    /// Skip the checks of etcd.
+    /// Whether the node skips the checks of etcd.
     pub force: bool,
 }
 
@@ -27,7 +29,8 @@ pub struct LegacyUpgrade {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Said(String),
-    /// The last message. A non-zero code is a failure, although the call itself succeeded.
+    /// Exit code of the installer, the last message. A code other than 0 is a failure, although the call itself
+    /// succeeded.
     Exit(i32),
 }
 
@@ -46,7 +49,7 @@ enum InstallAnswers {
 pub enum PullStep {
     /// Progress of one layer.
     Layer { id: String, offset: u64, total: u64 },
-    /// The last message: the image was pulled and has this name.
+    /// The image was pulled and has this name. This is the last message.
     Done(String),
 }
 
@@ -55,8 +58,8 @@ pub enum PullStep {
 pub struct Pull(Answers<ImageServicePullResponse>);
 
 impl Client {
-    /// Starts a legacy upgrade. `preserve` is never set: it has no effect on data since Talos 1.8, and from 1.12 on
-    /// it would skip the checks of etcd.
+    /// Starts a legacy upgrade. The request never sets `preserve`: since Talos 1.8 it has no effect on data, and from
+    /// 1.12 on it skips the checks of etcd.
     pub async fn legacy_upgrade(&self, upgrade: &LegacyUpgrade) -> Result<Actor, TalosError> {
         let request = UpgradeRequest {
             image: upgrade.image.clone(),
@@ -71,7 +74,7 @@ impl Client {
         Ok(Actor(begun.actor_id))
     }
 
-    /// Since Talos 1.13: installs the pulled image for the next boot, without further steps.
+    /// Installs the pulled image for the next boot, without further steps. Requires Talos 1.13.
     pub async fn upgrade(&self, image: &str) -> Result<Install, TalosError> {
         let request = LifecycleServiceUpgradeRequest {
             containerd: Some(system()),
@@ -83,7 +86,8 @@ impl Client {
         Ok(Install(InstallAnswers::Upgrade(answers)))
     }
 
-    /// Since Talos 1.13: installs the pulled image; `AlreadyExists` where Talos is installed.
+    /// Installs Talos from the pulled image. Fails with `AlreadyExists` if Talos is already installed. Requires Talos
+    /// 1.13.
     pub async fn install(&self, image: &str, disk: &str) -> Result<Install, TalosError> {
         let request = LifecycleServiceInstallRequest {
             containerd: Some(system()),
@@ -96,7 +100,7 @@ impl Client {
         Ok(Install(InstallAnswers::Install(answers)))
     }
 
-    /// Since Talos 1.13: pulls an image for the system itself.
+    /// Pulls an image into the containerd of the system. Requires Talos 1.13.
     pub async fn pull(&self, image: &str) -> Result<Pull, TalosError> {
         let request =
             ImageServicePullRequest { containerd: Some(system()), image_ref: image.to_owned() };
@@ -104,7 +108,7 @@ impl Client {
         Ok(Pull(self.at_work().stream("ImageService.Pull", service.pull(request)).await?))
     }
 
-    /// Pulls an image in advance, for Kubernetes or for the system; returns once it was pulled.
+    /// Pulls an image in advance, for Kubernetes or for the system. Returns when the image was pulled.
     pub async fn legacy_pull(&self, image: &str, for_system: bool) -> Result<(), TalosError> {
         let namespace =
             if for_system { ContainerdNamespace::NsSystem } else { ContainerdNamespace::NsCri };
@@ -122,7 +126,7 @@ fn system() -> ContainerdInstance {
 }
 
 impl Install {
-    /// Next message, with a timeout; `None` after the last one.
+    /// Next message, with a timeout; `None` after the last message.
     pub async fn next(&mut self) -> Result<Option<Step>, TalosError> {
         loop {
             let progress: Option<LifecycleServiceInstallProgress> = match &mut self.0 {
@@ -145,7 +149,7 @@ impl Install {
 }
 
 impl Pull {
-    /// Next message, with a timeout; `None` after the last one.
+    /// Next message, with a timeout; `None` after the last message.
     pub async fn next(&mut self) -> Result<Option<PullStep>, TalosError> {
         while let Some(answer) = self.0.next_in_time().await? {
             match answer.response {

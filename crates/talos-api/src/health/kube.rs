@@ -1,4 +1,4 @@
-//! Health checks that only Kubernetes can answer. They evaluate data that the caller fetches.
+//! Health checks that need data from Kubernetes. The caller fetches the data.
 
 use std::net::IpAddr;
 
@@ -99,13 +99,13 @@ fn pods(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubePod) -> b
     waiting_for(problems)
 }
 
-/// Whether a node of Kubernetes is one of the checked nodes; other nodes do not count.
+/// Whether a Kubernetes node is one of the checked nodes. Other nodes are ignored.
 fn is_known(nodes: &[NodeView], registered: &KubeNode) -> bool {
     let mut known = nodes.iter().flat_map(|node| &node.addresses);
     known.any(|address| registered.internal_addresses.contains(address))
 }
 
-/// Replicas of kube-proxy, without its pods on unchecked nodes that are not ready.
+/// Replicas of kube-proxy, without its pods on nodes that are neither checked nor ready.
 fn proxy(nodes: &[NodeView], kube: &KubeView) -> Option<Replicas> {
     let others = kube.nodes.iter().filter(|node| !node.is_ready && !is_known(nodes, node));
     let missed = u32::try_from(others.count()).unwrap_or(u32::MAX);

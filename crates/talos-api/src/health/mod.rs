@@ -1,7 +1,7 @@
 //! Health of a cluster: the sixteen checks of talosctl, performed by the client.
 //!
-//! Each round reads every node once, all at the same time; the checks evaluate that data. So every check has a state,
-//! a reason and the time of its last change from the first round on. The checks of Kubernetes evaluate a
+//! Each round reads every node once, all nodes at the same time. All checks evaluate the data of the round. Therefore
+//! every check has a state and the time of its last change from the first round on. The checks of Kubernetes evaluate a
 //! [`KubeView`].
 
 mod kube;
@@ -13,7 +13,7 @@ use talmox_clock::{Clock, Moment};
 pub use kube::{KubeNode, KubePod, KubeView, Replicas};
 pub use view::{NodeView, Seen, Subject, Unavailable, look};
 
-/// Health check, in the order in which components start.
+/// Health check. The variants are in the order in which components start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
     EtcdHealthy,
@@ -81,9 +81,9 @@ impl Check {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Passed,
-    /// Not passed yet, with the node, service or condition that is missing.
+    /// The check has not passed yet. The text names the node, service or condition that is missing.
     Waiting(String),
-    /// The check cannot pass and is not required.
+    /// The check cannot pass, but is not required.
     Skipped(String),
 }
 
@@ -91,17 +91,16 @@ pub enum State {
 pub struct Report {
     pub check: Check,
     pub state: State,
-    /// Nodes that do not report the data that the check needs, with the reason. The state covers the other nodes only.
+    /// Nodes that cannot report the data of the check, with the reason. `state` covers the other nodes only.
     pub unavailable: Option<String>,
-    /// Time since which the check passes, waits or is skipped. A new reason for waiting does not reset it.
+    /// Time of the last change between passed, waiting and skipped. A new reason for waiting does not change it.
     pub since: Moment,
 }
 
-/// Known properties of the cluster.
+/// Properties of the cluster that the checks depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthSettings {
-    /// Whether a CNI is expected. Otherwise nodes that are NotReady without a CNI are not a problem; once a CNI is
-    /// installed, they must become ready.
+    /// Whether a CNI is expected. If not, the checks that need a CNI are skipped until a CNI is installed.
     pub has_cni: bool,
 }
 
@@ -125,7 +124,7 @@ impl ClusterHealth {
         Self { clock, settings, reports: reports.to_vec() }
     }
 
-    /// Evaluates one round. Without a view of Kubernetes, its checks wait.
+    /// Evaluates one round. Without a `kube` view, the checks of Kubernetes wait.
     pub fn update(&mut self, nodes: &[NodeView], kube: Option<&KubeView>) {
         let now = self.clock.moment();
         for report in &mut self.reports {
@@ -147,7 +146,7 @@ impl ClusterHealth {
         &self.reports
     }
 
-    /// First check that does not pass, with the reason, for the display of a wait.
+    /// First check that waits, with the reason, for the display of a wait.
     pub fn waits_for(&self) -> Option<(Check, &str)> {
         self.reports.iter().find_map(|report| match &report.state {
             State::Waiting(why) => Some((report.check, why.as_str())),

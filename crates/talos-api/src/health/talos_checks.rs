@@ -1,4 +1,4 @@
-//! Health checks that the Talos API can answer.
+//! Health checks that need data from the Talos API only.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ use crate::client::{Health, Member};
 
 const MIB: u64 = 1 << 20;
 
-/// Minimum memory, without the part that the kernel reserves.
+/// Minimum memory, minus the memory that the kernel reserves.
 const MEMORY_OF_CONTROL_PLANES: u64 = (1848 - 150) * MIB;
 const MEMORY_OF_WORKERS: u64 = (1024 - 150) * MIB;
 
-/// Minimum size of EPHEMERAL: a disk of 6 GiB, without the system partitions and the gaps between them.
+/// Minimum size of EPHEMERAL: a disk of 6 GiB, minus the system partitions and the gaps between them.
 const DISK: u64 = (6 * 1024 - (100 + 1 + 2000) - 100 - 1 - 10) * MIB;
 
-/// State of a check; `None` if Kubernetes must answer it.
+/// State of a check; `None` if the check needs data from Kubernetes.
 pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
     let control_planes: Vec<&NodeView> =
         nodes.iter().filter(|node| node.is_control_plane).collect();
@@ -37,11 +37,11 @@ pub(super) fn node_check(check: Check, nodes: &[NodeView]) -> Option<State> {
     })
 }
 
-/// Nodes that do not report the data of a check, and why: `w-1, w-2: …`.
+/// Nodes that cannot report the data of a check, with the reason: `w-1, w-2: …`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Silent {
     pub(super) text: String,
-    /// Whether no node remains to be checked.
+    /// Whether these are all nodes, so that the check has no node to evaluate.
     pub(super) are_all: bool,
 }
 
@@ -75,13 +75,13 @@ fn each(nodes: &[&NodeView], problem: impl Fn(&NodeView) -> Option<String>) -> S
 fn known<T>(seen: &Seen<T>, problem: impl FnOnce(&T) -> Option<String>) -> Option<String> {
     match seen {
         Seen::Is(value) => problem(value),
-        // Such a node is listed separately, and the others are checked.
+        // Such a node is listed in `Report::unavailable`.
         Seen::Unavailable(_) => None,
         Seen::Unknown(why) => Some(why.clone()),
     }
 }
 
-/// Problem of a service that does not run, or is not healthy.
+/// Problem of a service that does not run or is not healthy.
 fn service(node: &NodeView, id: &str) -> Option<String> {
     known(&node.services, |services| {
         let Some(service) = services.iter().find(|service| service.id == id) else {
@@ -97,7 +97,7 @@ fn service(node: &NodeView, id: &str) -> Option<String> {
     })
 }
 
-/// Checks that all control planes report the same members.
+/// Checks that all control planes report the same etcd members.
 fn consistent(nodes: &[&NodeView]) -> State {
     let key = |member: &Member| (member.id, member.hostname.clone(), member.is_learner);
     let sorted = |members: &[Member]| {
@@ -127,7 +127,7 @@ fn consistent(nodes: &[&NodeView]) -> State {
     })
 }
 
-/// Checks that every member is at the address of a control plane.
+/// Checks that every etcd member has the address of a control plane.
 fn on_control_planes(nodes: &[&NodeView]) -> State {
     let ours: Vec<IpAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
     each(nodes, |node| {
@@ -142,7 +142,7 @@ fn on_control_planes(nodes: &[&NodeView]) -> State {
     })
 }
 
-/// Address in `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
+/// Address of a URL such as `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
 fn ip_of(url: &str) -> Option<IpAddr> {
     HttpUrl::parse(url).ok()?.ip()
 }

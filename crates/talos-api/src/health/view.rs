@@ -1,4 +1,4 @@
-//! Observed state of a node in one round.
+//! Observed state of a node in one round of health checks.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::etcd_state::{self, EtcdState};
 pub struct Subject {
     pub name: String,
     pub is_control_plane: bool,
-    /// All addresses; Kubernetes uses the first one.
+    /// All addresses of the node. Kubernetes uses the first one.
     pub addresses: Vec<IpAddr>,
     pub client: Client,
 }
@@ -25,9 +25,9 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<T> {
     Is(T),
-    /// The node will never report the value, which is not a problem of the node.
+    /// The node cannot report the value. This is not a problem of the node.
     Unavailable(Unavailable),
-    /// The value is not known, for this reason.
+    /// The value could not be read, for this reason.
     Unknown(String),
 }
 
@@ -48,12 +48,12 @@ impl<T> Seen<T> {
     }
 }
 
-/// Reason why a node does not report a value.
+/// Reason why a node cannot report a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unavailable {
     /// The Talos version of the node does not have the resource.
     TooOld,
-    /// The client certificate lacks the role.
+    /// The client certificate lacks the required role.
     NotAllowed,
 }
 
@@ -75,18 +75,18 @@ pub struct NodeView {
     /// Version tag of Talos.
     pub version: Seen<String>,
     pub services: Seen<Vec<Service>>,
-    /// Members that its own etcd member reports; a worker has none.
+    /// etcd members that the own member of the node reports; empty for a worker.
     pub etcd_members: Seen<Vec<Member>>,
     /// Memory in bytes.
     pub memory: Seen<u64>,
     /// Size of the EPHEMERAL partition, in bytes.
     pub ephemeral: Seen<u64>,
     pub diagnostics: Seen<Vec<String>>,
-    /// `running`, `booting`…
+    /// Stage of the machine, such as `running` or `booting`.
     pub stage: Seen<String>,
 }
 
-/// Observes all nodes at the same time. The views have the order of the subjects.
+/// Observes all nodes at the same time. The views are in the order of `subjects`.
 pub async fn look(subjects: &[Subject]) -> Vec<NodeView> {
     let mut tasks = JoinSet::new();
     for (at, subject) in subjects.iter().cloned().enumerate() {
@@ -101,10 +101,10 @@ async fn look_at(subject: &Subject) -> NodeView {
     let client = &subject.client;
     let version = match client.version().await {
         Ok(version) => Seen::Is(version.tag),
-        // No further request would be answered: one reason and one timeout are enough.
+        // The node would not answer further requests either. One reason and one timeout are enough.
         Err(error) => return unseen(subject, &error.reason()),
     };
-    // All at once, over the open connection.
+    // All requests are sent at the same time over the open connection.
     let ((services, etcd_members), memory, ephemeral, diagnostics, stage) = tokio::join!(
         services_and_members(subject),
         client.memory(),
@@ -126,7 +126,7 @@ async fn look_at(subject: &Subject) -> NodeView {
     }
 }
 
-/// Requests to etcd are sent only where its service runs: an etcd that is down never answers.
+/// Reads the services, and the etcd members if the etcd service runs. An etcd that is down never answers.
 async fn services_and_members(subject: &Subject) -> (Seen<Vec<Service>>, Seen<Vec<Member>>) {
     let services = match subject.client.services().await {
         Ok(services) => services,
@@ -166,7 +166,7 @@ fn seen<T>(answer: Result<T, TalosError>) -> Seen<T> {
     }
 }
 
-/// Talos answers a request for an unknown resource type with the code of a missing permission.
+/// Converts an answer. If the resource type is unknown, Talos answers with the code of a missing permission.
 fn reported<T>(answer: Result<T, TalosError>) -> Seen<T> {
     match answer {
         Err(TalosError::No { code: Code::PermissionDenied, message, .. }) => {

@@ -28,7 +28,7 @@ async fn calls_are_answered_over_mutual_tls() {
     assert!(client.has_file("/big").await.unwrap());
     assert!(!client.has_file("/not-there").await.unwrap());
     assert!(!client.has_file("/not-there-and-older").await.unwrap());
-    // A lost connection is reopened. A call at the moment of the loss is lost too.
+    // A lost connection is opened again. A call at the moment of the loss fails.
     server.cut();
     let _crossed_with_the_cut = client.version().await;
     assert_eq!(client.version().await.unwrap(), version);
@@ -60,7 +60,7 @@ async fn not_yet_no_and_unimplemented_are_distinguished() {
     assert_eq!(node.bootstraps.load(Ordering::SeqCst), 3);
     let error = client.hostname().await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Unimplemented));
-    // A whole service that the node does not have, as Talos 1.12 has no LifecycleService.
+    // The node does not have the whole service, as Talos 1.12 does not have LifecycleService.
     let error = client.upgrade("factory.talos.dev/installer").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Unimplemented));
     let error = client.read("/none").await.unwrap_err();
@@ -89,7 +89,7 @@ async fn answers_to_an_apply_show_no_keys() {
 async fn a_missing_answer_is_late() {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
     let server = Server::start(cluster.face(HOST), services(&node)).await;
-    // At any speed of the clock, a node has some seconds of real time.
+    // A node always has some seconds of real time to answer, even if the clock is fast.
     let mut settings = server.settings();
     settings.clock = Clock::scaled(10.0);
     let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();

@@ -1,4 +1,4 @@
-//! Keys of a cluster, and a server that acts as a configured node or one in maintenance mode.
+//! Keys of a cluster, and a server that acts as a configured node or as a node in maintenance mode.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -50,12 +50,12 @@ impl Cluster {
         Credentials::issue(&self.0, &roles, ttl, at, &mut SystemRandomness::new()).unwrap()
     }
 
-    /// Certificate of a node, valid from `from` for a day.
+    /// Certificate of a node. It is valid for a day, starting at `from`.
     pub(crate) fn node(&self, host: &str, from: UnixTime) -> (Certificate, PrivateKey) {
         leaf(&self.0.certs.os.authority().unwrap(), host, from)
     }
 
-    /// Node that requires certificates of this cluster.
+    /// TLS configuration of a node that requires client certificates of this cluster.
     pub(crate) fn face(&self, host: &str) -> ServerConfig {
         self.face_with(self.node(host, now().minus(DAY / 2)), Arc::new(DefaultTimeProvider))
     }
@@ -79,7 +79,7 @@ impl Cluster {
     }
 }
 
-/// Node without a config: it accepts any client, and has a self-signed certificate.
+/// TLS configuration of a node in maintenance mode. It accepts any client and has a self-signed certificate.
 pub(crate) fn maintenance_face(host: &str) -> ServerConfig {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
@@ -153,12 +153,12 @@ impl Server {
         self.cuts.send_modify(|count| *count += 1);
     }
 
-    /// Uses another TLS configuration from the next connection on.
+    /// Uses another TLS configuration for all later connections.
     pub(crate) fn wear(&self, face: ServerConfig) {
         *self.face.lock().unwrap() = TlsAcceptor::from(Arc::new(face));
     }
 
-    /// Settings by which [`HOST`] is this server.
+    /// Settings with which [`HOST`] is this server.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new(Clock::real());
         settings.reach = Reach::new([(format!("{HOST}:50000"), self.at.to_string())]);

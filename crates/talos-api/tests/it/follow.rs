@@ -23,12 +23,12 @@ use tonic::codegen::BoxStream;
 use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
 use crate::node::{event, pieces, then_nothing};
 
-/// Number of starts, and the reaction of the machine to a restart request.
+/// Machine that counts its boots, and restarts or fails on request.
 #[derive(Default)]
 struct Restarting {
     boot: AtomicUsize,
     fails: AtomicBool,
-    /// Tail and actor of each request for events.
+    /// `tail` and actor of each request for events.
     asked: Mutex<Vec<(i32, String)>>,
 }
 
@@ -146,12 +146,12 @@ fn wait() -> Wait<'static> {
     Wait::new(clock, clock.deadline(Duration::from_mins(10)))
 }
 
-/// Waits until a client listens for the `count`th time.
+/// Waits until a client has requested events `count` times.
 async fn heard(machine: &Restarting, count: usize) {
     while machine.asked.lock().unwrap().len() < count {
         Clock::real().sleep(Duration::from_millis(5)).await;
     }
-    // Gives the sent events time to arrive.
+    // Waits until the sent events have arrived.
     Clock::real().sleep(Duration::from_millis(100)).await;
 }
 
@@ -164,7 +164,7 @@ async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
     let mut wait = wait().reporting(report);
     let restart = async {
         heard(&machine, 1).await;
-        // A lost connection alone proves nothing: the same boot answers again.
+        // A lost connection alone does not prove a restart: the machine answers with the same boot ID.
         server.cut();
         heard(&machine, 2).await;
         machine.boots();
@@ -178,7 +178,7 @@ async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
         told[told.len() - 2..],
         ["the machine is booting: services: not yet", "the machine is running"]
     );
-    // Every event is reported once, although each stream repeats it.
+    // Every event is reported once, although each stream repeats the events.
     assert_eq!(told.iter().filter(|text| *text == "reboot started").count(), 1, "{told:?}");
     let asked = machine.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|(tail, _)| *tail == -1), "{asked:?}");

@@ -198,7 +198,7 @@ fn an_installed_kube_proxy_must_be_ready() {
     let health = judged(&well(), Some(&kube), true);
     assert_eq!(state(&health, Check::KubeProxy), &State::Passed);
     assert!(health.is_healthy());
-    // A DaemonSet without matching nodes needs no pods.
+    // A DaemonSet without matching nodes needs no pods, so the check is skipped.
     kube.kube_proxy = Some(Replicas { wanted: 0, ready: 0 });
     let health = judged(&well(), Some(&kube), true);
     assert!(matches!(state(&health, Check::KubeProxy), State::Skipped(_)));
@@ -210,7 +210,7 @@ fn every_check_passes_and_fails() {
     for report in passing.reports() {
         assert_eq!(report.state, State::Passed, "{}", report.check.name());
     }
-    // Without any data each check waits with a reason, and none passes by mistake.
+    // Without data, each check waits and has a reason. No check passes by mistake.
     let mut nodes = well();
     for node in &mut nodes {
         let unseen = || "no answer".to_owned();
@@ -229,7 +229,7 @@ fn every_check_passes_and_fails() {
     }
 }
 
-/// A healthy cluster with kube-proxy.
+/// Kubernetes state of a healthy cluster with kube-proxy.
 fn proxied() -> KubeView {
     KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..well_in_kubernetes() }
 }
@@ -248,7 +248,7 @@ fn nodes_without_data_are_named_and_the_others_are_checked() {
     let unavailable = "cp-1: this version of Talos does not report it; cp-2: the client certificate lacks the role to read it";
     let complaints = report(&nodes, Check::NoDiagnostics);
     assert_eq!(complaints, (State::Passed, Some(unavailable.to_owned())));
-    // The worker reports the value, and is checked.
+    // The worker reports the value, so it is checked.
     nodes[2].ephemeral = Seen::Is(1 << 30);
     let (state, unavailable) = report(&nodes, Check::Disks);
     assert!(

@@ -1,4 +1,4 @@
-//! Services of Talos 1.13 and later, and files that nodes provide.
+//! Tests of the services of Talos 1.13 and later, and of copying files from nodes.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -168,7 +168,7 @@ impl MachineService for Newer {
         Ok(Answered::new(ResetResponse { messages: vec![reset] }))
     }
 
-    /// An answer without a message is invalid.
+    /// Returns an answer without a message, which is invalid.
     async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
         Ok(Answered::new(RebootResponse::default()))
     }

@@ -1,4 +1,4 @@
-//! The client against the server side of the same stubs, over TLS on loopback.
+//! Tests of the client with the server side of this crate, over TLS on loopback.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod calls;

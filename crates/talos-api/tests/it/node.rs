@@ -29,14 +29,14 @@ pub(crate) struct Node {
     pub(crate) recovered: AtomicUsize,
 }
 
-/// Services of a node of Talos 1.12.
+/// Services of a node with Talos 1.12.
 pub(crate) fn services(node: &Arc<Node>) -> Services {
     let machine =
         MachineServiceServer::from_arc(Arc::clone(node)).max_encoding_message_size(64 << 20);
     Services::builder().with(machine).with(StateServer::from_arc(Arc::clone(node))).build()
 }
 
-/// Messages, then silence.
+/// Stream that sends these messages and then stays open without further messages.
 pub(crate) fn then_nothing<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
     let (sender, receiver) = mpsc::channel(pieces.len().max(1));
     for piece in pieces {
@@ -94,7 +94,7 @@ impl MachineService for Node {
         Ok(Answered::new(VersionResponse { messages }))
     }
 
-    /// Not yet, then success, then rejected.
+    /// The first request gets `NotYet`, the second one succeeds, and further requests are rejected.
     async fn bootstrap(
         &self,
         _: Asked<BootstrapRequest>,
@@ -161,7 +161,7 @@ impl MachineService for Node {
         std::future::pending().await
     }
 
-    /// Half of the snapshot.
+    /// Sends only half of the snapshot.
     async fn etcd_snapshot(
         &self,
         _: Asked<EtcdSnapshotRequest>,
@@ -196,7 +196,7 @@ impl MachineService for Node {
 
     async fn read(&self, request: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
         match request.into_inner().path.as_str() {
-            // Larger than the default limit of gRPC.
+            // This message is larger than the default limit of gRPC.
             "/big" => Ok(Answered::new(pieces(vec![data(&vec![1; 20 << 20])]))),
             "/too-big" => Ok(Answered::new(pieces(vec![data(&vec![1; 33 << 20])]))),
             "/proc/sys/kernel/random/boot_id" => {

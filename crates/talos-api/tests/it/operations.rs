@@ -1,4 +1,4 @@
-//! Calls that change a node: requests, and results for the answers.
+//! Calls that change a node: the requests that the client sends, and its results for the answers.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -266,7 +266,7 @@ async fn calls_that_pull_have_a_longer_timeout() {
         Services::builder().with(MachineServiceServer::from_arc(Arc::clone(&worker))).build();
     let server = Server::start(cluster.face(HOST), services).await;
     let mut settings = server.settings();
-    // No timeout is shorter than five seconds of real time.
+    // The timeout is still five seconds of real time, because this is the minimum of every timeout.
     settings.limits.answer = Duration::from_secs(1);
     let client = Client::new(host(), &cluster.credentials(), &settings).unwrap();
     client.legacy_pull("slow", true).await.unwrap();

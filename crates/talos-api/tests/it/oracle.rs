@@ -1,4 +1,4 @@
-//! Talos's own client against the server side of this crate: checks that the stubs match those of Talos.
+//! Tests of the server side of this crate with Talos's own client. They check that the stubs match the stubs of Talos.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::node::{Node, services};
 
 const VARIABLE: &str = "TALMOX_ORACLE_CLIENT";
 
-/// Runs the client; returns its lines and exit code, or `None` without a client.
+/// Runs Talos's client. Returns its output lines and exit code; `None` if no client is available.
 async fn oracle(server: &Server, args: Vec<String>) -> Option<(Vec<String>, Option<i32>)> {
     #[expect(
         clippy::disallowed_methods,
@@ -66,7 +66,7 @@ async fn the_oracle_client_reads_a_configured_node() {
     has(0, &[r#""step":"version","node":"cp-1","ok":true"#, r#""tag":"v1.13.6""#]);
     has(1, &[r#""kubelet":"Running healthy""#, r#""etcd":"Preparing unknown""#]);
     has(2, &[r#""id":"machine""#, r#""stage":"booting""#, r#""reason":"etcd not healthy""#]);
-    // The first step that fails is the last.
+    // The client stops after the first step that fails.
     has(3, &[r#""ok":false"#, r#""code":"FailedPrecondition""#, "time is not in sync yet"]);
     assert_eq!((lines.len(), code), (4, Some(1)));
 }
@@ -89,7 +89,7 @@ async fn the_oracle_client_applies_in_maintenance_mode() {
     };
     assert_eq!(code, Some(0), "{lines:?}");
     assert!(lines[0].contains(r#""modes":["NO_REBOOT"]"#), "{}", lines[0]);
-    // Texts that may be keys are counted and not shown.
+    // The client shows only the length of texts that may be keys.
     assert!(lines[0].contains(r#""details_bytes":12"#), "{}", lines[0]);
     let other: Pin = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
     let pinned = asked(&format!("--fingerprint {other} apply"));

@@ -63,7 +63,7 @@ async fn another_tls_server_is_not_a_node() {
     face.alpn_protocols = vec![];
     let acceptor = TlsAcceptor::from(Arc::new(face));
     tokio::spawn(async move {
-        // The server waits for a request, as web servers do.
+        // Like a web server, this server waits for a request.
         let mut open = vec![];
         while let Ok((socket, _)) = listener.accept().await {
             open.push(acceptor.accept(socket).await);
@@ -81,7 +81,7 @@ async fn a_server_without_tls_is_not_a_node() {
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
-        // Until the other side closes the connection: closing first would discard sent data.
+        // Reads until the client closes the connection, because closing the socket first would discard sent data.
         let mut rest = vec![];
         socket.read_to_end(&mut rest).await.ok();
     });
@@ -113,7 +113,7 @@ async fn a_node_in_maintenance_mode_reports_its_identity() {
     assert_eq!(found.machine.macs, ["bc:24:11:00:00:01"]);
     assert_eq!(found.machine.hostname.as_deref(), Some("talos-cp-01"));
     assert_eq!(found.machine.serial, None);
-    // The returned client accepts only that key, on old and new connections.
+    // The returned client accepts only this key, on old and new connections.
     assert_eq!(found.client.version().await.unwrap().tag, "v1.13.6");
     server.cut();
     let _crossed_with_the_cut = found.client.version().await;
@@ -147,7 +147,7 @@ async fn configured_nodes_are_distinguished_by_their_ca() {
     let verdict = look(ours.face("10.0.0.12"), &ours.credentials()).await;
     let Verdict::OtherName { presented } = verdict else { panic!("{verdict:?}") };
     assert_eq!(presented, ["10.0.0.12", "node"]);
-    // The node presents a certificate of this cluster, and requires one of another CA.
+    // The node presents a certificate of this cluster, but requires client certificates of another CA.
     let mixed = other.face_with(ours.node(HOST, now()), Arc::new(DefaultTimeProvider));
     let verdict = look(mixed, &ours.credentials()).await;
     assert!(matches!(verdict, Verdict::RefusesUs(_)), "{verdict:?}");
@@ -164,7 +164,7 @@ async fn expired_certificates_are_distinguished_from_clock_skew() {
         matches!(verdict, Verdict::Expired { whose: Whose::TheNode, not_after } if not_after == long_ago.plus(DAY)),
         "{verdict:?}"
     );
-    // The CA of a certificate matters more than its dates.
+    // The CA of a certificate is more important than its dates.
     let ended = other.face_with(other.node(HOST, long_ago), usual());
     let verdict = look(ended, &ours.credentials()).await;
     assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
@@ -180,7 +180,7 @@ async fn expired_certificates_are_distinguished_from_clock_skew() {
     assert!(matches!(verdict, Verdict::ClockSkew { at_least: None }), "{verdict:?}");
 }
 
-/// Clock of a node that is a day behind.
+/// Time source of a node whose clock is a day behind.
 #[derive(Debug)]
 struct Yesterday;
 

@@ -1,4 +1,4 @@
-//! Bech32 (BIP 173) without its limit of 90 characters: the encoding of age keys.
+//! Bech32 (BIP 173), the encoding of age keys. The limit of 90 characters does not apply.
 
 use zeroize::Zeroizing;
 
@@ -21,14 +21,14 @@ pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// Decodes text in upper or lower case, not mixed. The returned prefix is in lower case.
+/// Decodes a text that is completely in upper case or completely in lower case. The returned prefix is in lower case.
 pub(super) fn decode(text: &str) -> Option<(String, Vec<u8>)> {
     let mixed = text.bytes().any(|b| b.is_ascii_lowercase())
         && text.bytes().any(|b| b.is_ascii_uppercase());
     if mixed || !text.is_ascii() {
         return None;
     }
-    // The text may be a private key.
+    // The text may be a private key, so its memory is overwritten.
     let text = Zeroizing::new(text.to_ascii_lowercase());
     let (prefix, data) = text.rsplit_once('1')?;
     let values: Zeroizing<Vec<u8>> = data
@@ -59,9 +59,9 @@ fn polymod(prefix: &str, values: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
-/// Regroups bits from 8 to 5 per value, or back.
+/// Converts values of `from` bits to values of `to` bits.
 fn regroup(values: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
-    // Large enough for the result: a vector that grows leaves copies in memory.
+    // The capacity is enough for the result, because a vector that grows leaves copies of secrets in memory.
     let mut out = Vec::with_capacity(values.len() * 2 + CHECKSUM_LENGTH);
     let (mut buffer, mut bits) = (0_u32, 0);
     let mask = (1 << to) - 1;

@@ -1,5 +1,5 @@
-//! age file format: a header with the file key wrapped for each recipient, then the payload in chunks. Armored, as
-//! SOPS stores it.
+//! age file format: a header that contains the file key wrapped for each recipient, then the payload in chunks. The
+//! file is armored text, as in SOPS files.
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{UnparsedPublicKey, X25519, agree};
@@ -22,7 +22,7 @@ const TAG: usize = 16;
 
 type Key = Zeroizing<[u8; 32]>;
 
-/// Encrypts for one or more recipients; the result is armored text.
+/// Encrypts for one or more recipients. The result is armored text.
 pub fn encrypt(
     plaintext: &[u8],
     recipients: &[Recipient],
@@ -63,7 +63,7 @@ pub fn encrypt(
     }
 }
 
-/// Decrypts armored text with the first matching identity.
+/// Decrypts armored text with the first identity that matches a recipient.
 pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>, AgeError> {
     let bytes = dearmor(text).ok_or(AgeError::NotAge)?;
     let file = Header::parse(&bytes).ok_or(AgeError::NotAge)?;
@@ -98,7 +98,7 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>
 
 struct Header<'a> {
     stanzas: Vec<Stanza<'a>>,
-    /// Bytes that the MAC covers.
+    /// Bytes that the MAC of the header covers.
     signed: &'a [u8],
     mac: Vec<u8>,
     payload: &'a [u8],
@@ -156,7 +156,7 @@ impl<'a> Header<'a> {
 }
 
 impl Stanza<'_> {
-    /// File key, if this stanza is for the identity.
+    /// File key; `None` if this stanza is not for the identity.
     fn open(&self, identity: &Identity) -> Option<Zeroizing<Vec<u8>>> {
         let [share] = self.arguments.as_slice() else {
             return None;
@@ -168,8 +168,8 @@ impl Stanza<'_> {
     }
 }
 
-/// Key that wraps the file key, the same on both sides. `None` for a point of low order, with which every key agrees
-/// on zero, so that anyone could read the file.
+/// Key that wraps the file key. Sender and recipient derive the same key. `None` for a point of low order: with such a
+/// point the shared secret is always zero, so the file would not be protected.
 fn wrapping_key(
     own: &Identity,
     other: &Recipient,
@@ -216,7 +216,7 @@ fn open(key: &Key, nonce: [u8; 12], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>>
     Some(data)
 }
 
-/// Nonce of a chunk: eleven bytes count the chunks, the last byte marks the end.
+/// Nonce of a chunk. The first eleven bytes are the number of the chunk. The last byte marks the last chunk.
 fn chunk_nonce(counter: u64, is_last: bool) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[3..11].copy_from_slice(&counter.to_be_bytes());
@@ -296,7 +296,7 @@ mod tests {
         for point in crate::age::low_order_points() {
             let refused = encrypt(b"data key", &[Recipient(point)], &mut randomness);
             assert!(matches!(refused, Err(AgeError::LowOrder(_))), "{point:02x?}");
-            // As the share of a file it opens nothing.
+            // If the share in a file is a point of low order, no identity can open the file.
             let bytes = dearmor(&text).unwrap();
             let at = bytes.windows(share.len()).position(|part| part == share.as_bytes()).unwrap();
             let mut broken = bytes.clone();

@@ -1,7 +1,7 @@
 //! age keys and files (age-encryption.org/v1), limited to the X25519 recipients that SOPS uses.
 //!
-//! Passphrases, SSH keys and plugins are detected and rejected by name. Files are handled in memory: the content is a
-//! 32-byte data key.
+//! Passphrases, SSH keys and plugins are detected, and the error names them. Files are processed in memory, because
+//! their content is only a data key of 32 bytes.
 
 mod bech32;
 mod file;
@@ -75,8 +75,8 @@ impl Recipient {
         Ok(recipient)
     }
 
-    /// Whether every private key agrees on zero with this point. Scalars of X25519 are multiples of the cofactor, so
-    /// any one of them shows it.
+    /// Whether the shared secret with this point is zero for every private key. It is enough to test one private key,
+    /// because all X25519 scalars are multiples of the cofactor.
     fn is_low_order(&self) -> bool {
         let any = Identity(Zeroizing::new([1; 32]));
         let peer = UnparsedPublicKey::new(&X25519, self.bytes());
@@ -127,7 +127,7 @@ impl Identity {
         SecretText::new(text.to_uppercase())
     }
 
-    /// Key file as `age-keygen` writes it.
+    /// Key file in the format of `age-keygen`.
     pub fn to_key_file(&self, now: UnixTime) -> SecretText {
         SecretText::new(format!(
             "# created: {now}\n# public key: {}\n{}\n",
@@ -148,8 +148,8 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Parses a key file, or the content of `SOPS_AGE_KEY`: one key per line; empty lines and comments are skipped. An
-/// error contains the line number, never the line.
+/// Parses a key file or the content of `SOPS_AGE_KEY`. Each line is one key. Empty lines and comments are skipped. An
+/// error contains the line number but never the line, because the line may be a secret.
 pub fn parse_identities(text: &str) -> Result<Vec<Identity>, AgeError> {
     let mut identities = vec![];
     for (index, line) in text.lines().enumerate() {

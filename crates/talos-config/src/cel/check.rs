@@ -1,4 +1,4 @@
-//! Type checking of expressions, by CEL's standard operators and functions.
+//! Type checking of expressions with the standard operators and functions of CEL.
 
 use super::Problem;
 use super::env::{Environment, Extra, FieldType};
@@ -7,7 +7,7 @@ use super::types::{
     Type, arithmetic, common, conversion_result, converts, has_size, index_of, is_ordered, join,
 };
 
-/// Type of an expression, or all its problems.
+/// Type of an expression, or all problems of the expression.
 pub(super) fn type_of(
     expression: &Expression,
     environment: &Environment,
@@ -17,7 +17,7 @@ pub(super) fn type_of(
     if checker.problems.is_empty() { Ok(found) } else { Err(checker.problems) }
 }
 
-/// Result type of a function for its arguments.
+/// Result of looking up a function for its arguments.
 #[derive(PartialEq, Eq)]
 enum Overload {
     /// The function does not exist.
@@ -29,7 +29,7 @@ enum Overload {
 
 struct Checker<'a> {
     environment: &'a Environment,
-    /// Variables of the enclosing comprehensions.
+    /// Variables that the enclosing comprehensions declare.
     locals: Vec<(String, Type)>,
     problems: Vec<Problem>,
 }
@@ -138,7 +138,7 @@ impl Checker<'_> {
         }
         let before = self.problems.len();
         let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
-        // After an error in an argument, further errors would be noise.
+        // After an error in an argument, errors of the call itself would be misleading.
         if self.problems.len() > before {
             return Type::Dyn;
         }
@@ -294,7 +294,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `all`, `exists` and similar macros, which declare a variable.
+    /// Checks `all`, `exists` and similar macros. They declare a variable.
     fn comprehension(
         &mut self,
         name: &str,

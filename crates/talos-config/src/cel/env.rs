@@ -1,16 +1,16 @@
-//! Variables and functions of expressions, for each place where Talos accepts one.
+//! Variables and functions that an expression can use. They differ between the fields that contain expressions.
 
 use super::link::LINK;
 use super::types::Type;
 
-/// Variables and functions of an expression.
+/// Variables and functions that an expression can use.
 #[derive(Debug)]
 pub(crate) struct Environment {
     variables: Vec<(&'static str, Type)>,
     extras: &'static [Extra],
 }
 
-/// Functions beyond those of CEL.
+/// Functions that are not part of CEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extra {
     /// `glob(pattern, text)`.
@@ -19,7 +19,7 @@ pub(super) enum Extra {
     Mac,
     /// `multiply_qos_vectors(map, map)`.
     Qos,
-    /// Optional values: `hasValue`, `orValue`…
+    /// Functions of optional values, such as `hasValue` and `orValue`.
     Optional,
 }
 
@@ -115,7 +115,7 @@ impl Environment {
     }
 }
 
-/// Units of sizes, and how many bytes they have.
+/// Units of sizes, with their number of bytes.
 pub(super) const UNITS: &[(&str, u64)] = &[
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),

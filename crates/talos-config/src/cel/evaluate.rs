@@ -1,4 +1,4 @@
-//! The value of an expression, for as much of CEL as expressions about disks use.
+//! Evaluation of expressions. It supports the part of CEL that expressions about disks use.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::env::UNITS;
 use super::parser::{Expression, Node, parse};
 
-/// Maximum nesting depth of an expression. A chain of operators of the same kind, such as `a + b + c`, is nested too.
+/// Maximum nesting depth of an expression. A chain of operators, such as `a + b + c`, also counts as nested.
 const MAX_DEPTH: usize = 200;
 
-/// The value of an expression or a variable.
+/// Value of an expression or a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Bool(bool),
@@ -17,12 +17,12 @@ pub enum Value {
     Uint(u64),
     Text(String),
     List(Vec<Self>),
-    /// A message with its fields by name.
+    /// Message, with its fields by name.
     Message(BTreeMap<&'static str, Self>),
 }
 
-/// The value of an expression with these variables and the units of sizes. `None` if it is not an expression, if it uses parts of CEL
-/// that are not supported here, or if its evaluation fails.
+/// Value of an expression that can use these variables and the units of sizes. `None` if the source is not an
+/// expression, uses parts of CEL that are not supported here, or cannot be evaluated.
 pub fn evaluate(source: &str, variables: &[(&str, Value)]) -> Option<Value> {
     let expression = parse(source).ok()?;
     Evaluation { variables, locals: vec![], depth: 0 }.value(&expression)
@@ -30,7 +30,7 @@ pub fn evaluate(source: &str, variables: &[(&str, Value)]) -> Option<Value> {
 
 struct Evaluation<'a> {
     variables: &'a [(&'a str, Value)],
-    /// Variables of comprehensions around the current place, the innermost last.
+    /// Variables of the enclosing comprehensions, the innermost last.
     locals: Vec<(String, Value)>,
     depth: usize,
 }
@@ -96,7 +96,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// `&&` and `||`: one side that decides is enough, whatever becomes of the other.
+    /// Evaluates `&&` and `||`. If one side has the value `decides`, this is the result, even if the other side fails.
     fn logic(&mut self, left: &Expression, right: &Expression, decides: bool) -> Option<Value> {
         let (left, right) = (self.value(left), self.value(right));
         let decisive = Some(Value::Bool(decides));
@@ -137,7 +137,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether `body` has this value for one of the items.
+    /// Whether `body` has this value for at least one of the items.
     fn any(
         &mut self,
         items: Vec<Value>,
@@ -160,7 +160,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Operators and functions of values.
+/// Result of an operator or function for these arguments.
 fn apply(name: &str, arguments: Vec<Value>) -> Option<Value> {
     match (name, <[Value; 1]>::try_from(arguments)) {
         ("!_", Ok([Value::Bool(value)])) => Some(Value::Bool(!value)),
@@ -226,7 +226,7 @@ fn size(value: &Value) -> Option<Value> {
     i64::try_from(size).ok().map(Value::Int)
 }
 
-/// Whether a text matches a pattern as in a shell: `*` is any text, `?` is one character.
+/// Whether a text matches a shell pattern: `*` matches any text, and `?` matches one character.
 fn glob(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let mut reached = vec![false; text.len() + 1];

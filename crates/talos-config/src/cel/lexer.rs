@@ -1,4 +1,4 @@
-//! Tokens of an expression.
+//! Splitting of an expression into tokens.
 
 use super::Problem;
 
@@ -8,20 +8,20 @@ pub(super) enum Token {
     Int(String),
     Uint(String),
     Double,
-    /// The text that a literal stands for.
+    /// Value of a string literal.
     Text(String),
     Bytes,
     Symbol(&'static str),
     End,
 }
 
-/// Longest first, so that `<=` is not read as `<`.
+/// The longest symbols come first, so that `<=` is not read as `<`.
 const SYMBOLS: &[&str] = &[
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",",
     "(", ")", "[", "]", "{", "}",
 ];
 
-/// Splits a source into tokens with their positions.
+/// Splits a source text into tokens with their positions.
 pub(super) fn tokens(source: &str) -> Result<Vec<(Token, usize)>, Problem> {
     let mut tokens = vec![];
     let mut at = 0;
@@ -71,7 +71,7 @@ fn starts_fraction(rest: &str) -> bool {
     chars.next() == Some('.') && chars.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// Start of a string: whether it is bytes, whether it is raw, and its end marker.
+/// Start of a string literal: whether it contains bytes, whether it is raw, and its closing quote.
 fn string_start(rest: &str) -> Option<(bool, bool, &'static str)> {
     let prefix =
         rest.find(|c: char| !matches!(c, 'r' | 'R' | 'b' | 'B')).filter(|length| *length <= 2)?;
@@ -86,7 +86,7 @@ fn string_start(rest: &str) -> Option<(bool, bool, &'static str)> {
     Some((is_bytes, raw, quote))
 }
 
-/// The text of a literal, and how long the literal is with its quotes.
+/// Value of a string literal, and the length of the literal including its quotes.
 fn string(rest: &str, quote: &str, raw: bool) -> Option<(String, usize)> {
     let start = rest.find(quote)? + quote.len();
     let mut at = start;
@@ -111,9 +111,10 @@ fn string(rest: &str, quote: &str, raw: bool) -> Option<(String, usize)> {
     }
 }
 
-/// The character that an escape stands for, and how long the escape is behind its backslash.
+/// Character of an escape sequence, and the length of the sequence without its backslash.
 fn escape(after: &str) -> Option<(char, usize)> {
-    // A number that is not a character passes here, as the type of the expression does not depend on it.
+    // A number that is not a valid character is accepted here, because the type of the expression does not depend on
+    // it.
     let character = |code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     let hex = |count: usize| {
         let digits = after.get(1..=count)?;

@@ -1,4 +1,4 @@
-//! Message of network link selectors, and the messages in it.
+//! CEL message type of the variable `link`, and the message types of its fields.
 
 use super::env::{FieldType, Message};
 

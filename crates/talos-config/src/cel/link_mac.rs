@@ -1,9 +1,9 @@
-//! The MAC address in an expression that selects one network link.
+//! MAC address in an expression that selects one network link.
 
 use super::parser::{Expression, Node, parse};
 
-/// The MAC address that an expression such as `mac(link.permanent_addr) == "bc:24:11:00:00:00"` compares with, as it is
-/// written there. `None` for every other expression.
+/// MAC address in an expression such as `mac(link.permanent_addr) == "bc:24:11:00:00:00"`, as it is written there.
+/// `None` for every other expression.
 pub fn link_mac(source: &str) -> Option<String> {
     let Node::Call(operator, None, sides) = parse(source).ok()?.node else { return None };
     match (operator.as_str(), sides.as_slice()) {

@@ -1,7 +1,7 @@
-//! CEL expressions: parsing, checking against a typed environment, and evaluation.
+//! CEL expressions: parsing, type checking and evaluation.
 //!
-//! Talos checks expressions against a typed environment before it accepts a config, and so does `check`. [`evaluate()`] and [`link_mac()`] are for
-//! the lab, which must know the disks and the network card that an expression selects.
+//! Talos checks the types in an expression before it accepts a config, and this module does the same check. The lab
+//! uses [`evaluate()`] and [`link_mac()`] to find the disks or the network card that an expression selects.
 
 mod check;
 mod env;
@@ -37,7 +37,7 @@ impl Problem {
     }
 }
 
-/// Checks an expression; the error is the text that cel-go prints.
+/// Checks an expression. The error is the text that cel-go prints.
 pub(crate) fn check(source: &str, environment: &Environment, wanted: Wanted) -> Result<(), String> {
     let show = |problem: &Problem| show(source, problem);
     let expression = parser::parse(source).map_err(|problem| show(&problem))?;

@@ -44,7 +44,7 @@ pub(super) enum Node {
     Ident(String),
     /// `operand.field`, or `operand.?field`.
     Select(Box<Expression>, String, bool),
-    /// Function, operator (`_==_`) or method with its target.
+    /// Call of a function, an operator (`_==_`), or a method with its target.
     Call(String, Option<Box<Expression>>, Vec<Expression>),
     List(Vec<Expression>),
     Map(Vec<(Expression, Expression)>),
@@ -180,7 +180,7 @@ impl Parser {
             if count == 0 {
                 continue;
             }
-            // The sign belongs to a number that follows.
+            // A minus sign before a number is part of the number.
             let is_number = matches!(self.peek(), Token::Int(_) | Token::Double);
             if symbol == "-" && count == 1 && is_number {
                 return self.member(true);
@@ -277,7 +277,7 @@ impl Parser {
         Ok(Expression { at, node: Node::Ident(word) })
     }
 
-    /// Expressions up to a closing symbol. Lists may end with a comma.
+    /// Parses expressions up to a closing symbol. A list may end with a comma.
     fn arguments(&mut self, end: &str) -> Result<Vec<Expression>, Problem> {
         let mut arguments = vec![];
         while !self.accept(end) {
@@ -335,7 +335,7 @@ fn call(at: usize, name: &str, arguments: Vec<Expression>) -> Expression {
     Expression { at, node: Node::Call(name.to_owned(), None, arguments) }
 }
 
-/// Name `a.b.C` before a brace.
+/// Name before a brace, such as `a.b.C`.
 fn message_name(operand: &Expression) -> Option<String> {
     match &operand.node {
         Node::Ident(name) => Some(name.clone()),

@@ -1,6 +1,7 @@
-//! CEL's types, and the results of its operators and conversions.
+//! Types of CEL, and the result types of operators and conversions.
 //!
-//! CEL does not convert implicitly: `disk.size > 100` compares an unsigned with a signed number and is rejected.
+//! CEL has no implicit conversions: `disk.size > 100` is rejected, because it compares an unsigned with a signed
+//! number.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use super::env::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Any type; compatible with every type.
+    /// Any type. It is compatible with every type.
     Dyn,
     Null,
     Bool,
@@ -63,7 +64,7 @@ impl Type {
     }
 }
 
-/// Type that is compatible with all; `Dyn` if there is none.
+/// Type that is compatible with all given types; `Dyn` if there is no such type.
 pub(super) fn common(types: Vec<Type>) -> Type {
     let mut types = types.into_iter();
     let Some(first) = types.next() else {
@@ -100,7 +101,7 @@ pub(super) fn arithmetic(operator: &str, left: &Type, right: &Type) -> Option<Ty
     let is_number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
     match (operator, left, right) {
         (_, Type::Dyn, other) | (_, other, Type::Dyn) => Some(other.clone()),
-        // Null is compatible with messages, and times are messages.
+        // Null is compatible with messages. Durations and timestamps are messages.
         ("_+_" | "_-_", Type::Null | Type::Duration | Type::Timestamp, Type::Null)
         | ("_+_" | "_-_", Type::Null, Type::Duration | Type::Timestamp) => Some(Type::Dyn),
         ("_%_", Type::Int | Type::Uint, _) if left == right => Some(left.clone()),

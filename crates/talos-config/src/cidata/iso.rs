@@ -1,11 +1,11 @@
-//! ISO 9660 image with Joliet: one folder of files.
+//! ISO 9660 image with Joliet names: one folder with files.
 //!
-//! The primary descriptors contain short upper-case names, as the standard requires; systems read the Joliet names,
-//! such as `user-data`. All dates are the same fixed day, so that the same files give the same bytes. There is no
-//! Rock Ridge: no reader of `cidata` needs it.
+//! The primary descriptor contains short upper-case names, as the standard requires. Operating systems use the Joliet
+//! names, such as `user-data`. All dates are the same fixed date, so that the same files produce the same bytes. There
+//! are no Rock Ridge extensions, because no reader of `cidata` needs them.
 
 const SECTOR: usize = 2048;
-/// The sectors before are for boot loaders.
+/// The sectors before the descriptors are reserved for boot loaders.
 const FIRST_DESCRIPTOR: usize = 16;
 const PATH_TABLES: usize = 19;
 const ROOTS: usize = 23;
@@ -41,7 +41,7 @@ struct File<'a> {
     size: u32,
 }
 
-/// Creates an image with these files, which must have distinct names.
+/// Creates an image with these files. The names of the files must be unique.
 pub(super) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, IsoError> {
     let mut placed = vec![];
     let mut next = ROOTS + 2;
@@ -102,7 +102,7 @@ fn both_16(number: u16) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// Text padded with blanks to a fixed length.
+/// Text, padded with blanks to a fixed length.
 fn padded(text: &str, length: usize, names: Names) -> Vec<u8> {
     let mut bytes: Vec<u8> = match names {
         Names::Primary => text.bytes().collect(),
@@ -125,19 +125,19 @@ fn descriptor(label: &str, total: u32, names: Names) -> Vec<u8> {
     let mut out = vec![];
     out.push(if names == Names::Primary { 1 } else { 2 });
     out.extend(b"CD001\x01\0");
-    out.extend(padded("", 32, names)); // The system.
+    out.extend(padded("", 32, names)); // System identifier.
     out.extend(padded(label, 32, names));
     out.extend([0; 8]);
     out.extend(both_32(total));
     let mut escapes = [0; 32];
     if names == Names::Joliet {
-        escapes[..3].copy_from_slice(b"%/E"); // Joliet, level 3.
+        escapes[..3].copy_from_slice(b"%/E"); // Joliet level 3.
     }
     out.extend(escapes);
-    out.extend(both_16(1)); // One volume,
-    out.extend(both_16(1)); // the first.
+    out.extend(both_16(1)); // Number of volumes.
+    out.extend(both_16(1)); // Number of this volume.
     out.extend(both_16(2048));
-    out.extend(both_32(10)); // The size of a path table.
+    out.extend(both_32(10)); // Size of a path table.
     out.extend(table.to_le_bytes());
     out.extend([0; 4]);
     out.extend((table + 1).to_be_bytes());
@@ -145,7 +145,7 @@ fn descriptor(label: &str, total: u32, names: Names) -> Vec<u8> {
     let sector = u32::try_from(SECTOR).unwrap_or_default();
     out.extend(record(&[0], root_sector(names), sector, true));
     for length in [128, 128, 128, 128, 37, 37, 37] {
-        out.extend(padded("", length, names)); // Publisher, copyright and the like.
+        out.extend(padded("", length, names)); // Publisher, copyright and similar fields.
     }
     out.extend(LONG_DATE);
     out.extend(LONG_DATE);
@@ -155,7 +155,7 @@ fn descriptor(label: &str, total: u32, names: Names) -> Vec<u8> {
     out
 }
 
-/// Path table with the root, the only folder.
+/// Path table. It contains only the root folder.
 fn path_table(sector: [u8; 4], parent: [u8; 2]) -> Vec<u8> {
     [&[1, 0], sector.as_slice(), &parent, &[0, 0]].concat()
 }
@@ -178,7 +178,7 @@ fn record(name: &[u8], sector: u32, size: u32, is_folder: bool) -> Vec<u8> {
     out
 }
 
-/// Root folder, in one sector.
+/// Root folder, which fits into one sector.
 fn directory(files: &[File<'_>], names: Names) -> Result<Vec<u8>, IsoError> {
     let sector = u32::try_from(SECTOR).unwrap_or_default();
     let mut named: Vec<(Vec<u8>, &File<'_>)> =
@@ -195,7 +195,7 @@ fn directory(files: &[File<'_>], names: Names) -> Result<Vec<u8>, IsoError> {
     Ok(out)
 }
 
-/// Name in a directory record: eight characters in the primary one, the full name in Joliet.
+/// Name in a directory record. The primary directory has short names (8.3). The Joliet directory has full names.
 fn identifier(name: &str, names: Names) -> Vec<u8> {
     match names {
         Names::Joliet => name.encode_utf16().flat_map(u16::to_be_bytes).collect(),
@@ -223,7 +223,7 @@ mod tests {
         little as usize
     }
 
-    /// Reads the folder of a descriptor.
+    /// Reads the folder that a descriptor refers to.
     fn read(image: &[u8], descriptor: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let descriptor = &image[descriptor * SECTOR..][..SECTOR];
         assert_eq!(&descriptor[1..6], b"CD001");

@@ -1,8 +1,7 @@
-//! cidata volume, from which the platform nocloud reads its config: an ISO 9660 image with the label `cidata` that
-//! contains `user-data`, `meta-data` and `network-config`.
+//! cidata volume, from which Talos on the platform nocloud reads its config. It is an ISO 9660 image with the label
+//! `cidata` that contains `user-data`, `meta-data` and `network-config`.
 //!
-//! The same input gives the same bytes. The machine config is included unchanged; it contains secrets, and so does
-//! the image.
+//! The same input produces the same bytes. The image contains the unchanged machine config, so it contains secrets.
 
 mod iso;
 
@@ -21,17 +20,17 @@ pub use iso::IsoError;
 
 const LABEL: &str = "cidata";
 
-/// Content of the volume.
+/// Content of the cidata volume.
 #[derive(Clone, Debug)]
 pub struct Cidata<'a> {
-    /// Machine config, or `#cloud-config` for other systems.
+    /// Machine config, or `#cloud-config` for systems other than Talos.
     pub user_data: &'a SecretText,
     /// Instance ID. If it changes, cloud-init runs again.
     pub instance_id: &'a str,
     pub network: &'a FirstNetwork,
 }
 
-/// Bytes of the image. `Debug` shows only their number.
+/// Bytes of the image. `Debug` shows only the number of bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image(Zeroizing<Vec<u8>>);
 
@@ -69,7 +68,7 @@ impl Cidata<'_> {
     }
 }
 
-/// Volume with the given files.
+/// cidata volume with the given files.
 pub fn volume(files: &[(&str, &[u8])]) -> Result<Image, IsoError> {
     labelled(LABEL, files)
 }
@@ -79,8 +78,8 @@ pub fn labelled(label: &str, files: &[(&str, &[u8])]) -> Result<Image, IsoError>
     iso::image(label, files).map(|bytes| Image(Zeroizing::new(bytes)))
 }
 
-/// `network-config` in version 1, which Talos and every cloud-init support. Network cards are matched by MAC address
-/// if it is known.
+/// `network-config` in version 1, which Talos and every version of cloud-init support. Network cards are matched by MAC
+/// address, if it is known.
 pub fn network_config(network: &FirstNetwork) -> String {
     let mut config: Vec<Node> = network.links.iter().flat_map(link_config).collect();
     if !network.nameservers.is_empty() || !network.search_domains.is_empty() {
@@ -119,7 +118,7 @@ fn link_config(link: &FirstLink) -> Vec<Node> {
     vec![map_of(physical), map_of(tagged)]
 }
 
-/// One subnet per address; the first of an address family has the gateway.
+/// One subnet per address. The first subnet of each address family contains the gateway.
 fn subnets(link: &FirstLink) -> Vec<Node> {
     let mut gateways: Vec<IpAddr> = link.gateways.clone();
     let subnets = link.addresses.iter().map(|prefix| {
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn network_config_is_version_1() {
-        // Some YAML parsers read a MAC address of digits as a number in base 60.
+        // Some YAML parsers read a MAC address that consists of digits as a base-60 number, so it must be quoted.
         assert_eq!(
             network_config(&network(None)),
             "\

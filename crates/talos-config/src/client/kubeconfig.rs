@@ -28,14 +28,15 @@ pub struct KubeconfigRequest<'a> {
     pub cluster: &'a str,
     /// URL of the Kubernetes API.
     pub server: &'a str,
-    /// Name in the server's certificate, if it differs from the host of the URL.
+    /// Name that the certificate of the server contains, if it differs from the host of the URL.
     pub tls_server_name: Option<&'a str>,
-    /// Groups of the user; `system:masters` has all permissions.
+    /// Groups of the user. The group `system:masters` has all permissions.
     pub groups: &'a [String],
     pub ttl: Duration,
 }
 
-/// Generates a kubeconfig for an administrator: cluster `<name>`, user and context `admin@<name>`.
+/// Generates a kubeconfig for an administrator. The cluster is named `<name>`; user and context are named
+/// `admin@<name>`.
 pub fn generate(
     bundle: &Bundle,
     request: &KubeconfigRequest<'_>,
@@ -70,7 +71,7 @@ pub fn generate(
     Ok(SecretText::new(talmox_yaml::emit(&root, 2)))
 }
 
-/// Issues the certificate of an administrator, and its key, for a kubeconfig or for direct use.
+/// Issues the certificate and the key of an administrator, for a kubeconfig or for direct use.
 pub fn issue(
     bundle: &Bundle,
     groups: &[String],
@@ -92,7 +93,7 @@ pub fn issue(
     authority.issue(&leaf, randomness).map_err(ClientError::Issue)
 }
 
-/// Merges the output of [`generate`] into `existing`, which may be empty.
+/// Merges the output of [`generate`] into `existing`. `existing` may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     let mut root = read_commented_root(existing, FILE)?;
     let new = read_root(new.expose(), FILE)?;
@@ -182,7 +183,7 @@ fn find<'a>(seq: &'a Seq, name: &str) -> Option<&'a Node> {
     seq.items.iter().find(|item| name_of(item) == Some(name))
 }
 
-/// Replaces the item of that name, or appends it.
+/// Replaces the item with this name, or appends the item.
 fn put(seq: &mut Seq, name: &str, mut item: Node) {
     if let Value::Map(map) = &mut item.value {
         set(map, "name", string(name));
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn merging_replaces_the_same_cluster_only() {
-        // Two bundles of one seed differ: ECDSA signatures are random.
+        // Two bundles of the same seed would differ, because ECDSA signatures are random.
         let (one, two) = (bundle(1), bundle(2));
         let first = merge("", &make(&one)).unwrap();
         assert_eq!(first.context, "admin@home");

@@ -1,8 +1,8 @@
-//! Client files, generated from the secrets bundle without a cluster: `talosconfig` and a kubeconfig. Both can be
-//! merged into an existing file.
+//! Client files: `talosconfig` and kubeconfig. They are generated from the secrets bundle, without access to the
+//! cluster, and can be merged into existing files.
 //!
-//! Merging keeps other contexts and unknown fields. A context of the same name is replaced if it belongs to the same
-//! cluster (the same CA); otherwise the new one is named `name-1`, as talosctl does.
+//! Merging keeps other contexts and unknown fields. An existing context with the same name is replaced if it belongs to
+//! the same cluster, that is, if it has the same CA. Otherwise the new context is named `name-1`, as in talosctl.
 
 pub mod kubeconfig;
 mod role;
@@ -21,7 +21,8 @@ use crate::time::UnixTime;
 
 pub use role::{ClientRole, UnknownRole};
 
-/// Backdating of certificates: a node whose clock is behind would reject a certificate that is not valid yet.
+/// Time by which certificates are backdated. Without it, a node whose clock is behind would reject a certificate as not
+/// valid yet.
 const BACKDATED: Duration = Duration::from_mins(5);
 
 /// Reason why a client file cannot be generated or merged.
@@ -57,7 +58,8 @@ pub struct Merged {
     pub replaced: bool,
 }
 
-/// Expiry of the certificate of a context; `None` if it has none, or it cannot be parsed.
+/// Time when the certificate of a context expires; `None` if the context has no certificate, or the certificate cannot
+/// be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextExpiry {
     pub context: String,
@@ -68,7 +70,7 @@ fn read_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
     root_of(talmox_yaml::read(text), file)
 }
 
-/// Parses the file with its comments, so that the comments of an existing file are kept.
+/// Parses a file with its comments, so that merging keeps them.
 fn read_commented_root(text: &str, file: &'static str) -> Result<Map, ClientError> {
     root_of(talmox_yaml::read_with_comments(text), file)
 }
@@ -95,7 +97,7 @@ fn set(map: &mut Map, key: &str, value: Node) {
     }
 }
 
-/// First free name of `name`, `name-1`, `name-2`…
+/// First name of `name`, `name-1`, `name-2` and so on that is free.
 fn free_name(name: &str, mut is_free: impl FnMut(&str) -> bool) -> String {
     if is_free(name) {
         return name.to_owned();

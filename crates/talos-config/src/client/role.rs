@@ -1,9 +1,9 @@
-//! Roles of the Talos API: the organizations of a client certificate.
+//! Roles of the Talos API. The organizations of a client certificate are its roles.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Role of the Talos API. Displays as in certificates.
+/// Role of the Talos API. Displays in the form that certificates contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientRole {
     Admin,
@@ -11,9 +11,9 @@ pub enum ClientRole {
     Reader,
     EtcdBackup,
     Impersonator,
-    /// Role to verify images; since Talos 1.13.
+    /// May verify images; since Talos 1.13.
     ImageVerifier,
-    /// Role to write META keys; since Talos 1.13.
+    /// May write META keys; since Talos 1.13.
     MetaWriter,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for ClientRole {
 impl FromStr for ClientRole {
     type Err = UnknownRole;
 
-    /// Parses `os:reader`, and the short form `reader`.
+    /// Parses the full form `os:reader` and the short form `reader`.
     fn from_str(text: &str) -> Result<Self, UnknownRole> {
         let full = if text.starts_with("os:") { text.to_owned() } else { format!("os:{text}") };
         let found = Self::ALL.into_iter().find(|role| role.to_string() == full);

@@ -1,4 +1,4 @@
-//! talosconfig, as talosctl writes it.
+//! talosconfig in the format of talosctl.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct TalosconfigRequest<'a> {
     /// Name of the context, usually the name of the cluster.
     pub context: &'a str,
     pub endpoints: &'a [String],
-    /// Nodes; omitted if empty.
+    /// Nodes of the context. The field is omitted if the list is empty.
     pub nodes: &'a [String],
     pub roles: &'a [ClientRole],
     pub ttl: Duration,
@@ -45,7 +45,7 @@ pub fn generate(
     Ok(SecretText::new(talmox_yaml::emit(&root, 4)))
 }
 
-/// Merges the context of `new` into `existing`, which may be empty.
+/// Merges the context of `new` into `existing`. `existing` may be empty.
 pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     let mut root = read_commented_root(existing, FILE)?;
     let mut contexts = contexts_of(&root)?;
@@ -71,7 +71,7 @@ pub fn merge(existing: &str, new: &SecretText) -> Result<Merged, ClientError> {
     Ok(Merged { text: SecretText::new(text), context: name, replaced })
 }
 
-/// Entries sorted by key; comments stay before the entry that they precede.
+/// Entries sorted by key. A comment stays before the entry that follows it.
 fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
     let (mut groups, mut open): (Vec<(String, Vec<Entry>)>, Vec<Entry>) = (vec![], vec![]);
     for entry in entries {

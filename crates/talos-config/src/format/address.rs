@@ -1,10 +1,10 @@
-//! Network addresses in the notation of Go's netip. An empty text is the zero value of each.
+//! Network addresses in the notation of Go's netip. For each type, an empty text is the zero value.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::parse_port;
 
-/// Address, with the zone of an IPv6 address.
+/// Parses an address, and the zone of an IPv6 address.
 pub(crate) fn parse_addr(source: &str) -> Option<(IpAddr, &str)> {
     match source.split_once('%') {
         None => Some((source.parse().ok()?, "")),
@@ -15,7 +15,7 @@ pub(crate) fn parse_addr(source: &str) -> Option<(IpAddr, &str)> {
     }
 }
 
-/// Address with its prefix length; no bits are cleared.
+/// Parses an address with its prefix length. The host bits of the address are kept.
 pub(crate) fn parse_prefix(source: &str) -> Option<(IpAddr, u8)> {
     let (addr, bits) = source.rsplit_once('/')?;
     let addr: IpAddr = addr.parse().ok()?;

@@ -7,7 +7,7 @@ const SECOND: i128 = 1_000_000_000;
 const MINUTE: i128 = 60 * SECOND;
 const HOUR: i128 = 60 * MINUTE;
 
-/// Nanoseconds of `1h30m`, `-1.5s`, `0`…
+/// Parses a duration such as `1h30m`, `-1.5s` or `0` to nanoseconds.
 pub(crate) fn parse(source: &str) -> Option<i64> {
     let unsigned = source.strip_prefix(['-', '+']).unwrap_or(source);
     if unsigned == "0" {
@@ -63,7 +63,7 @@ fn unit(name: &str) -> Option<i128> {
     })
 }
 
-/// Duration as Go writes it: `1h30m0s`, `1.5s`, `100ms`, `0s`.
+/// Duration in the form that Go writes, such as `1h30m0s`, `1.5s`, `100ms` or `0s`.
 pub(crate) fn write(nanoseconds: i64) -> String {
     let total = i128::from(nanoseconds).abs();
     let sign = if nanoseconds < 0 { "-" } else { "" };

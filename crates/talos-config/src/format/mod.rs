@@ -1,8 +1,7 @@
-//! Scalars: conversion of the written notation to the canonical notation of Talos.
+//! Scalars: conversion of any notation to the canonical notation of Talos.
 //!
 //! Each [`Format`] parses a scalar as Go's YAML decoder does for the corresponding type, and returns a scalar in
-//! canonical form: strings are marked by their style, so that the emitter quotes a text such as `off` and nothing
-//! else.
+//! canonical form. The style marks strings, so that the emitter quotes a string such as `off`, but not a boolean.
 
 pub(crate) mod address;
 pub(crate) mod duration;
@@ -17,10 +16,10 @@ use talmox_yaml::{Node, Resolved, Scalar};
 
 use crate::schema::{Enum, Format, Release};
 
-/// Replacement for a redacted secret.
+/// Text that replaces a redacted secret.
 pub(crate) const REDACTED: &str = "******";
 
-/// Standard base64 as Go decodes it: padded, trailing bits ignored.
+/// Standard base64 as Go decodes it: padding is required, and trailing bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -72,7 +71,7 @@ pub(crate) fn read(format: Format, scalar: &Scalar, release: Release) -> Result<
     parsed.map(text).or_value()
 }
 
-/// Written form of Go's zero value of this type.
+/// Output form of Go's zero value of this type.
 pub(crate) fn zero(format: Format) -> Node {
     match format {
         Format::Bool => Node::plain("false"),
@@ -88,7 +87,7 @@ pub(crate) fn zero(format: Format) -> Node {
     }
 }
 
-/// Whether a canonical scalar is Go's zero value. A given byte slice is never zero.
+/// Whether a canonical scalar is Go's zero value. A byte slice that is given is never zero.
 pub(crate) fn is_zero(format: Format, node: &Node) -> bool {
     match format {
         Format::Mac | Format::Base64 | Format::Secret | Format::SizeCondition => false,
@@ -96,7 +95,7 @@ pub(crate) fn is_zero(format: Format, node: &Node) -> bool {
     }
 }
 
-/// Name of the type in Go, for messages.
+/// Name of the type in Go. Messages contain it.
 pub(crate) fn go_name(format: Format) -> String {
     match format {
         Format::Text | Format::Base64 | Format::Secret => "string".to_owned(),
@@ -120,7 +119,7 @@ pub(crate) fn go_name(format: Format) -> String {
     }
 }
 
-/// Decodes base64 as Go does, which skips line breaks.
+/// Decodes base64 as Go does. Line breaks are skipped.
 pub(crate) fn decode_base64(source: &str) -> Result<Vec<u8>, String> {
     let compact: String = source.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     BASE64.decode(&compact).map_err(|error| {
@@ -148,7 +147,7 @@ fn read_bool(scalar: &Scalar) -> Result<bool, Mismatch> {
     }
 }
 
-/// Whole number. Up to 1.12 the fraction of other numbers is truncated.
+/// Parses a whole number. Up to Talos 1.12, the fraction of a number is truncated.
 fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i128, Mismatch> {
     let value = match scalar.resolve() {
         Resolved::Int(value) => value,
@@ -160,7 +159,7 @@ fn read_int(scalar: &Scalar, min: i128, max: i128, lossless: bool) -> Result<i12
     if (min..=max).contains(&value) { Ok(value) } else { Err(Mismatch::Type) }
 }
 
-/// A duration is a text; from 1.13 on a bare zero is accepted too.
+/// Parses a duration. It must be a text; from Talos 1.13 on, the number 0 is also accepted.
 fn read_duration(scalar: &Scalar, newer: bool) -> Result<Node, Mismatch> {
     if newer && scalar.resolve() == Resolved::Int(0) {
         return Ok(text(duration::write(0)));

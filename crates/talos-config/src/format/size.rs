@@ -6,7 +6,7 @@ use super::text;
 
 const DECIMAL_UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
-/// Bytes of `10`, `1.5 GiB`, `100MB`, `1,000k`…
+/// Parses a size such as `10`, `1.5 GiB`, `100MB` or `1,000k` to bytes.
 pub(crate) fn parse_bytes(source: &str) -> Result<u64, String> {
     let end = source
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',')))
@@ -52,7 +52,7 @@ fn unit_factor(unit: &str) -> Option<f64> {
     Some(base.powi(power))
 }
 
-/// Size of a partition: in decimal units if they are exact, otherwise in bytes.
+/// Size of a partition, in decimal units if they represent it exactly, otherwise in bytes.
 pub(crate) fn write_disk_size(bytes: u64) -> Node {
     if bytes.is_multiple_of(1000) {
         let words = in_decimal_units(bytes);
@@ -81,7 +81,7 @@ fn in_decimal_units(bytes: u64) -> String {
     if value < 10.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// Checks a size in bytes. `signed` sizes, which count from the end of a disk, exist since 1.13.
+/// Checks a size in bytes. A `signed` size counts from the end of a disk and exists since Talos 1.13.
 pub(crate) fn check_byte_size(source: &str, signed: bool) -> Result<(), String> {
     if source.is_empty() {
         return Ok(());
@@ -110,7 +110,7 @@ pub(crate) fn check_size(source: &str, signed: bool) -> Result<(), String> {
     }
 }
 
-/// Checks the size of a disk selector, such as `>= 10GB`.
+/// Checks the size condition of a disk selector, such as `>= 10GB`.
 pub(crate) fn check_condition(source: &str) -> Result<(), String> {
     let condition = source.trim();
     let size = [">=", "<=", ">", "<", "=="]

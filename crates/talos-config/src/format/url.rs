@@ -1,10 +1,11 @@
 //! Parsing and writing of URLs as in Go.
 //!
-//! The parts matter because Talos merges URLs part by part: a patch without a path keeps the existing path.
+//! The parts of a URL matter, because Talos merges URLs part by part: a patch without a path keeps the existing path.
 
 use std::fmt;
 
-/// Parsed URL. `path` and `fragment` are unescaped; the `raw_` forms keep an unusual notation.
+/// Parsed URL. `path` and `fragment` are unescaped. The `raw_` fields contain the original text if Go would escape it
+/// differently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
@@ -40,7 +41,7 @@ impl Url {
         is_port.then_some(port)
     }
 
-    /// Merges a patch into the URL as Talos does. Credentials on both sides cannot be merged.
+    /// Merges a patch into the URL, as Talos does. If both URLs have credentials, they cannot be merged.
     pub(crate) fn merge(&mut self, patch: &Self) -> Result<(), String> {
         fn take<T: Clone + Default + PartialEq>(left: &mut T, right: &T) {
             if *right != T::default() {
@@ -235,7 +236,8 @@ fn is_user_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
 }
 
-/// Bytes of an escaped text, and its notation if that is unusual.
+/// Bytes of an escaped text. The second value is the original text if Go would escape the bytes differently, otherwise
+/// empty.
 fn unescaped(source: &str, part: Part) -> Result<(Vec<u8>, String), String> {
     let mut bytes = Vec::with_capacity(source.len());
     let mut rest = source.as_bytes();

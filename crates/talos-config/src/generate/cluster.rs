@@ -1,4 +1,4 @@
-//! Generates the section `cluster` of a machine config.
+//! Generation of the section `cluster` of a machine config.
 
 use talmox_yaml::Node;
 
@@ -63,7 +63,7 @@ impl Input<'_> {
     }
 
     fn cluster_network(&self) -> Node {
-        // Talos parses the bare text: a URL never makes it choose IPv6.
+        // Talos parses the whole endpoint as an address. A URL is not an address, so IPv6 is never chosen for a URL.
         let is_ipv6 = parse_addr(self.endpoint).is_some_and(|(addr, _)| addr.is_ipv6());
         let (pods, services) = if is_ipv6 {
             ("fc00:db8:10::/56", "fc00:db8:20::/112")
@@ -106,7 +106,7 @@ impl Input<'_> {
     }
 }
 
-/// Talos's default: the baseline is enforced, restrictions are reported.
+/// Default of Talos: the baseline policy is enforced, and violations of the restricted policy are reported.
 fn pod_security() -> Node {
     let defaults = [
         ("audit", "restricted"),

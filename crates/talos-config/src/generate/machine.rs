@@ -1,4 +1,4 @@
-//! Generation of `machine`, and of the documents that replace parts of it.
+//! Generation of the section `machine` of a machine config, and of the documents that replace parts of it.
 
 use talmox_yaml::Node;
 
@@ -96,7 +96,7 @@ impl Input<'_> {
         ])
     }
 
-    /// `machine.registries`, before documents replaced it.
+    /// `machine.registries`, for Talos versions without registry documents.
     fn registries(&self) -> Node {
         let options = self.options;
         let mirrors = options

@@ -1,6 +1,8 @@
-//! Generation of control plane and worker configs, byte for byte as Talos does from the same secrets and options.
+//! Generation of control plane and worker configs. For the same secrets and options, the output is equal to the output
+//! of Talos, byte for byte.
 //!
-//! Nothing here generates secrets: an [`ClusterIdentity`] is the input. Settings of single nodes are patches on top.
+//! This module does not generate secrets: a [`ClusterIdentity`] is the input. Settings of single nodes are applied
+//! afterwards, as patches.
 
 mod cluster;
 mod machine;
@@ -19,7 +21,7 @@ use crate::format::url::Url;
 use crate::schema::{self, CONFIG_KIND, Release};
 use crate::tree::{flag, map};
 
-/// Reason why no config can be generated.
+/// Reason why a config cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
     #[error("the endpoint is not a URL: {0}")]
@@ -37,14 +39,14 @@ pub enum Role {
     Worker,
 }
 
-/// Certificate and key, each as base64 of its PEM text.
+/// Certificate and key. Each is the base64 of a PEM text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyPair {
     pub crt: String,
     pub key: String,
 }
 
-/// Secrets of a cluster, in the form of its configs.
+/// Secrets of a cluster, in the form that machine configs contain.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterIdentity {
     pub cluster_id: String,
@@ -52,13 +54,13 @@ pub struct ClusterIdentity {
     pub bootstrap_token: String,
     pub secretbox_encryption_secret: String,
     pub aescbc_encryption_secret: String,
-    /// `trustdinfo.token` of the bundle.
+    /// `trustdinfo.token` of the secrets bundle.
     pub machine_token: String,
     pub os: KeyPair,
     pub kubernetes: KeyPair,
     pub aggregator: KeyPair,
     pub etcd: KeyPair,
-    /// Key of the service account, as base64 of its PEM text.
+    /// Key of the service account: the base64 of its PEM text.
     pub service_account_key: String,
 }
 
@@ -74,7 +76,7 @@ impl fmt::Debug for ClusterIdentity {
     }
 }
 
-/// Input of a config.
+/// Input for generating a config.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     pub contract: Contract,
@@ -87,7 +89,7 @@ pub struct Input<'a> {
     pub options: &'a Options,
 }
 
-/// Options with Talos's defaults.
+/// Options of the generator. The defaults are those of Talos.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of Talos's generator")]
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -97,29 +99,29 @@ pub struct Options {
     pub additional_sans: Vec<String>,
     pub dns_domain: String,
     pub sysctls: BTreeMap<String, String>,
-    /// List as in `machine.kubelet.extraMounts`.
+    /// List in the form of `machine.kubelet.extraMounts`.
     pub kubelet_extra_mounts: Option<Node>,
-    /// Hosts and the URLs of their mirrors.
+    /// URLs of mirrors, by registry host.
     pub registry_mirrors: BTreeMap<String, Vec<String>>,
-    /// Hosts and the PEM text of the CA that signs their certificates.
+    /// PEM text of the CA that signs the certificate of the registry, by registry host.
     pub registry_ca_certs: BTreeMap<String, String>,
-    /// Hosts whose certificates are not checked.
+    /// Registry hosts whose certificates are not verified.
     pub registry_insecure: Vec<String>,
-    /// Port of the API server on control planes; 0 is Talos's default.
+    /// Port of the API server on control planes. 0 means the default of Talos.
     pub local_api_server_port: u16,
-    /// Mapping as in `cluster.network.cni`.
+    /// Mapping in the form of `cluster.network.cni`.
     pub cni: Option<Node>,
     /// Whether pods may run on control planes.
     pub allow_scheduling_on_control_planes: bool,
-    /// Pod subnets. If empty, the default of Talos for the address family of the endpoint is used.
+    /// Pod subnets. If the list is empty, Talos's default for the address family of the endpoint is used.
     pub pod_subnets: Vec<String>,
     pub service_subnets: Vec<String>,
     pub discovery: bool,
     pub kubespan: Option<bool>,
-    /// Port of KubePrism; 0 turns it off.
+    /// Port of KubePrism. 0 disables KubePrism.
     pub kube_prism_port: Option<u16>,
     pub host_dns_forward_kube_dns: bool,
-    /// List as in `machine.disks`.
+    /// List in the form of `machine.disks`.
     pub user_disks: Option<Node>,
     pub debug: bool,
     pub persist: bool,
@@ -184,7 +186,7 @@ pub fn generate(input: &Input<'_>, role: Role) -> Result<Config, GenerateError> 
     Ok(Config::collect(documents, Release::default())?)
 }
 
-/// Document from its keys, in any order.
+/// Document with these keys. The keys may be in any order.
 fn document(kind_name: &str, keys: &Node) -> Result<Item, GenerateError> {
     let release = Release::default();
     let kind = schema::kind(kind_name, release)

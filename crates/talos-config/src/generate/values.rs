@@ -1,4 +1,4 @@
-//! Building blocks of configs; empty values are omitted.
+//! Functions that build parts of configs. Empty values are omitted.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn key_pair(pair: &KeyPair) -> Node {
     map([("crt", Some(text(&pair.crt))), ("key", Some(text(&pair.key)))])
 }
 
-/// CA without its key, for workers.
+/// Certificate of a CA without its key, for workers.
 pub(super) fn certificate_only(pair: &KeyPair) -> Node {
     map([("crt", Some(text(&pair.crt))), ("key", Some(text("")))])
 }

@@ -1,4 +1,4 @@
-//! `$patch: delete`: extraction of deletions from a patch, and their application.
+//! `$patch: delete`: extracting deletions from a patch, and applying them.
 
 use talmox_yaml::{Entry, Node, Seq, Value};
 
@@ -10,12 +10,12 @@ const LOOKUP_FAILED: &str = "lookup failed";
 /// One `$patch: delete`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
-    /// Keys from the root of the document; list items are `[n]`.
+    /// Keys from the root of the document. A list item is `[n]`.
     path: Vec<String>,
     api_version: String,
     kind: String,
     name: String,
-    /// First key and value of a list item, which select it.
+    /// First key of a list item and its value. They select the item.
     selector: Option<(String, String)>,
 }
 
@@ -143,7 +143,7 @@ impl Deletion {
 
 const COMPLEX_PATH: &str = "searching for complex paths in slices is not supported";
 
-/// Structs by value have their fields even if none of them is set.
+/// Deletes a key inside a value that is not set. For a struct by value this succeeds, because Go always has its fields.
 fn delete_in_nothing(ty: &'static Type, path: &[&str], release: Release) -> Result<(), String> {
     let (Type::Struct(record), [key, rest @ ..]) = (ty, path) else {
         return Err(LOOKUP_FAILED.to_owned());
@@ -195,7 +195,7 @@ fn entries_of(node: &mut Node) -> Option<&mut Vec<Entry>> {
     }
 }
 
-/// Value as Go's `String` shows it; `None` for types without it (numbers, booleans, lists).
+/// Text that Go's `String` method returns for a value; `None` for types without this method (numbers, booleans, lists).
 fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
     let text = value.and_then(Node::as_str);
     match ty {
@@ -224,7 +224,7 @@ fn go_string(value: Option<&Node>, ty: &Type) -> Option<String> {
     }
 }
 
-/// Extracts the deletions from a document of a patch. The rest, if any, is merged.
+/// Extracts the deletions from a document of a patch. The second result is the rest of the document, which is merged.
 pub(crate) fn extract(mut node: Node) -> Result<(Vec<Deletion>, Option<Node>), String> {
     let identity = DocumentIdentity::of(&node);
     let mut found = vec![];
@@ -288,7 +288,7 @@ impl DocumentIdentity {
     }
 }
 
-/// Collects deletions below a node. Returns true if the node itself is deleted.
+/// Collects the deletions below a node. Returns true if the node itself is deleted.
 fn walk(
     node: &mut Node,
     in_list: bool,
@@ -366,7 +366,7 @@ fn reject_below_lists(path: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a document contains only its identity. (Talos does not count `apiVersion` here.)
+/// Whether a document contains only its identity. As in Talos, `apiVersion` is not part of the identity here.
 fn is_empty_document(node: &Node) -> bool {
     node.as_map().is_some_and(|map| {
         map.entries.iter().all(|entry| {

@@ -1,13 +1,13 @@
-//! JSON in JSON patches: trees whose strings are quoted and whose other scalars are plain, in Go's JSON notation.
+//! JSON in JSON patches. Strings are quoted scalars, and other scalars are plain, in the notation of Go's JSON encoder.
 //!
-//! The conversion of a config to JSON and back uses YAML 1.1, where `off` is a boolean.
+//! The conversion of a config to JSON and back uses YAML 1.1, in which `off` is a boolean.
 
 use talmox_yaml::{Entry, Map, Node, Resolved, Scalar, Seq, Style, Value, timestamp};
 
 use crate::any;
 use crate::format::text;
 
-/// Whether the source of a tree that was parsed as YAML is written in JSON syntax.
+/// Whether the source of a parsed YAML tree has JSON syntax.
 pub(super) fn is_json(node: &Node) -> bool {
     match &node.value {
         Value::Map(map) => {
@@ -35,7 +35,7 @@ fn is_number(text: &str) -> bool {
     starts_well && ends_well && !digits.contains('_') && digits.parse::<f64>().is_ok()
 }
 
-/// Value of an operation that was written in YAML.
+/// Converts the value of an operation that was written in YAML.
 pub(super) fn from_patch(node: &Node) -> Result<Node, String> {
     match &node.value {
         Value::Map(map) => {
@@ -59,13 +59,13 @@ pub(super) fn from_patch(node: &Node) -> Result<Node, String> {
     }
 }
 
-/// Whether the newer parser treats a key as text.
+/// Whether the YAML parser for patches treats a key as text.
 fn is_text(key: &Scalar) -> bool {
     let is_time = key.style == Style::Plain && timestamp(&key.text).is_some();
     key.resolve() == Resolved::Text && !is_time
 }
 
-/// Config as JSON.
+/// Converts a config to JSON.
 pub(super) fn from_config(node: &Node) -> Result<Node, String> {
     match &node.value {
         Value::Map(map) => {
@@ -107,12 +107,12 @@ fn key(node: &Node) -> Result<String, String> {
     }
 }
 
-/// YAML 1.1 has no negative zero, unless it has a fraction.
+/// Zero in JSON. In YAML 1.1, `-0` is negative only if it has a fraction or an exponent.
 fn old_zero(text: &str) -> &'static str {
     if text.starts_with('-') && text.contains(['.', 'e', 'E']) { "-0" } else { "0" }
 }
 
-/// Formats a number like Go's `encoding/json`: without an exponent from 1e-6 up to, but not including, 1e21.
+/// Formats a number like Go's `encoding/json`. Numbers from 1e-6 up to, but not including, 1e21 have no exponent.
 fn number(value: f64) -> Result<Node, String> {
     if !value.is_finite() {
         return Err("json: unsupported value".to_owned());
@@ -126,7 +126,7 @@ fn number(value: f64) -> Result<Node, String> {
     Ok(Node::plain(written.replacen('e', sign, 1)))
 }
 
-/// Tree that is parsed as a config again: numbers lose the notation of the patch.
+/// Converts JSON to a tree that is parsed as a config again. Numbers lose the notation that they had in the patch.
 pub(super) fn to_yaml(node: &Node) -> Node {
     match &node.value {
         Value::Map(map) => {
@@ -147,7 +147,7 @@ pub(super) fn to_yaml(node: &Node) -> Node {
     }
 }
 
-/// Whether two values are the same JSON. Numbers are compared by their notation.
+/// Whether two values are equal in JSON. Numbers are compared by their notation.
 pub(super) fn is_same(left: &Node, right: &Node) -> bool {
     match (&left.value, &right.value) {
         (Value::Map(left), Value::Map(right)) => {
@@ -174,7 +174,7 @@ fn list(seq: &Seq, item: impl Fn(&Node) -> Result<Node, String>) -> Result<Node,
     Ok(Node::from(Value::Seq(Seq { items, flow: false })))
 }
 
-/// YAML rejects two values for one key.
+/// The same mapping, or an error if a key occurs twice, because YAML does not allow this.
 pub(super) fn unique(map: &Map) -> Result<Map, String> {
     let once = last_of_each(map);
     if once.entries.len() < map.entries.len() {
@@ -183,7 +183,7 @@ pub(super) fn unique(map: &Map) -> Result<Map, String> {
     Ok(map.clone())
 }
 
-/// In JSON, the last of several values for one key wins.
+/// The mapping with unique keys. If a key occurs several times, JSON uses the last value.
 pub(super) fn last_of_each(map: &Map) -> Map {
     let mut once = Map::default();
     for entry in &map.entries {
@@ -192,7 +192,7 @@ pub(super) fn last_of_each(map: &Map) -> Map {
     once
 }
 
-/// Sets the value of a key; the last value wins.
+/// Sets the value of a key, and replaces an existing value.
 pub(super) fn set(map: &mut Map, key: &str, value: Node) {
     match map.entries.iter_mut().find(|entry| entry.key.as_str() == Some(key)) {
         Some(entry) => entry.value = value,

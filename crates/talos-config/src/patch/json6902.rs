@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902), with the behaviour of Talos's Go library: `replace` of a missing key adds it, and
-//! negative indices count from the end.
+//! JSON patches (RFC 6902) with the behaviour of Talos's Go library: a `replace` adds a missing key, and negative
+//! indices count from the end.
 
 use talmox_yaml::{Map, Node, Resolved, Value, emit};
 
@@ -16,7 +16,7 @@ struct Operation {
     path: Option<String>,
     from: Option<String>,
     value: Option<Node>,
-    /// In JSON, a null value counts as missing.
+    /// Whether the patch was written in JSON. In JSON, a null value counts as missing.
     is_json: bool,
 }
 
@@ -47,7 +47,7 @@ impl JsonPatch {
         let decode = |reason: String| {
             PatchError::Json(format!("failure decoding talos machine config: {reason}"))
         };
-        // The YAML 1.1 parser counts the documents; the other parser applies merge keys.
+        // The YAML 1.1 parser counts the documents. The other parser applies merge keys.
         let count = talmox_yaml::read_nodes(config).map_err(|error| decode(error.to_string()))?;
         if count.len() != 1 {
             return Err(PatchError::MultiDocument);
@@ -167,7 +167,7 @@ impl Operation {
     }
 }
 
-/// Collection that contains the last segment of a path, and that segment.
+/// Collection that contains the last segment of a path, and the last segment.
 fn find<'a>(document: &'a mut Node, path: &str) -> Option<(&'a mut Node, String)> {
     let mut steps: Vec<String> = path.split('/').skip(1).map(unescape).collect();
     let last = steps.pop()?;
@@ -246,7 +246,7 @@ fn remove(document: &mut Node, path: &str) -> Result<Node, String> {
     }
 }
 
-/// Value at a path. None if the key is missing in a mapping; an error if the index is missing in a list.
+/// Value at a path. `None` if a mapping does not have the key. An error if a list does not have the index.
 fn get(document: &mut Node, path: &str) -> Result<Option<Node>, String> {
     let missing =
         || format!("operation does not apply: doc is missing path: {path}: missing value");

@@ -1,7 +1,7 @@
-//! Strategic merge, type by type.
+//! Strategic merge of documents, by the type of each value.
 //!
-//! Talos merges Go structs by reflection. Some of its rules are surprising (a size that a patch does not contain is
-//! cleared, an empty text is ignored); they are reproduced exactly.
+//! Talos merges Go structs by reflection. Some of its rules are surprising: for example, a size that the patch does not
+//! contain is removed, and an empty text in a patch is ignored. This module reproduces all rules exactly.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
@@ -20,7 +20,8 @@ pub(super) fn merge_documents(
     merge_record(&mut document.body, &patch.body, document.kind.record, release)
 }
 
-/// Talos copies a config before it patches it, and cannot copy every generic value.
+/// Checks that Talos can copy the config. Talos copies a config before it applies a patch, but cannot copy every
+/// generic value.
 pub(super) fn check_copyable(items: &[Item], release: Release) -> Result<(), PatchError> {
     let stuck = items.iter().any(|item| match item {
         Item::Document(document) => has_time(&document.body, document.kind.record, release),
@@ -120,8 +121,8 @@ fn merge_field(
     }
 }
 
-/// Result of a patch value where no value was set. Lists with a key stay absent when empty, and their items are
-/// merged with each other.
+/// Merges a patch value into a value that is not set. An empty list that is merged by key stays unset. The items of
+/// such a list are merged with each other.
 fn merge_into_nothing(
     right: &Node,
     ty: &'static Type,
@@ -145,14 +146,14 @@ fn merge_into_nothing(
     }
 }
 
-/// Merges a scalar by value.
+/// Merges a scalar. `right` is the value of the patch.
 fn merge_scalar(
     left: Option<Node>,
     right: Option<&Node>,
     format: Format,
 ) -> Result<Option<Node>, String> {
     match format {
-        // These formats are always replaced, also by no value.
+        // The value of the patch always replaces these formats, even if the patch has no value.
         Format::Cel | Format::ByteSize | Format::Bool => Ok(right.cloned()),
         Format::Addr | Format::Prefix | Format::AddrPort => {
             Err("merge not possible, left is not settable".to_owned())
@@ -160,7 +161,7 @@ fn merge_scalar(
         Format::Size => Ok(match (left, right) {
             (left, None) => left,
             (None, right) => right.cloned(),
-            // Talos then has both values, and writes the bytes.
+            // Talos then stores both values and writes the bytes.
             (Some(left), Some(right)) if is_percentage(right) && !is_percentage(&left) => {
                 Some(left)
             }
@@ -189,7 +190,7 @@ fn merge_urls(left: &mut Node, right: &Node) -> Result<(), String> {
     Ok(())
 }
 
-/// Merges two values that are both set.
+/// Merges two values that are both set. `right` is the value of the patch.
 fn merge_value(
     left: &mut Node,
     right: &Node,
@@ -304,7 +305,8 @@ fn merge_lists(
                 return Err("merge not possible, a list item is null".to_owned());
             }
             ListMerge::ByKey(key) => list.items.iter().position(|old| same(old, item, key)),
-            // The last of several items with the same key wins; only items from before the patch are replaced.
+            // Only items that existed before the patch are replaced. If several of them have the same key, the last one
+            // is replaced.
             ListMerge::ReplaceByKey(key) => {
                 list.items[..known].iter().rposition(|old| same(old, item, key))
             }
@@ -327,8 +329,8 @@ fn same(old: &Node, new: &Node, key: &str) -> bool {
     value(old) == value(new)
 }
 
-/// The interface of the same name, or, without a name, the first with the same selector. Selectors of physical
-/// interfaces are never equal, because Go compares pointers there.
+/// Existing interface with the same name. If the new interface has no name: the first existing interface with the same
+/// selector. Selectors with `physical` are never equal, because Go compares pointers.
 fn find_interface(interfaces: &[Node], new: &Node) -> Option<usize> {
     fn get<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
         node.as_map().and_then(|map| map.get(key))

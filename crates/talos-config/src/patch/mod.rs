@@ -1,6 +1,6 @@
-//! Patches: strategic merges and JSON patches, distinguished by their content as in Talos.
+//! Patches: strategic merges and JSON patches. The content of a patch determines its type, as in Talos.
 //!
-//! The caller reads patch files; [`source`] distinguishes file names from patches.
+//! The caller reads patch files. [`source`] distinguishes file names from patches.
 
 pub(crate) mod delete;
 mod json;
@@ -15,10 +15,10 @@ use json6902::JsonPatch;
 /// Reason why patches cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The patch, or the config, cannot be parsed.
+    /// The patch or the config cannot be parsed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Talos accepts JSON patches for single documents only.
+    /// Talos accepts JSON patches only for configs with a single document.
     #[error("JSON6902 patches are not supported for multi-document machine configuration")]
     MultiDocument,
     #[error("failure applying rfc6902 patches to talos machine config: {0}")]
@@ -29,7 +29,7 @@ pub enum PatchError {
     Merge(String),
 }
 
-/// Meaning of a command line argument for a patch.
+/// Meaning of a command line argument that specifies a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
     /// Name of a file with the patch.
@@ -38,7 +38,7 @@ pub enum Source<'a> {
     Inline(&'a str),
 }
 
-/// Distinguishes file names from patches as `talosctl` does: `@name`, or a word that cannot be a patch.
+/// Distinguishes file names from patches, as `talosctl` does. A file name is `@name`, or a word that cannot be a patch.
 pub fn source(argument: &str) -> Source<'_> {
     match argument.strip_prefix('@') {
         Some(name) => Source::File(name),
@@ -75,7 +75,7 @@ impl Patch {
         }
     }
 
-    /// Whether this is a JSON patch, which configs of several documents do not accept.
+    /// Whether this is a JSON patch. Configs with several documents do not accept JSON patches.
     pub fn is_json(&self) -> bool {
         matches!(self.0, Form::Json(_))
     }
@@ -92,7 +92,8 @@ pub fn apply_to(config: &Config, patches: &[Patch]) -> Result<Config, PatchError
     State::Config(config.clone()).patched(patches, config.release())
 }
 
-/// Config between two patches: JSON patches work on text, merges on documents, and Talos converts only when it must.
+/// Config between two patches. JSON patches change the text, and merges change the documents. Talos converts between
+/// them only if necessary.
 enum State {
     Text(SecretText),
     Config(Config),
@@ -132,7 +133,7 @@ fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     let release = config.release();
     let mut items: Vec<Option<Item>> = config.in_patch_order().into_iter().map(Some).collect();
     merge::check_copyable(&config.entries, release)?;
-    // A document that a patch adds does not match later documents of the same patch.
+    // A document that a patch adds is not merged with later documents of the same patch.
     let known = items.len();
     for change in patch.in_patch_order() {
         let id = change.id();
@@ -163,8 +164,8 @@ fn merge(config: &Config, patch: &Config) -> Result<Config, PatchError> {
     Ok(Config::collect(items, release)?)
 }
 
-/// Rejects named deletions without a target: Talos keeps such a deletion as an empty document, and fails when it
-/// writes one with a name.
+/// Returns an error for a deletion of a named document that does not exist. Talos keeps such a deletion as an empty
+/// document, and then fails to write it.
 fn reject_named_deletions(config: &Config) -> Result<(), PatchError> {
     for item in &config.entries {
         if let Item::Deletion(deletion) = item

@@ -1,4 +1,4 @@
-//! Certificate authorities, and the certificates that they sign.
+//! Certificate authorities (CAs) and the certificates that they sign.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const NULL: &[u8] = &[0x05, 0x00];
 /// Content of a new CA certificate.
 #[derive(Clone, Debug)]
 pub struct AuthorityRequest {
-    /// Subject; may be empty, as that of the aggregator's CA.
+    /// Subject. It may be empty, as in the CA of the aggregator.
     pub subject: Name,
     pub kind: KeyKind,
     pub not_before: UnixTime,
@@ -49,8 +49,8 @@ pub struct LeafRequest {
     pub subject: Name,
     pub alt_names: Vec<AltName>,
     pub usage: Usage,
-    /// Whether the key usage includes keyEncipherment: Kubernetes and etcd certificates have it, those of the Talos
-    /// API do not.
+    /// Whether the key usage includes keyEncipherment. It does for certificates of Kubernetes and etcd, but not for
+    /// certificates of the Talos API.
     pub key_encipherment: bool,
     pub not_before: UnixTime,
     pub lifetime: Duration,
@@ -91,7 +91,7 @@ pub fn new_authority(
 }
 
 impl Authority {
-    /// Parses a certificate and its key, which must match.
+    /// Parses a certificate and its key. They must match.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, PkiError> {
         let certificate = Certificate::from_pem(certificate)?;
         let key = PrivateKey::from_pem(key)?;
@@ -101,7 +101,7 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// Generates a key of the CA's own kind and signs a certificate for it.
+    /// Generates a key of the same kind as the key of the CA, and signs a certificate for it.
     pub fn issue(
         &self,
         request: &LeafRequest,
@@ -131,7 +131,7 @@ impl Authority {
     }
 }
 
-/// Makes a key and a certificate for it that no authority signs: for a server that clients know by its fingerprint.
+/// Generates a key and a self-signed certificate, for a server that clients identify by its fingerprint.
 pub fn self_signed(
     request: &LeafRequest,
     kind: KeyKind,
@@ -193,7 +193,7 @@ impl Body<'_> {
         let serial: [u8; 16] = random::array(randomness);
         let extensions = der::value(der::SEQUENCE, self.extensions);
         let body = der::sequence(&[
-            // Version 3.
+            // X.509 version 3.
             &der::value(der::context(0, true), &der::integer(&[2])),
             &der::integer(&serial),
             &algorithm,
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(leaf.issuer.to_string(), "O=kubernetes");
         assert_eq!(leaf.subject.to_string(), "O=system:masters, CN=admin");
         assert_eq!(Certificate::from_pem(&leaf.to_pem()), Ok(leaf.clone()));
-        // Parsing ends for every damaged input.
+        // Parsing must terminate without a panic for every damaged input.
         for at in 0..leaf.as_der().len() {
             for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut broken = leaf.as_der().to_vec();

@@ -1,4 +1,4 @@
-//! Parsing of certificates. TLS verifies signatures, not this module.
+//! Parsing of certificates. This module does not verify signatures; TLS does.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ pub struct Certificate {
     pub not_before: UnixTime,
     pub not_after: UnixTime,
     public_key: Vec<u8>,
-    /// Bytes of the subject: an issuer is copied byte for byte.
+    /// Encoded subject. It is copied byte for byte as the issuer of other certificates.
     subject_der: Vec<u8>,
     subject_key_id: Option<Vec<u8>>,
 }
@@ -44,7 +44,7 @@ impl Name {
         Self { organizations: vec![name.into()], common_name: None }
     }
 
-    /// Organizations are in one set, sorted by their bytes, as Go writes them.
+    /// Encodes the name. All organizations are in one set, sorted by their bytes, as in Go.
     pub(super) fn to_der(&self) -> Vec<u8> {
         let attribute = |oid: &[u8], text: &str| {
             der::sequence(&[&der::value(der::OID, oid), &der::string(text)])
@@ -145,7 +145,7 @@ impl Certificate {
         &self.der
     }
 
-    /// Whether the certificate is for this key.
+    /// Whether the certificate belongs to this key.
     pub fn belongs_to(&self, key: &PrivateKey) -> bool {
         self.public_key == key.public_der()
     }

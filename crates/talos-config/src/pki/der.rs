@@ -1,4 +1,4 @@
-//! DER, limited to the types of certificates and keys.
+//! DER encoding, limited to the types that certificates and keys contain.
 
 use crate::time::{Civil, UnixTime};
 
@@ -14,12 +14,12 @@ const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// Context-specific tag; `constructed` if it contains other values.
+/// Context-specific tag. `constructed` is set if the value contains other values.
 pub(crate) const fn context(number: u8, constructed: bool) -> u8 {
     0x80 | number | if constructed { 0x20 } else { 0 }
 }
 
-/// Encoded value: tag, length, content.
+/// Encodes a value: tag, length and content.
 pub(crate) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     let length = content.len();
@@ -41,7 +41,7 @@ pub(crate) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     value(SEQUENCE, &parts.concat())
 }
 
-/// Non-negative number from big-endian bytes.
+/// Encodes a non-negative number, which is given as big-endian bytes.
 pub(crate) fn integer(bytes: &[u8]) -> Vec<u8> {
     let first = bytes.iter().position(|byte| *byte != 0);
     let digits = first.map_or(&[0][..], |first| &bytes[first..]);
@@ -53,12 +53,12 @@ pub(crate) fn integer(bytes: &[u8]) -> Vec<u8> {
     value(INTEGER, &content)
 }
 
-/// Bit string of whole bytes.
+/// Encodes a bit string that consists of whole bytes.
 pub(crate) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     value(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// Text in the narrower of the two string types that Go uses.
+/// Encodes a text: as PrintableString if possible, otherwise as UTF8String, as Go does.
 pub(crate) fn string(text: &str) -> Vec<u8> {
     let is_printable = |c: char| {
         c.is_ascii_alphanumeric()
@@ -68,7 +68,7 @@ pub(crate) fn string(text: &str) -> Vec<u8> {
     value(tag, text.as_bytes())
 }
 
-/// Time; the form changes in 2050.
+/// Encodes a time. The form differs for times from 2050 on.
 pub(crate) fn time(time: UnixTime) -> Vec<u8> {
     let c = time.civil();
     let rest = format!("{:02}{:02}{:02}{:02}{:02}Z", c.month, c.day, c.hour, c.minute, c.second);
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         Some((value[0], &value[header..]))
     }
 
-    /// Next value including tag and length.
+    /// Next value, including its tag and length.
     pub(crate) fn whole(&mut self) -> Option<&'a [u8]> {
         let (whole, _) = self.measure()?;
         let (value, rest) = self.0.split_at_checked(whole)?;

@@ -1,4 +1,4 @@
-//! Private keys, in the encodings of Talos.
+//! Private keys in the encodings that Talos uses.
 
 use aws_lc_rs::encoding::{AsDer as _, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -26,11 +26,11 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 pub enum KeyKind {
     Ed25519,
     EcdsaP256,
-    /// RSA with 4096 bits, whose generation takes a second or more.
+    /// RSA with 4096 bits. Generating such a key takes a second or more.
     Rsa4096,
 }
 
-/// Private key for signatures.
+/// Private key that signs.
 pub struct PrivateKey(Inner);
 
 enum Inner {
@@ -71,7 +71,7 @@ impl PrivateKey {
         inner.map(Self).ok_or(PkiError::NotKey)
     }
 
-    /// Reads the DER of PKCS#8.
+    /// Parses a key in PKCS#8 DER form.
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, PkiError> {
         let ed25519 = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok().map(Inner::Ed25519);
         let ecdsa = || {
@@ -90,7 +90,7 @@ impl PrivateKey {
         }
     }
 
-    /// Key with the label and the encoding that Talos expects: PKCS#8 for Ed25519, SEC1 for ECDSA, PKCS#1 for RSA.
+    /// Key with the label and the encoding that Talos expects: PKCS#8 for Ed25519, SEC1 for ECDSA, and PKCS#1 for RSA.
     pub fn to_pem(&self) -> SecretText {
         const EXPORTS: &str = "invariant: a key can be written";
         let text = match &self.0 {
@@ -110,12 +110,12 @@ impl PrivateKey {
         SecretText::new(text.as_str())
     }
 
-    /// Key as a `PRIVATE KEY` block (PKCS#8), which TLS libraries parse.
+    /// Key as a `PRIVATE KEY` block (PKCS#8). TLS libraries can parse this form.
     pub fn to_pkcs8_pem(&self) -> SecretText {
         SecretText::new(pem::encode(LABEL_PKCS8, &self.to_pkcs8()).as_str())
     }
 
-    /// The DER of PKCS#8, which TLS libraries read.
+    /// Key in PKCS#8 DER form. TLS libraries can parse this form.
     pub fn to_pkcs8(&self) -> Zeroizing<Vec<u8>> {
         const EXPORTS: &str = "invariant: a key can be written";
         let der = match &self.0 {
@@ -129,7 +129,7 @@ impl PrivateKey {
         Zeroizing::new(der)
     }
 
-    /// Public key, in the encoding of certificates.
+    /// Public key in the encoding that certificates contain.
     pub fn public_der(&self) -> Vec<u8> {
         let der: Result<PublicKeyX509Der<'_>, _> = match &self.0 {
             Inner::Ed25519(pair) => pair.public_key().as_der(),
@@ -140,7 +140,7 @@ impl PrivateKey {
         der.as_ref().to_vec()
     }
 
-    /// The public half as a `PUBLIC KEY` block.
+    /// Public key as a `PUBLIC KEY` block.
     pub fn public_pem(&self) -> String {
         pem::encode(LABEL_PUBLIC, &self.public_der()).to_string()
     }
@@ -169,14 +169,15 @@ impl std::fmt::Debug for PrivateKey {
     }
 }
 
-/// Generates a P-256 key: draws numbers until one is below the order of the curve, nearly always the first.
+/// Generates a P-256 key. Random numbers are drawn until one is below the order of the curve. This is nearly always the
+/// first number.
 fn generate_p256(randomness: &mut dyn Randomness) -> EcdsaKeyPair {
     let read =
         |sec1: &[u8]| EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_ASN1_SIGNING, sec1);
     loop {
         let secret: Zeroizing<[u8; 32]> = Zeroizing::new(random::array(randomness));
         if let Ok(pair) = read(&sec1(secret.as_slice(), None)) {
-            // Parsed again with its public key, which would be missing in the output otherwise.
+            // The key is parsed again with its public key. Otherwise the public key would be missing in the output.
             let whole = sec1(secret.as_slice(), Some(pair.public_key().as_ref()));
             return read(&whole).expect("invariant: private and public key match");
         }
@@ -193,7 +194,7 @@ fn sec1(secret: &[u8], public: Option<&[u8]>) -> Zeroizing<Vec<u8>> {
     ]))
 }
 
-/// Content of PKCS#8: the key is in an octet string after version and algorithm.
+/// Content of a PKCS#8 key: the octet string after version and algorithm.
 fn pkcs8_content(bytes: &[u8]) -> Option<&[u8]> {
     let mut fields = der::Reader::new(bytes).sequence()?;
     fields.expect(der::INTEGER)?;
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn go_writes_the_same_bytes_for_a_p256_key() {
-        // Version, key, curve and public key: 121 bytes, as Go's x509.MarshalECPrivateKey.
+        // Version, key, curve and public key have 121 bytes, as in the output of Go's x509.MarshalECPrivateKey.
         let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut Seeded(6));
         let (_, der) = pem::decode(key.to_pem().expose()).map(|(l, d)| (l.to_owned(), d)).unwrap();
         assert_eq!(der.len(), 121);

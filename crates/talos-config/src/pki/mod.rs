@@ -1,7 +1,7 @@
-//! Keys and certificates as in Talos: Ed25519, ECDSA on P-256 and RSA with 4096 bits.
+//! Keys and certificates of the kinds that Talos uses: Ed25519, ECDSA on P-256 and RSA with 4096 bits.
 //!
-//! This module encodes and parses the certificates itself; aws-lc does the cryptography. It covers the needs of a
-//! Talos cluster: no revocation, no chains, no name constraints.
+//! This module encodes and parses certificates, and uses aws-lc for the cryptography. It does not support revocation,
+//! chains and name constraints, because a Talos cluster does not need them.
 
 mod authority;
 mod certificate;

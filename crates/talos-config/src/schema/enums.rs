@@ -1,4 +1,4 @@
-//! Closed sets of words. The first word is the meaning of an empty value, unless noted otherwise.
+//! Closed sets of words. If not noted otherwise, an empty value means the first word.
 
 use super::Enum;
 
@@ -15,7 +15,7 @@ const fn words(name: &'static str, values: &'static [&'static str]) -> Enum {
     }
 }
 
-/// Set whose empty value has no word.
+/// Set without a word for the empty value.
 const fn without_zero(name: &'static str, values: &'static [&'static str]) -> Enum {
     Enum { zero: None, ..words(name, values) }
 }
@@ -51,7 +51,7 @@ pub(super) static ENCRYPTION_PROVIDER_TYPE: Enum =
 pub(super) static FAIL_OVER_MAC: Enum =
     Enum { legacy: true, ..words("FailOverMAC", &["none", "active", "follow"]) };
 pub(super) static FILESYSTEM_TYPE: Enum = Enum {
-    // 1.13 misspells the word.
+    // Talos 1.13 spells the word `swap` wrong.
     later: &["swapi", "virtiofs"],
     gone: &["swap"],
     latest: &["btrfs"],

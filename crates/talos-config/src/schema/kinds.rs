@@ -1,4 +1,4 @@
-//! Kinds of documents, and which of them exclude each other.
+//! Kinds of documents, and which kinds exclude each other.
 
 use super::block::{
     EXISTING_VOLUME_CONFIG, EXTERNAL_VOLUME_CONFIG, RAW_VOLUME_CONFIG, SWAP_VOLUME_CONFIG,
@@ -20,7 +20,7 @@ use super::{
     META, Release, Struct, TEXT, V8, V10, V11, V12, V13, V14, cluster::CONFIG, keep, record,
 };
 
-/// Name of the kind of the document without a kind.
+/// Name that this crate gives to the kind of the v1alpha1 document, which has no kind.
 pub(crate) const CONFIG_KIND: &str = "v1alpha1";
 
 /// Kind of document.
@@ -30,7 +30,7 @@ pub(crate) struct Kind {
     /// First release that supports the kind.
     pub(crate) since: Release,
     pub(crate) record: &'static Struct,
-    /// Kinds whose documents must not have the same name as one of this kind.
+    /// Kinds that exclude this kind: a document of this kind must not have the same name as a document of one of them.
     pub(crate) conflicts: &'static [&'static str],
 }
 
@@ -41,17 +41,17 @@ impl Kind {
     }
 }
 
-/// Kind of this name, if the release supports it.
+/// Kind with this name; `None` if the release does not support it.
 pub(crate) fn kind(name: &str, release: Release) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name && kind.since <= release)
 }
 
-/// Kind of this name, of any release.
+/// Kind with this name, in any release.
 pub(crate) fn any_kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// Kinds that configure the network link of their name.
+/// Kinds of documents that configure a network link. The name of the document is the name of the link.
 pub(crate) fn link_kinds() -> &'static [&'static str] {
     LINKS
 }
@@ -77,7 +77,8 @@ impl Kind {
     }
 }
 
-/// Kinds without a table of keys: one document of each, or one per name.
+/// Structs for kinds whose keys are not in the table. `SINGLE` allows one document of a kind, and `NAMED` one document
+/// per name.
 static SINGLE: Struct = record("Config", &[META]).open();
 static NAMED: Struct = record("Config", &[META, &[keep("name", TEXT)]]).open();
 
@@ -131,7 +132,7 @@ static KINDS: &[Kind] = &[
     kind_since(V8, "SideroLinkConfig", &SIDERO_LINK),
     kind_since(V8, "TrustedRootsConfig", &TRUSTED_ROOTS_CONFIG),
     kind_since(V8, "WatchdogTimerConfig", &WATCHDOG_TIMER),
-    // Kinds of 1.14, without a table of keys.
+    // Kinds of Talos 1.14. Their keys are not in the table.
     kind_since(V14, "BGPInstanceConfig", &NAMED),
     kind_since(V14, "CRIBaseRuntimeSpecConfig", &SINGLE),
     kind_since(V14, "CRICustomizationConfig", &NAMED),

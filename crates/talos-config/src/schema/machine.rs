@@ -13,7 +13,7 @@ const SIZE_CONDITION: Type = Type::Scalar(Format::SizeCondition);
 const ENDPOINT: Type = Type::Scalar(Format::Endpoint);
 const SECRET: Type = Type::Scalar(Format::Secret);
 
-/// Certificates and keys are base64 of their PEM text.
+/// Certificates and keys are the base64 of their PEM texts.
 pub(super) static CERTIFICATE_AND_KEY: Struct = record(
     "x509.PEMEncodedCertificateAndKey",
     &[&[keep("crt", BASE64).secret(), keep("key", SECRET).secret()]],

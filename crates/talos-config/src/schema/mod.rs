@@ -1,10 +1,10 @@
-//! Table of the structure of Talos documents.
+//! Schema table: the structure of Talos documents.
 //!
-//! For every struct: its keys in output order, their types, whether they are omitted when empty, how two values
-//! merge, and the first release that has the key. Decoding, encoding, merging and deleting use this table; none of
-//! them contains the name of a document.
+//! For every struct, the table contains the keys in output order. For every key, it contains the type, whether an empty
+//! value is omitted, how two values are merged, and the first release that has the key. Decoding, encoding, merging and
+//! deleting use this table, and contain no names of documents.
 //!
-//! The table does not define which values are valid together: `validate` does.
+//! The table does not define which combinations of values are valid. `validate` checks them.
 
 mod block;
 mod cluster;
@@ -20,7 +20,7 @@ use talmox_yaml::{Entry, GoYaml, Map};
 use crate::contract::Contract;
 pub(crate) use kinds::{CONFIG_KIND, Kind, any_kind, kind, link_kinds};
 
-/// Release of Talos's machinery, with its kinds and keys.
+/// Minor release of Talos. It determines the kinds and keys that documents can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Release {
     V1_8,
@@ -34,8 +34,8 @@ pub enum Release {
 }
 
 impl Release {
-    /// Release that parses configs of a Talos version, given as `1.12`, `v1.12.7`… Versions older or newer than all
-    /// known ones use the nearest release.
+    /// Release whose rules apply to configs of a Talos version, such as `1.12` or `v1.12.7`. For a version that is
+    /// older or newer than all known releases, this is the nearest release.
     pub fn of(version: &str) -> Option<Self> {
         let version = version.strip_prefix('v').unwrap_or(version);
         let mut parts = version.split(['.', '-']);
@@ -68,7 +68,7 @@ impl Release {
         )
     }
 
-    /// YAML library that the release writes configs with.
+    /// YAML library that the release uses to write configs.
     pub(crate) fn go_yaml(self) -> GoYaml {
         if self < Self::V1_13 { GoYaml::Rc3 } else { GoYaml::Rc4 }
     }
@@ -79,13 +79,13 @@ impl Release {
 pub(crate) struct Struct {
     /// Name of the type in Go, for messages.
     pub(crate) name: &'static str,
-    /// Fields in groups: each inlined struct is a group.
+    /// Fields in groups. Each inlined struct is a group.
     groups: &'static [&'static [Field]],
-    /// Fields that determine whether Go treats the struct as empty. None if all fields do.
+    /// Fields that determine whether Go treats the struct as empty; `None` if all fields do.
     pub(crate) counted: Option<&'static [&'static str]>,
-    /// Whether decoding sets every field, as for pairs of certificate and key.
+    /// Whether decoding sets every field. This is the case for pairs of certificate and key.
     pub(crate) complete: bool,
-    /// Whether only some of its keys are in the table; other keys are kept unchanged.
+    /// Whether the table contains only some keys of the struct. Other keys are kept unchanged.
     pub(crate) open: bool,
 }
 
@@ -114,7 +114,7 @@ impl Struct {
         self
     }
 
-    /// Entries of an open struct that are not in its table.
+    /// Entries of an open struct whose keys are not in the table.
     pub(crate) fn others<'a>(
         &'static self,
         map: &'a Map,
@@ -132,11 +132,11 @@ impl Struct {
 pub(crate) struct Field {
     pub(crate) key: &'static str,
     pub(crate) ty: Type,
-    /// Whether the key is omitted when empty.
+    /// Whether the key is omitted when its value is empty.
     pub(crate) omit_empty: bool,
     /// Whether a patch replaces the whole value.
     pub(crate) replaced: bool,
-    /// Whether a copy of the document shares the value.
+    /// Whether a copy of the document shares the value with the original.
     pub(crate) shared: bool,
     /// Whether the value is, or may contain, a secret.
     pub(crate) secret: bool,
@@ -168,14 +168,14 @@ impl Field {
 #[derive(Debug)]
 pub(crate) enum Type {
     Scalar(Format),
-    /// Optional value; when present it counts even if it is empty or false.
+    /// Optional value. If it is present, it counts as set, even if it is empty or false.
     Pointer(&'static Self),
     List(&'static Self, ListMerge),
     Map(&'static Self),
     Struct(&'static Struct),
-    /// Mapping of any values, such as the configuration of an admission plugin.
+    /// Mapping of arbitrary values, such as the configuration of an admission plugin.
     Any,
-    /// Command line arguments: texts, and from 1.13 on texts or lists of texts.
+    /// Command line arguments. The values are texts; from Talos 1.13 on, texts or lists of texts.
     Args,
 }
 
@@ -187,13 +187,13 @@ pub(crate) enum ListMerge {
     ByKey(&'static str),
     /// Items with the same value of this key are replaced.
     ReplaceByKey(&'static str),
-    /// Network interfaces: by name, or by an equal device selector.
+    /// Network interfaces are merged by name, or by an equal device selector.
     ByInterface,
-    /// Not a merge rule: inline manifests lose leading blank lines when they are decoded.
+    /// Inline manifests are appended. This is a separate rule because decoding removes their leading line breaks.
     Manifests,
 }
 
-/// Notation of a scalar, and its canonical form.
+/// Type of a scalar. It defines the accepted notations and the canonical form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format {
     Text,
@@ -207,25 +207,25 @@ pub(crate) enum Format {
     Duration,
     /// Octal number such as `0o644`.
     FileMode,
-    /// Bytes, written in decimal units if they are exact.
+    /// Bytes, written in decimal units if they represent the size exactly.
     DiskSize,
-    /// Bytes, kept as written: `10GiB`.
+    /// Bytes, kept as written, such as `10GiB`.
     ByteSize,
     /// Bytes or a percentage, kept as written.
     Size,
     /// Condition such as `>= 10GB`.
     SizeCondition,
     Url,
-    /// As [`Format::Url`], but an empty text is valid too.
+    /// Like [`Format::Url`], but an empty text is also valid.
     Endpoint,
     Addr,
     Prefix,
     AddrPort,
     Mac,
     Base64,
-    /// Base64, or the replacement of a redacted secret.
+    /// Base64, or the text that replaces a redacted secret.
     Secret,
-    /// `80` or `8000-9000`.
+    /// Port or range of ports, such as `80` or `8000-9000`.
     PortRange,
     /// CEL expression.
     Cel,
@@ -237,20 +237,22 @@ pub(crate) enum Format {
 pub(crate) struct Enum {
     pub(crate) name: &'static str,
     pub(crate) values: &'static [&'static str],
-    /// Word that stands for the empty value. None if there is no such word.
+    /// Word for the empty value; `None` if there is no such word.
     pub(crate) zero: Option<&'static str>,
-    /// Words that exist since 1.13, and words that were removed in 1.13.
+    /// `later`: words that exist since Talos 1.13. `gone`: words that Talos 1.13 removed.
     pub(crate) later: &'static [&'static str],
     pub(crate) gone: &'static [&'static str],
-    /// Words that exist since 1.14.
+    /// Words that exist since Talos 1.14.
     pub(crate) latest: &'static [&'static str],
-    /// Range of numbers that are accepted as names (`1`…`252` of routing tables) and not listed.
+    /// Range of numbers that are accepted as names, such as `1` to `252` for routing tables. The words do not list
+    /// them.
     pub(crate) numbers: Option<(u32, u32)>,
-    /// Whether the numbers of its words, and an empty text for the first word, are accepted, but no other case.
+    /// Whether the number of a word is accepted, and an empty text for the first word. In this case, words in another
+    /// case are not accepted.
     pub(crate) legacy: bool,
 }
 
-// Shorthands for the tables.
+// Short names for the tables.
 
 const V8: Release = Release::V1_8;
 const V9: Release = Release::V1_9;
@@ -269,7 +271,7 @@ const fn keep(key: &'static str, ty: Type) -> Field {
     Field { key, ty, omit_empty: false, replaced: false, shared: false, secret: false, since: V8 }
 }
 
-/// Key that is omitted when empty.
+/// Key that is omitted when its value is empty.
 const fn omit(key: &'static str, ty: Type) -> Field {
     Field { omit_empty: true, ..keep(key, ty) }
 }
@@ -319,7 +321,7 @@ macro_rules! many {
     };
 }
 
-/// List of structs, each of which may be null.
+/// List of structs. Each of them may be null.
 macro_rules! refs {
     ($record:expr) => {
         refs!($record, Append)

@@ -1,4 +1,4 @@
-//! Checks and summary of a secrets bundle.
+//! Checks of a secrets bundle, and a summary of its certificates.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::pki::{Certificate, PkiError, PrivateKey};
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-/// Problem of a bundle. Displays as `certs.os: the certificate and …`.
+/// Problem of a secrets bundle. Displays as `certs.os: the certificate and …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {kind}")]
 pub struct BundleProblem {
@@ -19,7 +19,7 @@ pub struct BundleProblem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
     Empty,
-    /// Not `[0-9a-z]{6}.[0-9a-z]{16}`.
+    /// The token does not have the form `[0-9a-z]{6}.[0-9a-z]{16}`.
     NotToken,
     NoEncryptionSecret,
     TwoEncryptionSecrets,
@@ -44,10 +44,10 @@ impl fmt::Display for ProblemKind {
     }
 }
 
-/// Certificate of a bundle, for display. It never contains a key.
+/// Certificate of a secrets bundle, for display. It never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateSummary {
-    /// Name in the bundle.
+    /// Name of the certificate in the bundle.
     pub name: &'static str,
     pub certificate: Result<Certificate, PkiError>,
 }
@@ -60,7 +60,7 @@ impl CertificateSummary {
 }
 
 impl Bundle {
-    /// Finds all problems that Talos would reject, and pairs that do not match.
+    /// Finds all problems that Talos would reject, and certificates whose key does not match.
     pub fn check(&self) -> Result<(), Vec<BundleProblem>> {
         let mut problems = vec![];
         let mut report = |path, kind| problems.push(BundleProblem { path, kind });
@@ -104,7 +104,7 @@ impl Bundle {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// All certificates, in the order of the file.
+    /// All certificates, in the order of the bundle file.
     pub fn certificates(&self) -> impl Iterator<Item = CertificateSummary> {
         let summary = |name, pair: &CertificateAndKey| CertificateSummary {
             name,

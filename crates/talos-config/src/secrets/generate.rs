@@ -12,11 +12,11 @@ use crate::random::{self, Randomness, SystemRandomness};
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-/// Ten years.
+/// Validity of CA certificates: ten years.
 const LIFETIME: Duration = Duration::from_hours(87_600);
 
-/// Generates all secrets of a new cluster. The RSA key of the service account takes a second or more on a separate
-/// thread; an async caller must still use a blocking task.
+/// Generates all secrets of a new cluster. The RSA key of the service account is generated on a separate thread and
+/// takes a second or more. This function waits for it, so an async caller must use a blocking task.
 pub fn generate(now: UnixTime, randomness: &mut dyn Randomness) -> Result<Bundle, PkiError> {
     thread::scope(|scope| {
         let slow = scope.spawn(|| {
@@ -42,7 +42,7 @@ pub fn generate_with(
     Ok(bundle)
 }
 
-/// Generates everything except the service account key.
+/// Generates all secrets except for the service account key.
 fn without_service_account_key(
     now: UnixTime,
     randomness: &mut dyn Randomness,
@@ -59,7 +59,7 @@ fn without_service_account_key(
         certs: Certs {
             etcd: authority(Name::organization("etcd"), KeyKind::EcdsaP256, now, randomness)?,
             k8s: authority(Name::organization("kubernetes"), KeyKind::EcdsaP256, now, randomness)?,
-            // Talos leaves its subject empty.
+            // Talos leaves the subject of this CA empty.
             k8s_aggregator: authority(Name::default(), KeyKind::EcdsaP256, now, randomness)?,
             k8s_service_account: SecretText::default(),
             os: authority(Name::organization("talos"), KeyKind::Ed25519, now, randomness)?,
@@ -83,14 +83,14 @@ fn secret(randomness: &mut dyn Randomness) -> SecretText {
     SecretText::new(STANDARD.encode(bytes))
 }
 
-/// Token of six and sixteen characters, as in kubeadm.
+/// Token with six and sixteen characters, as in kubeadm.
 fn token(randomness: &mut dyn Randomness) -> SecretText {
     let mut part =
         |length: usize| -> String { (0..length).map(|_| character(randomness)).collect() };
     SecretText::new(format!("{}.{}", part(6), part(16)))
 }
 
-/// Digit or lower-case letter, with equal probability.
+/// Random digit or lower-case letter. All characters have the same probability.
 fn character(randomness: &mut dyn Randomness) -> char {
     const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     loop {

@@ -1,4 +1,4 @@
-//! Encrypted value: AES-256-GCM with a nonce of 32 bytes, in the text form of `sops`.
+//! Encryption of single values: AES-256-GCM with a nonce of 32 bytes, in the text form of `sops`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,18 +34,19 @@ pub(super) enum ValueKind {
     Comment,
 }
 
-/// Decrypted value: the bytes that are encrypted and that the MAC covers.
+/// Decrypted value. The bytes are those that are encrypted and that the MAC covers.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Plain {
     pub(super) kind: ValueKind,
     pub(super) bytes: Zeroizing<Vec<u8>>,
 }
 
-/// Nonces of decrypted values: the same value at the same path gets the same ciphertext again.
+/// Nonces of decrypted values. They are used again, so that an unchanged value at the same path has the same
+/// ciphertext.
 #[derive(Clone, Default)]
 pub(super) struct Nonces(HashMap<(String, Plain), [u8; NONCE]>);
 
-/// Error for a text that is not an encrypted value of `sops`, or was not encrypted with this key for this path.
+/// Error for a text that is not an encrypted value of `sops`, or that was not encrypted with this key for this path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OpenError {
     NotSealed,
@@ -97,7 +98,7 @@ impl DataKey {
         AesGcm::new(&(*self.0).into())
     }
 
-    /// Encrypts a value; an empty value stays empty.
+    /// Encrypts a value. An empty value stays empty.
     pub(super) fn seal(
         &self,
         plain: &Plain,
@@ -125,7 +126,7 @@ impl DataKey {
         )
     }
 
-    /// Decrypts the output of [`Self::seal`], and stores its nonce.
+    /// Decrypts the output of [`Self::seal`], and stores its nonce in `nonces`.
     pub(super) fn open(
         &self,
         text: &str,

@@ -1,27 +1,28 @@
 //! Moves comments to positions at which `sops` reads them back unchanged.
 //!
-//! An encrypted comment is bound to the path of the mapping or list that contains it. If a collection ends with a
-//! nested block and a comment after that block, `sops` ignores the indentation of the comment and reads it as part of
-//! the innermost nested block, unless that block itself ends with a comment. Such a comment is moved into the
+//! An encrypted comment is bound to the path of the mapping or list that contains it. A collection may end with a
+//! nested block that is followed by a comment. `sops` ignores the indentation of this comment, and reads it as part of
+//! the innermost nested block, unless that block itself ends with a comment. Therefore the comment is moved into the
 //! innermost block before it is encrypted.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::cipher::is_sealed;
 
-/// Processing state of a tree.
+/// Whether the values of a tree are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeState {
-    /// The tree of an encrypted file. Encrypted comments are bound to their positions.
+    /// Tree of an encrypted file. Encrypted comments are bound to their positions.
     Sealed,
-    /// The decrypted tree. A comment in a list may become an item when it is encrypted.
+    /// Decrypted tree. A comment in a list may become an item when it is encrypted.
     Plain,
 }
 
-/// The same tree, with comments only at positions at which `sops` reads them back.
+/// The same tree, with comments only at positions at which `sops` reads them back unchanged.
 pub(super) fn settled(root: &Node, stage: TreeState) -> Node {
     let mut root = root.clone();
-    // The end of the root is before the metadata, which is read by its indentation.
+    // Comments at the end of the root stay there, because the metadata follows them and `sops` then uses their
+    // indentation.
     settle_children(&mut root, stage);
     root
 }
@@ -47,7 +48,7 @@ fn settle_children(node: &mut Node, stage: TreeState) {
             let mut entries = Vec::with_capacity(map.entries.len());
             for mut entry in std::mem::take(&mut map.entries) {
                 settle(&mut entry.value, stage);
-                // A mapping without entries is written as `{}`, after its comments.
+                // A mapping that contains only comments is written as `{}`, and its comments are written before it.
                 if let Value::Map(inner) = &mut entry.value.value
                     && inner.entries.iter().all(is_comment_entry)
                 {
@@ -68,7 +69,7 @@ fn is_comment_entry(entry: &Entry) -> bool {
     entry.as_comment().is_some()
 }
 
-/// Last value of a collection that is not a comment.
+/// Last value of a collection, ignoring comments.
 fn last_child(node: &mut Node) -> Option<&mut Node> {
     match &mut node.value {
         Value::Scalar(_) => None,
@@ -80,7 +81,7 @@ fn last_child(node: &mut Node) -> Option<&mut Node> {
     }
 }
 
-/// Whether a value is written on separate lines.
+/// Whether a value is written on its own lines.
 fn is_block(node: &Node) -> bool {
     match &node.value {
         Value::Scalar(_) => false,
@@ -89,7 +90,7 @@ fn is_block(node: &Node) -> bool {
     }
 }
 
-/// Whether the last line of a block will be a comment.
+/// Whether the last line of the written block is a comment.
 fn ends_with_comment(node: &mut Node, stage: TreeState) -> bool {
     let is_last = match &node.value {
         Value::Scalar(_) => false,
@@ -127,7 +128,7 @@ fn take_trailing(node: &mut Node) -> Vec<String> {
     comments
 }
 
-/// Appends comments to the innermost block.
+/// Appends comments to the innermost block at the end of the node.
 fn append(node: &mut Node, comments: Vec<String>) {
     if let Some(last) = last_child(node).filter(|last| is_block(last)) {
         return append(last, comments);

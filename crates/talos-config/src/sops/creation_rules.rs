@@ -1,7 +1,7 @@
 //! `.sops.yaml`: recipients and settings of new files.
 //!
-//! Only age recipients are supported; a rule with others reports them. The caller finds the file and makes the path
-//! relative to it.
+//! Only age recipients are supported. The result lists other kinds of keys in a rule. The caller finds `.sops.yaml` and
+//! passes a path that is relative to its folder.
 
 use talmox_yaml::{Map, Node};
 
@@ -37,8 +37,8 @@ pub struct CreationRule {
     pub foreign: Vec<&'static str>,
 }
 
-/// First rule of a `.sops.yaml` that matches a path, which is relative to the folder of that file. `None` if there is
-/// none: `sops` rejects the file then, unless `.sops.yaml` has no rules at all.
+/// First rule of a `.sops.yaml` that matches `path`, which is relative to the folder of the `.sops.yaml`. `None` if no
+/// rule matches. In this case `sops` rejects the file, unless `.sops.yaml` has no rules at all.
 pub fn creation_rule_for(text: &str, path: &str) -> Result<Option<CreationRule>, RuleError> {
     let documents = talmox_yaml::read(text).map_err(RuleError::Yaml)?;
     let root = documents.first().and_then(Node::as_map);
@@ -99,7 +99,7 @@ impl CreationRule {
     }
 }
 
-/// Text with commas, or a list of such texts.
+/// Comma-separated text, or a list of such texts.
 fn texts<'a>(map: &'a Map, key: &'static str) -> Result<Vec<&'a str>, RuleError> {
     let Some(node) = map.get(key).filter(|node| !node.is_null()) else {
         return Ok(vec![]);

@@ -1,4 +1,4 @@
-//! Encryption and decryption of each value, and the MAC over all values.
+//! Encryption and decryption of all values of a file, and the MAC over the values.
 
 use aws_lc_rs::digest;
 use talmox_yaml::Node;
@@ -10,13 +10,14 @@ use super::{Scope, Settings, SopsError};
 use crate::format::text as string;
 use crate::random::Randomness;
 
-/// Prefix of a MAC over encrypted values only, so that it differs from one over all values: a constant of `sops`.
+/// Prefix of a MAC that covers only the encrypted values. With this prefix, the MAC differs from a MAC over all values.
+/// The prefix is a constant of `sops`.
 const ONLY_ENCRYPTED: [u8; 32] = [
     0x8a, 0x3f, 0xd2, 0xad, 0x54, 0xce, 0x66, 0x52, 0x7b, 0x10, 0x34, 0xf3, 0xd1, 0x47, 0xbe, 0x0b,
     0x0b, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
 ];
 
-/// Digest over all values in order, or over the encrypted values.
+/// Digest over all values in order, or over the encrypted values only.
 pub(super) struct MacDigest {
     context: digest::Context,
     only_encrypted: bool,
@@ -43,7 +44,7 @@ impl MacDigest {
     }
 }
 
-/// Converts scalars to the notation that sops writes.
+/// Visitor that converts scalars to the notation that `sops` writes.
 pub(super) struct Normal;
 
 impl Visit for Normal {
@@ -66,7 +67,7 @@ impl Visit for Opening<'_> {
         let comment = leaf.as_comment();
         let encrypted = self.settings.scope.covers(&place.path, &place.comments, comment.is_some());
         let plain = match comment {
-            // Older files have comments in the clear.
+            // Comments in older files are not encrypted.
             Some(text) if !encrypted || !is_sealed(text) => Plain::new(ValueKind::Comment, text),
             _ if encrypted => {
                 let is_text = leaf.describe() == "text";

@@ -1,4 +1,4 @@
-//! Decrypted SOPS file: reading, changing and writing.
+//! Decrypted SOPS file: reading, changing and writing it.
 
 use talmox_yaml::{Entry, Map, Node, Value};
 
@@ -15,20 +15,20 @@ use crate::random::Randomness;
 use crate::secret::SecretText;
 use crate::time::UnixTime;
 
-/// Width of one level of indentation, as in `sops`.
+/// Number of spaces per level of indentation, as in `sops`.
 const INDENT: usize = 4;
 
-/// Decrypted content of a SOPS file, with its comments and the data for encrypting it again.
+/// Decrypted content of a SOPS file, with its comments and the data that is needed to encrypt it again.
 #[derive(Clone)]
 pub struct SopsDocument {
-    /// Root mappings; several only if the file contains several YAML documents.
+    /// Root mappings. There are several only if the file contains several YAML documents.
     roots: SecretNodes,
     metadata: Metadata,
     data_key: DataKey,
     nonces: Nonces,
 }
 
-/// Creates a document from a plain text, to be encrypted for these recipients.
+/// Creates a document from a plain text, which will be encrypted for these recipients.
 pub fn create(
     plaintext: &str,
     recipients: &[Recipient],
@@ -45,7 +45,7 @@ pub fn create(
     Ok(document)
 }
 
-/// Decrypts a file with the first matching identity, and verifies its MAC.
+/// Decrypts a file with the first identity that matches a recipient, and verifies the MAC of the file.
 pub fn decrypt(text: &str, identities: &[Identity]) -> Result<SopsDocument, SopsError> {
     let mut roots = talmox_yaml::read_with_comments(text).map_err(SopsError::Yaml)?;
     let first = roots.first().and_then(Node::as_map);
@@ -80,7 +80,7 @@ pub fn decrypt(text: &str, identities: &[Identity]) -> Result<SopsDocument, Sops
 }
 
 impl SopsDocument {
-    /// Root mapping, with comments among its entries.
+    /// Root mapping. Comments are among its entries.
     pub fn root(&self) -> &Node {
         &self.roots[0]
     }
@@ -89,7 +89,7 @@ impl SopsDocument {
         &self.metadata.settings
     }
 
-    /// Recipients of the file, as they are written in it.
+    /// Recipients of the file, as the file contains them.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
         self.metadata.age.iter().map(|key| key.recipient.as_str())
     }
@@ -113,14 +113,14 @@ impl SopsDocument {
         Some(SecretNode::new(node.without_comments()))
     }
 
-    /// Text of a scalar at a path.
+    /// Text of the scalar at a path.
     pub fn get_text(&self, path: &str) -> Option<SecretText> {
         let node = self.get(path)?;
         let text = node.as_str().filter(|_| !node.is_null())?;
         Some(SecretText::new(text))
     }
 
-    /// Sets the value at a path, and creates the mappings that lead to it. A list can only be replaced as a whole.
+    /// Sets the value at a path, and creates missing mappings on the path. A list can only be replaced as a whole.
     pub fn set(&mut self, path: &str, value: Node) {
         let mut node = &mut self.roots[0];
         for key in path.split('.') {
@@ -165,7 +165,7 @@ impl SopsDocument {
         self.set(path, string(text.expose()));
     }
 
-    /// Whole content as YAML with its comments, as `sops --decrypt` prints it.
+    /// Whole content as YAML with comments, as `sops --decrypt` prints it.
     pub fn plaintext(&self) -> SecretText {
         SecretText::new(talmox_yaml::emit_all(self.roots.iter(), INDENT))
     }
@@ -207,8 +207,8 @@ impl SopsDocument {
         Ok(talmox_yaml::emit_all(&roots, INDENT))
     }
 
-    /// Sets the recipients of the file, and generates a new data key, so that removed recipients cannot read later
-    /// versions.
+    /// Sets the recipients of the file. It also generates another data key, so that removed recipients cannot read
+    /// later versions.
     pub fn rekey(
         &mut self,
         recipients: &[Recipient],
@@ -223,7 +223,7 @@ impl SopsDocument {
             self.data_key = data_key;
             return Err(error);
         }
-        // With another key the same nonce gives another ciphertext anyway.
+        // The old nonces are useless, because with another key the same nonce produces another ciphertext.
         self.nonces = Nonces::default();
         Ok(())
     }
@@ -251,7 +251,7 @@ impl SopsDocument {
 }
 
 impl PartialEq for SopsDocument {
-    /// Whether both contain the same values and comments.
+    /// Whether both documents contain the same values and comments.
     fn eq(&self, other: &Self) -> bool {
         self.plaintext() == other.plaintext()
     }
@@ -278,7 +278,7 @@ fn read_plain(text: &str) -> Result<SecretNodes, SopsError> {
     if roots.iter().any(has_section) {
         return Err(SopsError::AlreadySops);
     }
-    // sops reads the value of a scalar, not its notation.
+    // `sops` reads the value of a scalar and does not keep its notation.
     let normal: Result<Vec<Node>, SopsError> =
         roots.iter().map(|root| walk(root, &mut Normal)).collect();
     normal.map(SecretNodes)
@@ -306,7 +306,7 @@ fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataK
         identities: identities.len(),
         recipients: metadata.age.iter().map(|k| k.recipient.clone()).collect(),
     };
-    // A damaged key is reported rather than a missing one, and that rather than an unsupported one.
+    // Of several errors, one is reported: a damaged key first, then a missing key, then an unsupported key.
     Err(match (damaged, unusable) {
         (Some(damaged), _) => damaged,
         (None, Some(unusable)) if !is_for_others => unusable,
@@ -314,7 +314,7 @@ fn unwrap_data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataK
     })
 }
 
-/// Whether a text looks like the output of `sops`.
+/// Whether a text looks like an encrypted SOPS file.
 pub fn is_encrypted(text: &str) -> bool {
     let documents = talmox_yaml::read(text).unwrap_or_default();
     let root = documents.first().and_then(Node::as_map);
@@ -494,8 +494,8 @@ mod tests {
             let changed = String::from_utf8(bytes).unwrap();
             if let Ok(document) = decrypt(&changed, &[keys().0]) {
                 let original = decrypt(&text, &[keys().0]).unwrap();
-                // `  - token:` turns it into a list. sops ignores list positions in the paths that it binds values
-                // to, so the values in the list stay valid.
+                // A change to `  - token:` turns the mapping into a list. The paths that `sops` binds values to contain
+                // no list positions, so the values in the list stay valid.
                 let token = |document: &SopsDocument, path: &str| document.get_text(path);
                 let found = token(&document, "proxmox.token");
                 let found = found.or_else(|| token(&document, "proxmox.0.token"));

@@ -1,18 +1,19 @@
-//! `sops` section of a file.
+//! Metadata section `sops` of a file.
 
 use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::{SOPS_VERSION, Settings, SopsError};
 use crate::format::text as string;
 
-/// Sections of unsupported key types, which are kept, in output order: those before `age`.
+/// Sections of unsupported key types that are written before `age`, in output order. A changed file keeps these
+/// sections.
 const FOREIGN_BEFORE_AGE: [&str; 4] = ["kms", "gcp_kms", "azure_kv", "hc_vault"];
 const FOREIGN_AFTER_MAC: [&str; 1] = ["pgp"];
 
-/// Data key, wrapped for one recipient.
+/// Data key that is wrapped for one recipient.
 #[derive(Clone, Debug)]
 pub(super) struct AgeKey {
-    /// Recipient as written in the file; it may be of an unsupported kind.
+    /// Recipient as written in the file. It may be of an unsupported kind.
     pub(super) recipient: String,
     pub(super) enc: String,
 }
@@ -25,7 +26,7 @@ pub(super) struct Metadata {
     foreign: Vec<(&'static str, Node)>,
 }
 
-/// MAC of the file, and the time that it is bound to.
+/// MAC of the file, and the time that the MAC is bound to.
 #[derive(Debug)]
 pub(super) struct Mac {
     pub(super) sealed: String,
@@ -99,7 +100,7 @@ impl Metadata {
     }
 }
 
-/// Mapping that contains the keys: the section itself, or its only key group.
+/// Mapping that contains the keys: the section itself, or the only key group in it.
 fn key_group(map: &Map) -> Result<&Map, SopsError> {
     let names = FOREIGN_BEFORE_AGE.iter().chain(&FOREIGN_AFTER_MAC);
     let has_keys = |name: &str| {
@@ -146,7 +147,7 @@ fn foreign_keys(keys: &Map) -> Vec<(&'static str, Node)> {
         .collect()
 }
 
-/// `sops` parses the time and prints it again, which drops fractions of a second.
+/// Time without fractions of a second. `sops` parses the time and writes it again, which removes the fraction.
 fn without_fraction(time: &str) -> String {
     let Some(dot) = time.find('.') else {
         return time.to_owned();

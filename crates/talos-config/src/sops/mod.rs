@@ -1,15 +1,15 @@
-//! File format of `sops` with age recipients, compatible with the program in both directions.
+//! File format of `sops` with age recipients, compatible with the program `sops` in both directions.
 //!
-//! - [`create`] takes a plain text, [`decrypt`] an encrypted one; both return a [`SopsDocument`].
-//! - [`SopsDocument::encrypt`] writes it. Unchanged values keep their ciphertext, so that a diff of two versions shows
-//!   only the changes.
+//! - [`create`] reads a plain text, and [`decrypt`] reads an encrypted text. Both return a [`SopsDocument`].
+//! - [`SopsDocument::encrypt`] writes the document. Unchanged values keep their ciphertext, so that a diff of two
+//!   versions shows only the changes.
 //! - [`creation_rules`] reads `.sops.yaml`.
 //!
-//! No value is returned before the MAC over all values has been verified. One check is stricter than in `sops`: a
-//! comment that has the form of an encrypted value and cannot be decrypted is an error.
+//! No value is returned before the MAC over all values was verified. One check is stricter than in `sops`: it is an
+//! error if a comment has the form of an encrypted value but cannot be decrypted.
 //!
-//! Key groups with Shamir's scheme, and data keys that only KMS, PGP or Vault can unwrap, are not supported and
-//! rejected by name. Such entries beside age recipients are kept.
+//! Key groups with Shamir's scheme are not supported, and neither are data keys that only KMS, PGP or Vault can unwrap.
+//! The error names the unsupported kind. If a file also has age recipients, entries of these kinds are kept.
 
 mod cipher;
 mod comments;
@@ -31,12 +31,12 @@ pub(crate) use scalar::normal_scalar;
 pub use scope::{Scope, Settings};
 pub use secret_node::SecretNode;
 
-/// Release of `sops` whose behaviour this module follows.
+/// Release of `sops` whose behaviour this module reproduces.
 const SOPS_VERSION: &str = "3.11.0";
 /// Key of the metadata section.
 const METADATA_KEY: &str = "sops";
 
-/// Reason why a SOPS file cannot be read or written. It never contains values, only their paths.
+/// Reason why a SOPS file cannot be read or written. The error contains paths, but never values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SopsError {
     #[error("the file is not YAML")]

@@ -1,7 +1,7 @@
 //! Conversion between YAML scalars and the typed values that `sops` encrypts and authenticates.
 //!
-//! `sops` decodes a scalar as go-yaml does for an unknown type, and writes the value: `0644` becomes `420`, a bare
-//! date a timestamp. Only the converted form is part of the MAC.
+//! `sops` decodes a scalar as go-yaml does for an unknown type, and writes the decoded value: `0644` becomes `420`, and
+//! a date becomes a timestamp. The MAC covers only the converted form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ const STRING_TAG: &str = talmox_yaml::STRING_TAG;
 /// Line length of binary values in go-yaml.
 const BINARY_LINE: usize = 70;
 
-/// Typed value of a scalar; `None` for null. The error is the kind of an unsupported value.
+/// Typed value of a scalar; `None` for null. The error is the kind of the unsupported value.
 pub(super) fn plain_of(node: &Node, scalar: &Scalar) -> Result<Option<Plain>, &'static str> {
     if let Some(comment) = node.as_comment() {
         return Ok(Some(Plain::new(ValueKind::Comment, comment)));
@@ -69,7 +69,7 @@ pub(super) fn node_of(plain: &Plain) -> Option<Node> {
     })
 }
 
-/// Value in the form that the MAC covers: `sops` parses the decrypted value and prints it again.
+/// Value in the form that the MAC covers. `sops` parses the decrypted value and prints it again.
 pub(super) fn canonical(plain: Plain) -> Option<Plain> {
     let text = std::str::from_utf8(&plain.bytes);
     Some(match plain.kind {
@@ -81,7 +81,7 @@ pub(super) fn canonical(plain: Plain) -> Option<Plain> {
     })
 }
 
-/// Scalar of an unknown type as go-yaml writes it after reading it.
+/// Scalar of an unknown type in the form that go-yaml writes after reading it.
 pub(crate) fn normal_scalar(node: &Node) -> Node {
     let plain = node.as_scalar().map(|scalar| plain_of(node, scalar));
     match plain {
@@ -126,7 +126,7 @@ fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// Number with all digits and without an exponent, as in the MAC.
+/// Number with all digits and without an exponent. The MAC covers this form.
 fn float_bytes(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -137,7 +137,7 @@ fn float_bytes(value: f64) -> String {
     }
 }
 
-/// Number as go-yaml writes it: in exponent notation if the exponent is below -4 or above 5.
+/// Number in the form that go-yaml writes. It has an exponent if the exponent is below -4 or above 5.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();

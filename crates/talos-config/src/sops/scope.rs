@@ -1,4 +1,4 @@
-//! Rule for which values of a file are encrypted.
+//! Rule that determines which values of a file are encrypted.
 
 use regex_lite::Regex;
 use talmox_yaml::Map;
@@ -7,28 +7,28 @@ use super::SopsError;
 
 const DEFAULT_SUFFIX: &str = "_unencrypted";
 
-/// Rule for which values are encrypted. A file has exactly one.
+/// Rule that determines which values are encrypted. A file has exactly one rule.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// All values, except those below a key with this suffix.
+    /// All values are encrypted, except for values below a key with this suffix.
     UnencryptedSuffix(String),
-    /// Only values below a key with this suffix.
+    /// Only values below a key with this suffix are encrypted.
     EncryptedSuffix(String),
-    /// All values, except those below a key that matches.
+    /// All values are encrypted, except for values below a key that matches.
     UnencryptedRegex(Regex),
-    /// Only values below a key that matches.
+    /// Only values below a key that matches are encrypted.
     EncryptedRegex(Regex),
-    /// All values, except those after a comment that matches.
+    /// All values are encrypted, except for values after a comment that matches.
     UnencryptedCommentRegex(Regex),
-    /// Only values after a comment that matches.
+    /// Only values after a comment that matches are encrypted.
     EncryptedCommentRegex(Regex),
 }
 
-/// Encryption settings of a file, without its recipients.
+/// Encryption settings of a file. The recipients are not part of them.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub scope: Scope,
-    /// Whether the MAC covers only the encrypted values, so that the others can be edited by hand.
+    /// Whether the MAC covers only the encrypted values, so that the other values can be edited without `sops`.
     pub mac_only_encrypted: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Key of the rule in the metadata and in `.sops.yaml`, and its value.
+    /// Key and value of the rule in the metadata and in `.sops.yaml`.
     pub(super) fn to_field(&self) -> (&'static str, &str) {
         match self {
             Self::UnencryptedSuffix(suffix) => ("unencrypted_suffix", suffix),
@@ -64,9 +64,9 @@ impl Scope {
         }
     }
 
-    /// Whether the value at this path is encrypted. `comments` are those before the value and before the collections
-    /// that contain it, outermost first, as written in the file; if the value is itself a comment, it is the last
-    /// one.
+    /// Whether the value at this path is encrypted. `comments` contains the comments before the value and before the
+    /// collections that contain it, outermost first, as written in the file. If the value itself is a comment, it is
+    /// the last of these comments.
     pub(super) fn covers(
         &self,
         path: &[String],
@@ -82,7 +82,7 @@ impl Scope {
                 !comments.iter().flatten().any(|text| regex.is_match(text))
             }
             Self::EncryptedCommentRegex(regex) => {
-                // The comment that selects encryption stays readable itself.
+                // The comment that selects encryption is not encrypted itself.
                 let count = comments.iter().map(Vec::len).sum::<usize>();
                 let others = count - usize::from(is_comment && count > 0);
                 comments.iter().flatten().take(others).any(|text| regex.is_match(text))
@@ -92,7 +92,7 @@ impl Scope {
 }
 
 impl Settings {
-    /// Reads the rule from the metadata, or from a creation rule.
+    /// Reads the settings from the metadata or from a creation rule.
     pub(super) fn read(map: &Map) -> Result<Self, SopsError> {
         let mut scopes = map.entries.iter().filter_map(|entry| {
             let text = entry.value.as_str().filter(|text| !text.is_empty())?;

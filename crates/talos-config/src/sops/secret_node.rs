@@ -1,4 +1,4 @@
-//! Trees of decrypted values, whose memory is overwritten when they are dropped.
+//! Trees of decrypted values. Dropping such a tree overwrites its memory.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use zeroize::Zeroize as _;
 
 use crate::secret::REDACTED;
 
-/// Tree whose `Debug` output is redacted.
+/// Tree that `Debug` redacts.
 #[derive(Clone, PartialEq)]
 pub struct SecretNode(Node);
 
@@ -38,7 +38,7 @@ impl fmt::Debug for SecretNode {
     }
 }
 
-/// Documents of a file.
+/// Documents of a file. Dropping them overwrites their memory.
 #[derive(Clone)]
 pub(super) struct SecretNodes(pub(super) Vec<Node>);
 

@@ -1,5 +1,5 @@
-//! Traversal of a tree in the order of `sops`: every value and comment, with its path and the comments before it. The
-//! MAC depends on this order.
+//! Visits every value and comment of a tree, with its path and the comments before it. The order is the same as in
+//! `sops`, because the MAC depends on it.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use talmox_yaml::{Entry, Map, Node, Seq, Value};
 
 use super::SopsError;
 
-/// Operation on each leaf. The leaf is a scalar or a comment, never null.
+/// Operation on each leaf. A leaf is a scalar or a comment, and is never null.
 pub(super) trait Visit {
     fn leaf(&mut self, leaf: &Node, place: &Place) -> Result<Node, SopsError>;
 }
@@ -15,25 +15,25 @@ pub(super) trait Visit {
 /// Position of a leaf.
 #[derive(Default)]
 pub(super) struct Place {
-    /// Keys that lead to the leaf. Positions in lists do not count.
+    /// Keys that lead to the leaf. Positions in lists are not included.
     pub(super) path: Vec<String>,
     /// Comments before the leaf and before the collections that contain it, outermost first.
     pub(super) comments: Vec<Vec<String>>,
 }
 
 impl Place {
-    /// Additional data that a ciphertext is bound to, so that it cannot be moved.
+    /// Additional data that a ciphertext is bound to, so that the ciphertext cannot be moved to another path.
     pub(super) fn context(&self) -> String {
         format!("{}:", self.path.join(":"))
     }
 
-    /// Path for messages.
+    /// Path in messages.
     pub(super) fn describe(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// Walks the root mapping of a document, and builds a new tree from the results of the visitor.
+/// Visits the root mapping of a document, and builds a tree from the results of the visitor.
 pub(super) fn walk(root: &Node, visit: &mut dyn Visit) -> Result<Node, SopsError> {
     let Some(map) = root.as_map() else {
         return Err(SopsError::Unsupported { path: String::new(), what: root.describe() });
@@ -82,9 +82,9 @@ fn walk_seq(seq: &Seq, place: &mut Place, visit: &mut dyn Visit) -> Result<Seq, 
     let mut items = Vec::with_capacity(seq.items.len());
     for item in &seq.items {
         match item.as_comment() {
-            // `sops` would turn it into an empty text, which is an additional item.
+            // `sops` would turn an empty comment into an empty text, which would be an additional item.
             Some("") => {}
-            // In a list an encrypted comment is a separate item.
+            // In a list, an encrypted comment is a separate item.
             Some(comment) => {
                 note_comment(place, comment);
                 items.push(visit.leaf(item, place)?);

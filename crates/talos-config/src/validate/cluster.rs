@@ -1,4 +1,4 @@
-//! Validation of the v1alpha1 document: `cluster`.
+//! Validation of the section `cluster` of the v1alpha1 document.
 
 use super::machine::invalid_subnets;
 use super::{Report, View};
@@ -58,7 +58,7 @@ pub(super) fn validate(cluster: View<'_>, is_control_plane: bool, report: &mut R
     }
 }
 
-/// Checks for a URL with a host and a valid port.
+/// Checks that the endpoint is a URL with a host and a valid port.
 fn check_endpoint(source: &str) -> Result<(), String> {
     let url = Url::parse(source)?;
     if url.host.matches(':').count() > 2 && !(url.host.contains('[') && url.host.contains(']')) {
@@ -201,7 +201,7 @@ fn discovery(cluster: View<'_>, report: &mut Report) {
     );
 }
 
-/// First problem of the API server's authorizers.
+/// First problem of the authorizers of the API server.
 fn authorization(api_server: View<'_>) -> Option<String> {
     let authorizers = api_server.get("authorizationConfig");
     if authorizers.is_set() {

@@ -1,11 +1,11 @@
-//! Settings that must not be both in the v1alpha1 document and in a separate document.
+//! Settings that must not be in both the v1alpha1 document and a separate document.
 
 use super::View;
 use crate::document::Document;
 use crate::format::address::parse_addr;
 use crate::format::duration;
 
-/// Setting of a document that the v1alpha1 document contains too.
+/// Error for a document whose settings are also in the v1alpha1 document.
 pub(super) fn with_v1alpha1(document: &Document, legacy: View<'_>) -> Option<String> {
     let machine = legacy.get("machine");
     let network = machine.get("network");

@@ -8,7 +8,7 @@ use crate::format::{address, decode_base64};
 const EXCLUSIVE: &str = "config sections are mutually exclusive";
 
 pub(super) fn validate(network: View<'_>, report: &mut Report) {
-    // Link that each bonded or bridged interface belongs to.
+    // Pairs of an interface and the bond or bridge that it belongs to.
     let mut owners: Vec<(&str, &str)> = vec![];
     for device in network.get("interfaces").items() {
         let name = device.get("interface").text();
@@ -193,7 +193,7 @@ fn check_wireguard(wireguard: View<'_>, report: &mut Report) {
     }
 }
 
-/// Whether an endpoint has a host and a port; a host with colons must be an address in brackets.
+/// Whether an endpoint has a host and a port. If the host contains colons, it must be an address in brackets.
 fn has_port(endpoint: &str) -> bool {
     match split_host_port(endpoint) {
         Ok((host, _)) => !host.contains(':') || address::parse_addr(host).is_some(),
@@ -201,7 +201,7 @@ fn has_port(endpoint: &str) -> bool {
     }
 }
 
-/// Splits host and port as Go's net.SplitHostPort.
+/// Splits host and port like Go's net.SplitHostPort.
 pub(super) fn split_host_port(endpoint: &str) -> Result<(&str, &str), &'static str> {
     let Some((host, port)) = endpoint.rsplit_once(':') else {
         return Err("missing port in address");

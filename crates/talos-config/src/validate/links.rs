@@ -9,7 +9,7 @@ use crate::schema::Release;
 
 const RESERVED_PRIORITIES: [u64; 4] = [0, 32500, 32766, 32767];
 
-/// Validates documents that configure the link of their name.
+/// Validates a document that configures a network link. The name of the document is the name of the link.
 pub(super) fn validate_link(kind: &str, view: View<'_>, report: &mut Report) {
     require_name(view, "name must be specified", report);
     match kind {
@@ -182,7 +182,7 @@ pub(super) fn validate_other(kind: &str, view: View<'_>, release: Release, repor
     }
 }
 
-/// Talos does not check its content before 1.14.
+/// Validates a `ResolverConfig`. Talos checks its content since 1.14.
 fn resolver(view: View<'_>, report: &mut Report) {
     let dns = view.get("hostDNS");
     for key in ["forwardKubeDNSToHost", "resolveMemberNames"] {
@@ -241,7 +241,7 @@ fn hostname(view: View<'_>, release: Release, report: &mut Report) {
         "" => "off",
         kind => kind,
     };
-    // 1.12 does not accept `auto: off` alone; 1.13 does.
+    // Talos 1.12 does not accept `auto: off` without a hostname. Talos 1.13 does.
     let is_nothing = if release < Release::V1_13 { kind == "off" } else { !auto.is_set() };
     let says_nothing = is_nothing && name.is_empty();
     report.check(!says_nothing, "either 'auto' or 'hostname' must be set");

@@ -1,4 +1,4 @@
-//! Validation of the v1alpha1 document: `machine`.
+//! Validation of the section `machine` of the v1alpha1 document.
 
 use super::{Mode, Report, View, cluster, devices, labels, multi, runtime_spec};
 use crate::format::address::{parse_addr, parse_prefix};
@@ -8,7 +8,7 @@ use crate::schema::Release;
 const KUBESPAN_MIN_MTU: i128 = 1280;
 const KUBESPAN_DEFAULT_MTU: i128 = 1420;
 
-/// Fields of the kubelet's configuration that Talos sets itself.
+/// Fields of the kubelet configuration that Talos sets itself.
 const PROTECTED_KUBELET_FIELDS: &[&str] = &[
     "apiVersion",
     "authentication",
@@ -225,7 +225,7 @@ fn disks(machine: View<'_>, report: &mut Report) {
     }
 }
 
-/// Invalid subnets or addresses of a list, in which a `!` excludes an entry.
+/// Invalid entries of a list of subnets or addresses. An entry with `!` is an exclusion.
 pub(super) fn invalid_subnets<'a>(
     subnets: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = &'a str> {

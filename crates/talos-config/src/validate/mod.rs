@@ -1,6 +1,7 @@
-//! Validation of a config as Talos does, for each platform mode.
+//! Validation of a config with the rules of Talos, for each platform mode.
 //!
-//! The verdicts equal those of Talos; the texts are close to them. `lint` reports problems that Talos accepts.
+//! The results are equal to the results of Talos, and the messages are similar. `lint` reports problems that Talos
+//! accepts.
 
 mod cluster;
 mod conflicts;
@@ -22,7 +23,7 @@ pub(crate) use view::View;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     Metal,
-    /// Any cloud or hypervisor; also `nocloud`.
+    /// Any cloud or hypervisor, including `nocloud`.
     Cloud,
     Container,
 }
@@ -41,10 +42,10 @@ impl Mode {
     }
 }
 
-/// Stage in which the validation ended.
+/// Stage at which the validation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// The text is not a config.
+    /// The text could not be parsed as a config.
     Decode,
     /// The config was validated.
     Validate,
@@ -80,7 +81,7 @@ pub fn validate_config(config: &Config, mode: Mode) -> Verdict {
     validate_documents(config, mode, false)
 }
 
-/// As [`validate_config`], but warnings about the v1alpha1 document are errors, as in `talosctl validate --strict`.
+/// Like [`validate_config`], but warnings about the v1alpha1 document are errors, as in `talosctl validate --strict`.
 pub fn validate_strictly(config: &Config, mode: Mode) -> Verdict {
     validate_documents(config, mode, true)
 }
@@ -153,7 +154,7 @@ impl Report {
     }
 }
 
-/// Several errors in the format of Talos's error library.
+/// Text for several errors, in the format of Talos's error library.
 fn multi(errors: &[String]) -> String {
     let points: Vec<String> = errors.iter().map(|error| format!("* {error}")).collect();
     let count = match errors.len() {

@@ -1,7 +1,7 @@
-//! Check of the content of a PEM text by the structure of its DER.
+//! Checks of the content of a PEM text by the structure of its DER.
 //!
-//! The structure is enough to distinguish a certificate from a typing error; nothing here verifies a signature or a
-//! key.
+//! The structure is enough to distinguish a certificate from a typing error. This module does not verify signatures or
+//! keys.
 
 use crate::format::decode_base64;
 
@@ -23,7 +23,7 @@ pub(super) fn check_certificate(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks for a private key in PKCS#8.
+/// Checks that the text contains a private key in PKCS#8 form.
 pub(super) fn check_private_key(text: &str) -> Result<(), &'static str> {
     let Some((_, der)) = blocks(text).next() else {
         return Err("failed to parse PEM block");
@@ -61,7 +61,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     })
 }
 
-/// Content of a sequence that covers all bytes.
+/// Content of a sequence that consists of all bytes of `der`.
 fn sequence(der: &[u8]) -> Option<&[u8]> {
     let (tag, content, rest) = item(der)?;
     (tag == SEQUENCE && rest.is_empty()).then_some(content)

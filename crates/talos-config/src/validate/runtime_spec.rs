@@ -1,13 +1,13 @@
-//! Overrides of the container runtime's base spec, which must match the OCI runtime specification.
+//! Overrides of the base spec of the container runtime. They must match the OCI runtime specification.
 //!
-//! Only the parts of the spec that users override are known here.
+//! This module contains only the parts of the specification that users override.
 
 use talmox_yaml::{Node, Resolved, Value};
 
 use super::{Report, View};
 use crate::any::GoType;
 
-/// Type of a key of the spec.
+/// Type of the value of a key in the spec.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -89,7 +89,7 @@ pub(super) fn validate(overrides: View<'_>, report: &mut Report) {
     }
 }
 
-/// Kind of a value that JSON does not support.
+/// Kind of the first value that JSON does not support.
 fn not_json(node: &Node) -> Option<&'static str> {
     match &node.value {
         Value::Map(map) => map.entries.iter().find_map(|entry| {
@@ -105,7 +105,7 @@ fn not_json(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Value of a whole number. A float without a fraction counts as one, because JSON writes both in the same way.
+/// Value of a whole number. A float without a fraction is a whole number too, because JSON writes both in the same way.
 fn whole_number(node: &Node) -> Option<i128> {
     match node.as_scalar()?.resolve() {
         Resolved::Int(value) => Some(value),
@@ -115,7 +115,7 @@ fn whole_number(node: &Node) -> Option<i128> {
     }
 }
 
-/// First value of the wrong type: its path and its type.
+/// Path and type of the first value with a wrong type.
 fn type_mismatch(
     view: View<'_>,
     shapes: &[(&str, Shape)],

@@ -1,8 +1,8 @@
-//! Access to canonical trees in which unset values read as Go's zero value.
+//! Access to canonical trees. A value that is not set is read as Go's zero value.
 
 use talmox_yaml::Node;
 
-/// Position in a document, which may be unset.
+/// Value in a document, or a value that is not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a>(Option<&'a Node>);
 
@@ -24,7 +24,7 @@ impl<'a> View<'a> {
         self.0.is_some_and(|node| !node.is_null())
     }
 
-    /// Text of a scalar; empty if unset.
+    /// Text of a scalar; empty if it is not set.
     pub(crate) fn text(self) -> &'a str {
         self.0.and_then(Node::as_str).unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl<'a> View<'a> {
         self.text().parse().unwrap_or(0)
     }
 
-    /// Items of a list. Null items are unset views.
+    /// Items of a list. A null item counts as not set.
     pub(crate) fn items(self) -> impl Iterator<Item = Self> {
         let items = self.0.and_then(Node::as_seq).map(|seq| seq.items.as_slice());
         items.unwrap_or_default().iter().map(|item| Self(Some(item).filter(|item| !item.is_null())))
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         self.items().map(View::text)
     }
 
-    /// Entries of a mapping. Null values are unset views.
+    /// Entries of a mapping. A null value counts as not set.
     pub(crate) fn entries(self) -> impl Iterator<Item = (&'a str, Self)> {
         let entries = self.0.and_then(Node::as_map).map(|map| map.entries.as_slice());
         entries.unwrap_or_default().iter().map(|entry| {

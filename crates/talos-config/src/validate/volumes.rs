@@ -6,12 +6,12 @@ use crate::format::duration;
 use crate::format::size::parse_bytes;
 use crate::schema::Release;
 
-/// System volumes that have a document; those after the third since 1.14.
+/// System volumes that can have a document. The fourth and following volumes exist since Talos 1.14.
 const SYSTEM_VOLUMES: [&str; 7] =
     ["STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG"];
-/// In nanoseconds.
+/// Minimum interval of scrubbing, in nanoseconds.
 const MIN_SCRUB_INTERVAL: i64 = 10_000_000_000;
-/// Partition labels have 36 characters, of which Talos uses two for a prefix.
+/// Maximum length of a volume name. Partition labels have 36 characters, and Talos uses two of them for a prefix.
 const MAX_NAME: usize = 34;
 
 pub(super) fn validate(kind: &str, view: View<'_>, release: Release, report: &mut Report) {
@@ -96,7 +96,7 @@ fn user_volume(view: View<'_>, release: Release, report: &mut Report) {
     upkeep(view, report);
 }
 
-/// Validates the intervals of trim and scrub; keys of 1.14.
+/// Validates the intervals of trim and scrub. These keys exist since Talos 1.14.
 fn upkeep(view: View<'_>, report: &mut Report) {
     let interval = |key| duration::parse(view.at(&[key, "interval"]).text()).unwrap_or(0);
     report.check(interval("trim") >= 0, "trim interval cannot be negative");
@@ -114,7 +114,7 @@ fn filesystem(view: View<'_>, release: Release, report: &mut Report) {
         report.error(format!("unsupported filesystem type: {kind}"));
         return;
     }
-    // The default type is xfs.
+    // The default filesystem type is xfs.
     let is_xfs = matches!(kind, "" | "none" | "xfs");
     report.check(
         is_xfs || !view.get("projectQuotaSupport").is_true(),
@@ -168,7 +168,7 @@ fn system_volume(view: View<'_>, release: Release, report: &mut Report) {
     upkeep(view, report);
 }
 
-/// Validates the rules of 1.14 for single system volumes.
+/// Validates rules of Talos 1.14 for individual system volumes.
 fn system_volume_parts(name: &str, view: View<'_>, report: &mut Report) {
     let mount = view.get("mount");
     let is_mounted = ["secure", "disableAccessTime"].iter().any(|key| mount.get(key).is_set());

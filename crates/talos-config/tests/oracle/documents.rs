@@ -1,6 +1,7 @@
-//! Documents beside the v1alpha1 one, and patches that are not strategic merges.
+//! Documents other than the v1alpha1 document, and patches that are not strategic merges.
 
-/// Separate documents: kind and body. The kinds depend on the release; both sides must reject unknown ones.
+/// Separate documents, with kind and body. A release does not support all kinds; Talos and the library must reject the
+/// same kinds.
 pub(crate) const DOCUMENTS: &[(&str, &str)] = &[
     (
         "ExtensionServiceConfig",
@@ -191,7 +192,7 @@ pub(crate) const DOCUMENT_DELETES: &[(&str, &str)] = &[
     ("KubeSpanConfig", ""),
 ];
 
-/// Deletions inside of documents: the body of a patch document.
+/// Deletions of fields in documents: kind and body of a patch document.
 pub(crate) const DOCUMENT_FIELD_DELETES: &[(&str, &str)] = &[
     ("HostnameConfig", "auto: {$patch: delete}\nhostname: n1"),
     (
@@ -217,8 +218,8 @@ pub(crate) const DOCUMENT_FIELD_DELETES: &[(&str, &str)] = &[
     ("UserVolumeConfig", "name: longhorn\nprovisioning: {diskSelector: {match: {$patch: delete}}}"),
 ];
 
-/// Whole documents that are rejected, or nearly. Without `{name: -}`, which go-yaml accepts although it is not YAML,
-/// and which the parser of this project rejects.
+/// Documents that Talos rejects or nearly rejects. `{name: -}` is not in the list: go-yaml accepts it, although it is
+/// not valid YAML, and the parser of this project rejects it.
 pub(crate) const ODD_DOCUMENTS: &[&str] = &[
     "apiVersion: v1alpha1\nkind: LinkConfg\nname: eth0",
     "apiVersion: v1beta1\nkind: LinkConfig\nname: eth0",
@@ -265,7 +266,7 @@ pub(crate) const ODD_DOCUMENTS: &[&str] = &[
     "{apiVersion: v1alpha1, kind: ResolverConfig, nameservers: [{address: ::1}]}",
 ];
 
-/// Patches that are not strategic merges: JSON6902 in JSON and YAML, and texts that only look like it.
+/// Patches that are not strategic merges: JSON6902 in JSON and YAML, and texts that only look like JSON6902.
 pub(crate) const WHOLE_PATCHES: &[&str] = &[
     "- op: add\n  path: /machine/certSANs/-\n  value: talos.example.org",
     "[{\"op\": \"replace\", \"path\": \"/machine/install/disk\", \"value\": \"/dev/vda\"}]",

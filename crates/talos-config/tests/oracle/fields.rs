@@ -1,12 +1,12 @@
-//! Fragments of random patches, valid and invalid.
+//! Valid and invalid fragments of random patches.
 //!
-//! A field is a dotted path into the v1alpha1 document and the YAML at that path. Names come from small pools
-//! (`eth0`, `eth1`, VLAN 10 and 20…), so that fragments of different patches have the same path and must be merged.
+//! A field is a dotted path into the v1alpha1 document, and the YAML at that path. The names come from small sets
+//! (`eth0` and `eth1`, VLANs 10 and 20), so that fragments of different patches have the same path and must be merged.
 //! Several lines with the same path are alternatives.
 
 /// Fields that Talos accepts on their own.
 pub(crate) const FIELDS: &[(&str, &str)] = &[
-    // Network, by name.
+    // Network interfaces that are selected by name.
     ("machine.network.hostname", "talos-cp-01"),
     ("machine.network.hostname", "'007'"),
     ("machine.network.hostname", "1e3"),
@@ -21,7 +21,8 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ),
     ("machine.network.interfaces", "- interface: eth0\n  ignore: off\n  dummy: no"),
     ("machine.network.interfaces", "- interface: eth0\n  cidr: 10.9.0.1/8\n  mtu: 0"),
-    // Network, by selector: equal selectors merge, others append.
+    // Network interfaces that are selected by a device selector. Interfaces with equal selectors are merged, others are
+    // appended.
     (
         "machine.network.interfaces",
         "- deviceSelector:\n    hardwareAddr: \"bc:24:11:00:00:01\"\n  addresses: [10.0.0.12/16]",
@@ -38,7 +39,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
         "machine.network.interfaces",
         "- deviceSelector: {physical: true, driver: virtio*}\n  ignore: true",
     ),
-    // VLANs, bonds, bridges, wireguard.
+    // VLANs, bonds, bridges and WireGuard.
     (
         "machine.network.interfaces",
         "- interface: eth0\n  vlans:\n    - vlanId: 10\n      addresses: [192.168.10.5/24]\n      dhcp: false",
@@ -324,7 +325,7 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("version", "v1alpha1"),
 ];
 
-/// Paths of a generated config, to be deleted as a whole.
+/// Paths in a generated config that are deleted as a whole.
 pub(crate) const GENERATED_PATHS: &[&str] = &[
     "machine.features.kubePrism",
     "machine.features.hostDNS.forwardKubeDNSToHost",
@@ -348,7 +349,7 @@ pub(crate) const GENERATED_PATHS: &[&str] = &[
     "cluster",
 ];
 
-/// Deletions of list elements: the first other key selects.
+/// Deletions of list items. The first key other than `$patch` selects the item.
 pub(crate) const ELEMENT_DELETES: &[(&str, &str)] = &[
     ("machine.network.interfaces", "- interface: eth0\n  $patch: delete"),
     (
@@ -502,7 +503,7 @@ pub(crate) const ODD_FIELDS: &[(&str, &str)] = &[
     ("machine.network.hostname", "-"),
     ("machine.network.hostname", "<<"),
     ("cluster.controlPlane.endpoint", "https://h%41st:6443"),
-    // Dates are valid where Talos does not have to copy them.
+    // Dates are valid only where Talos does not have to copy them.
     ("machine.baseRuntimeSpecOverrides", "{a: 2020-01-01}"),
     ("machine.kubelet.extraConfig", "{a: 2020-01-01}"),
 ];

@@ -1,4 +1,5 @@
-//! The library under test, with the interface of the oracle. No other file of this test uses its API.
+//! The library under test, with the interface of the oracle. Other files of this test do not call the API of the
+//! library.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use talmox_yaml::Node;
 
 use crate::options::GenCase;
 
-/// Options that the library has; the names are those of the oracle.
+/// Options that the library supports, with the names that the oracle uses.
 pub(crate) const OPTIONS: &[&str] = &[
     "additional_sans",
     "allow_scheduling_on_control_planes",
@@ -61,7 +62,7 @@ pub(crate) fn patch(machinery: &str, config: &str, patches: &[String]) -> Result
     patched.map_err(|error| error.to_string())
 }
 
-/// Warnings, or a rejection that begins with its stage.
+/// Warnings; or, for a rejected config, an error that begins with the stage.
 pub(crate) fn validate(machinery: &str, config: &str, mode: &str) -> Result<Vec<String>, String> {
     let mode = match mode {
         "metal" => Mode::Metal,

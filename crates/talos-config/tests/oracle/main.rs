@@ -1,13 +1,14 @@
-//! Comparison with Talos: random options and random patches must give the same bytes, or be rejected by both; and
-//! both must give the same validation result for the patched configs.
+//! Comparison with Talos. For random options and random patches, the library and Talos must produce the same bytes, or
+//! both must reject the input. For the patched configs, both must have the same validation result.
 //!
-//! `$TALMOX_ORACLE` contains the paths of the oracle binaries, separated by colons (`tests/oracle/build.sh` builds
-//! them and prints it). Without it nothing is compared, with a notice, and a CI that could have built them fails.
-//! `$TALMOX_ORACLE_SEED` and `$TALMOX_ORACLE_CASES` select other or more cases.
+//! `$TALMOX_ORACLE` contains the paths of the oracle binaries, separated by colons. `tests/oracle/build.sh` builds the
+//! binaries and prints the value. Without the variable, the test compares nothing and prints a notice; in a CI that
+//! could have built the binaries, it fails. `$TALMOX_ORACLE_SEED` and `$TALMOX_ORACLE_CASES` select other or more
+//! cases.
 //!
-//! A failing case is reduced as long as it fails; the reduced case is printed.
+//! A failing case is reduced as long as it still fails. The reduced case is printed.
 
-// A test with its own harness is a program: it reads the environment and prints.
+// This test has its own harness, so it is a program that reads the environment and prints.
 #![expect(clippy::disallowed_methods, reason = "a test program has an environment")]
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a test program reports")]
 
@@ -30,7 +31,8 @@ use talos::Talos;
 
 const DEFAULT_SEED: u64 = 20_260_101;
 const DEFAULT_CASES: usize = 300;
-/// Reducing a case needs many requests to both sides; after this many reduced cases, failures are only counted.
+/// Maximum number of reduced cases. Further failures are only counted, because reducing a case needs many requests to
+/// Talos and the library.
 const MOST_SHOWN: usize = 40;
 
 fn main() -> ExitCode {
@@ -56,7 +58,7 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("${variable} is not a number: {text:?}")))
 }
 
-/// A missing oracle is accepted on a machine without Go, and never in a CI that has it.
+/// Handles a missing oracle. This is accepted on a machine without Go, but not in a CI with Go.
 fn skipped() -> ExitCode {
     eprintln!("SKIPPED: $TALMOX_ORACLE is not set, nothing was compared with Talos's own.");
     eprintln!("         See tests/oracle/README.md for how to build the oracle.");
@@ -70,15 +72,15 @@ fn skipped() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Output and result of the run.
+/// Counters and printed cases of the run.
 #[derive(Debug, Default)]
 struct Report {
     seed: u64,
     passed: usize,
     failed: usize,
-    /// Reduced cases that were shown, each with the name of the first case that was reduced to it.
+    /// Reduced cases that were printed, each with the name of the first case that was reduced to it.
     shown: HashMap<String, String>,
-    /// Results of the passed cases: a suite in which Talos rejects everything proves little.
+    /// Number of passed cases by result. A suite in which Talos rejects every case proves little.
     endings: BTreeMap<String, usize>,
 }
 
@@ -93,7 +95,7 @@ impl Report {
         *self.endings.entry(format!("{suite}: {ending}")).or_default() += 1;
     }
 
-    /// Counts a failure; `explain` reduces it, and is called for a limited number of failures.
+    /// Counts a failure. `explain` reduces the case, and is called for a limited number of failures.
     fn fail(&mut self, suite: &str, id: &str, explain: impl FnOnce() -> String) {
         self.failed += 1;
         let name = format!("{suite} {id}, seed {}", self.seed);

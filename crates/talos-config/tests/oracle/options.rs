@@ -14,11 +14,11 @@ pub(crate) struct GenCase {
     pub(crate) cluster_name: String,
     pub(crate) endpoint: String,
     pub(crate) kubernetes_version: String,
-    /// Name and value; the names are those of the oracle's `gen` request.
+    /// Names and values of the options. The names are those of the oracle's `gen` request.
     pub(crate) options: Vec<(&'static str, Value)>,
 }
 
-/// Names that are strings, but have another type in YAML.
+/// Names that are strings in the request, but would have another type in YAML.
 const NAMES: &[&str] = &[
     "home",
     "base",
@@ -90,7 +90,7 @@ const ENDPOINTS: &[&str] = &[
 
 const VERSIONS: &[&str] = &["1.28.0", "1.33.1", "1.34.0-rc.1", "1.36.2", "", "v1.34.1"];
 
-/// Contracts in several notations; `N` is the minor.
+/// Contracts in several notations. `N` is the minor version.
 const CONTRACTS: &[&str] = &[
     "v1.N",
     "v1.N",
@@ -144,7 +144,7 @@ const VALUES: &[&str] = &[
     "a\nb\n",
 ];
 
-/// Value of an option of the oracle. The library may have fewer: see `library::OPTIONS`.
+/// Random value of an option of the oracle. The library may support fewer options: see `library::OPTIONS`.
 fn option(random: &mut Random, name: &str) -> Value {
     match name {
         "install_disk" => {
@@ -214,7 +214,7 @@ fn mount(random: &mut Random) -> Value {
 }
 
 impl GenCase {
-    /// Case for a machinery of minor version `minor`, with the options in `known`.
+    /// Random case for a machinery with the minor version `minor`, with options from `known`.
     pub(crate) fn random(
         random: &mut Random,
         minor: u32,
@@ -223,7 +223,7 @@ impl GenCase {
     ) -> Self {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = (8 + random.below(contracts)).to_string();
-        // Mostly a valid endpoint: an invalid one hides all other differences.
+        // Most endpoints are valid, because an invalid endpoint hides all other differences.
         let endpoints = if random.chance(60) { &ENDPOINTS[..3] } else { ENDPOINTS };
         Self {
             contract: random.pick(CONTRACTS).replace('N', &contract_minor),
@@ -241,7 +241,7 @@ impl GenCase {
         }
     }
 
-    /// Case as a request for the oracle.
+    /// Request for the oracle.
     pub(crate) fn request(&self) -> Value {
         let options: serde_json::Map<_, _> =
             self.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -292,7 +292,7 @@ impl GenCase {
             candidates.push(Self { secrets: plain_secrets.to_owned(), ..self.clone() });
         }
         for contract in ["v1.8", "v1.12", "v1.13"] {
-            // Only towards the front of this list, or shrinking would not end.
+            // Only contracts that are earlier in this list are candidates. Otherwise the reduction would never end.
             if self.contract == contract {
                 break;
             }
@@ -302,7 +302,7 @@ impl GenCase {
     }
 }
 
-/// The same list or map with one entry less.
+/// Copies of a list or map, each without one of its entries.
 fn smaller_values(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(items) => (0..items.len())
@@ -324,7 +324,7 @@ fn smaller_values(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Varies the tokens, which are random text, but `123456.0123…` is a float in YAML and must be quoted.
+/// Varies the tokens. Tokens are random texts, but `123456.0123…` is a float in YAML and must be quoted.
 fn vary_secrets(random: &mut Random, secrets: &str) -> String {
     const TOKENS: &[&str] = &[
         "abcdef.0123456789abcdef",
@@ -356,7 +356,7 @@ fn vary_secrets(random: &mut Random, secrets: &str) -> String {
 impl fmt::Display for GenCase {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut request = self.request();
-        // The keys of a bundle do not explain a difference; the varied values do.
+        // The keys of a bundle do not explain a difference, so only the varied values are printed.
         let varied: Vec<&str> =
             self.secrets.lines().filter(|line| line.contains(": '")).map(str::trim).collect();
         request["secrets"] = json!(varied);

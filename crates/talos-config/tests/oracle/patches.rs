@@ -14,7 +14,7 @@ use crate::scalars::{ANY_MAPS, KEYS, SCALARS, STRING_MAPS};
 pub(crate) struct Base {
     pub(crate) contract_minor: u32,
     pub(crate) worker: bool,
-    /// With mirrors, sysctls and SANs, so that patches have values to merge with.
+    /// Whether the config has mirrors, sysctls and SANs, so that patches have values to merge with.
     pub(crate) rich: bool,
 }
 
@@ -24,16 +24,16 @@ enum Piece {
     Field { path: String, yaml: String },
     /// Separate document.
     Document(String),
-    /// Patch without other pieces.
+    /// Whole patch. It is not combined with other pieces.
     Whole(String),
 }
 
-/// Config and the patches to apply to it, in order.
+/// Config, and the patches that are applied to it in order.
 #[derive(Debug, Clone)]
 pub(crate) struct PatchCase {
     pub(crate) base: Base,
     patches: Vec<Vec<Piece>>,
-    /// Text before the first document: a marker, a comment, nothing.
+    /// Text before the first document: a document marker, a comment, a directive or nothing.
     preamble: &'static str,
 }
 
@@ -42,7 +42,8 @@ impl PatchCase {
         let contracts = usize::try_from(minor - 7).expect("invariant: small");
         let contract_minor = 8 + u32::try_from(random.below(contracts)).expect("invariant: small");
         let base = Base { contract_minor, worker: random.chance(50), rich: random.chance(40) };
-        // A third of the cases may contain values that Talos rejects; the others must reach the merge.
+        // About a third of the cases may contain values that Talos rejects. The other cases must not be rejected before
+        // the merge.
         let wild = random.chance(35);
         let mut paths_used = Vec::new();
         let patches = (0..=random.below(3))
@@ -56,14 +57,14 @@ impl PatchCase {
                     }
                     pieces.push(piece);
                 }
-                // A whole patch is the only piece of its patch.
+                // If a piece is a whole patch, it is the only piece.
                 match pieces.iter().position(|piece| matches!(piece, Piece::Whole(_))) {
                     Some(whole) => vec![pieces.swap_remove(whole)],
                     None => pieces,
                 }
             })
             .collect();
-        // go-yaml parses YAML 1.1, and rejects a text that declares another version.
+        // go-yaml parses YAML 1.1 and rejects a text that declares another version.
         let directive = if wild { "%YAML 1.2\n---\n" } else { "%YAML 1.1\n---\n" };
         let preamble = random.pick(&["", "", "", "", "", "---\n", "# a comment\n", directive]);
         Self { base, patches, preamble }
@@ -74,7 +75,7 @@ impl PatchCase {
         self.patches.iter().map(|pieces| render(pieces, self.preamble)).collect()
     }
 
-    /// Cases with one patch or one piece less.
+    /// Cases with one patch or one piece less than this case.
     pub(crate) fn simpler(&self) -> Vec<Self> {
         let mut candidates = Vec::new();
         for (number, pieces) in self.patches.iter().enumerate() {
@@ -108,7 +109,7 @@ impl Piece {
         Self::Document(format!("apiVersion: v1alpha1\nkind: {kind}\n{body}"))
     }
 
-    /// Piece of a patch; `used` are the paths that earlier pieces set, if this is not the first patch.
+    /// Random piece of a patch. `used` contains the paths that earlier patches set; `None` for the first patch.
     fn random(random: &mut Random, wild: bool, used: Option<&[String]>) -> Self {
         if wild && random.chance(30) {
             return match random.below(10) {
@@ -135,11 +136,11 @@ impl Piece {
 
     fn deletion(random: &mut Random, wild: bool, used: &[String]) -> Self {
         match random.below(10) {
-            // A path that an earlier patch set.
+            // Deletes a path that an earlier patch set.
             0..4 if !used.is_empty() => Self::field((&random.pick(used), "{$patch: delete}")),
             0..6 => Self::field((random.pick(GENERATED_PATHS), "$patch: delete")),
             6..8 => {
-                // A deletion of a path that is not set is rejected.
+                // Talos rejects the deletion of a path that is not set.
                 let reached = |path: &str| wild || used.iter().any(|used| used == path);
                 let elements = ELEMENT_DELETES.iter().copied().filter(|(path, _)| reached(path));
                 let elements: Vec<_> = elements.collect();
@@ -175,7 +176,7 @@ enum Tree {
 }
 
 impl Tree {
-    /// Inserts a leaf at a path; if the path is in use, the leaf is dropped.
+    /// Inserts a leaf at a path. If the path is already used, the leaf is dropped.
     fn insert(&mut self, path: &[&str], yaml: &str) {
         let Self::Map(entries) = self else { return };
         let [key, rest @ ..] = path else { return };
@@ -197,7 +198,7 @@ impl Tree {
         for (key, value) in entries {
             let pad = " ".repeat(indent);
             match value {
-                // Block text goes below its key, flow text and scalars beside it.
+                // Block text is written below its key. Flow text and scalars are written on the line of the key.
                 Self::Leaf(yaml)
                     if yaml.contains('\n')
                         || yaml.starts_with("- ")

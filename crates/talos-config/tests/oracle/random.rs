@@ -1,11 +1,12 @@
-//! Repeatable randomness: a seed and a case number define a case.
+//! Repeatable random numbers: the seed and the number of a case determine the case.
 
-/// SplitMix64: eight lines, no dependency, and good enough to choose test cases.
+/// SplitMix64. It needs eight lines and no dependency, and is good enough to choose test cases.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Stream of one case. Cases do not share a stream, so that a new or longer case does not change the others.
+    /// Source of random numbers for one case. Cases do not share a source, so that a new or longer case does not change
+    /// other cases.
     pub(crate) fn of_case(seed: u64, suite: &str, number: usize) -> Self {
         let mut state = seed;
         for byte in suite.bytes().chain(number.to_le_bytes()) {
@@ -36,7 +37,7 @@ impl Random {
         items[self.below(items.len())].clone()
     }
 
-    /// Up to `most` items, in any order, with repetition.
+    /// Up to `most` random items. An item may occur several times.
     pub(crate) fn some<T: Clone>(&mut self, items: &[T], most: usize) -> Vec<T> {
         (0..self.below(most + 1)).map(|_| self.pick(items)).collect()
     }

@@ -1,6 +1,6 @@
 //! Scalars whose meaning depends on the parser, and paths that accept them.
 
-/// Maps of strings: any key is allowed, and any scalar is read as text.
+/// Maps of strings. They accept any key, and read any scalar as text.
 pub(crate) const STRING_MAPS: &[&str] = &[
     "machine.sysctls",
     "machine.nodeLabels",
@@ -11,7 +11,7 @@ pub(crate) const STRING_MAPS: &[&str] = &[
     "cluster.extraManifestHeaders",
 ];
 
-/// Paths with generic values: scalars are decoded as YAML and written as Go does.
+/// Paths with generic values. Scalars are decoded as YAML and written as Go does.
 pub(crate) const ANY_MAPS: &[&str] = &[
     "machine.kubelet.extraConfig",
     "machine.baseRuntimeSpecOverrides",

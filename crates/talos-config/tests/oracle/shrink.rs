@@ -1,10 +1,10 @@
 //! Reduction of failing cases.
 
-/// Maximum number of steps, each of which sends requests to both sides.
+/// Maximum number of steps. Each step sends requests to Talos and the library.
 const MOST_STEPS: usize = 600;
 
-/// Replaces a failing case by a simpler one that fails too, until there is none. `why` returns the failure of a case,
-/// if it fails.
+/// Replaces a failing case by a simpler case that also fails, until there is no such case. `why` returns the failure of
+/// a case, or `None` if the case passes.
 pub(crate) fn smallest<C>(
     mut case: C,
     simpler: impl Fn(&C) -> Vec<C>,
@@ -24,7 +24,7 @@ pub(crate) fn smallest<C>(
     case
 }
 
-/// Removes blocks of lines, then single lines, as long as the rest still fails.
+/// Removes blocks of lines, then single lines, as long as the remaining text still fails.
 pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -41,7 +41,7 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
                 at += block;
             }
         }
-        // Single lines are tried again until none can be removed: one may depend on another.
+        // Removing single lines is repeated until no line can be removed, because one line may depend on another.
         if !shrunk || block > 1 {
             block /= 2;
         }
@@ -49,7 +49,7 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
     join(&lines)
 }
 
-/// Lines around the first difference of two texts, of Talos (-) and the library (+).
+/// Lines around the first difference of two texts. Lines of Talos have the prefix `-`, and lines of the library `+`.
 pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
     let theirs: Vec<&str> = theirs.split('\n').collect();
     let ours: Vec<&str> = ours.split('\n').collect();
@@ -66,7 +66,7 @@ pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
     text
 }
 
-/// Shortens a line: keys and certificates are long and explain nothing.
+/// Shortens a line, because keys and certificates are long and do not explain a difference.
 pub(crate) fn cut(line: &str) -> String {
     match line.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &line[..end]),

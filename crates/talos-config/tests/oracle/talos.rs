@@ -1,11 +1,11 @@
-//! Oracle process of Talos, which is sent requests line by line.
+//! Oracle: a process with Talos's machinery. It receives one request per line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Rejection with the text of Talos.
+/// Text with which Talos rejected the input.
 pub(crate) type Refusal = String;
 
 #[derive(Debug)]
@@ -31,18 +31,18 @@ impl Talos {
         Ok(talos)
     }
 
-    /// Version of its machinery, such as `v1.13.6`.
+    /// Version of the machinery, such as `v1.13.6`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// Minor version: the newest contract that it supports.
+    /// Minor version of the machinery. It is also the newest contract that the machinery supports.
     pub(crate) fn minor(&self) -> u32 {
         let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse().ok());
         minor.unwrap_or_else(|| panic!("unexpected machinery version {:?}", self.version))
     }
 
-    /// Sends one request. If the process has ended, the test ends: nothing can be compared any more.
+    /// Sends one request. If the process has ended, the test ends too, because nothing can be compared any more.
     pub(crate) fn ask(&mut self, request: &Value) -> Value {
         let stdin = self.stdin.as_mut().expect("invariant: open until dropped");
         writeln!(stdin, "{request}").expect("the oracle takes requests");
@@ -59,7 +59,7 @@ impl Talos {
         answer
     }
 
-    /// New secrets bundle with real keys, which validation inspects.
+    /// Secrets bundle with real keys, because validation checks the keys.
     pub(crate) fn new_secrets(&mut self) -> String {
         text(&self.ask(&json!({"op": "new_secrets", "contract": "v1.12"})), "bundle")
     }
@@ -77,7 +77,7 @@ impl Talos {
         Ok(text(&answer, "output"))
     }
 
-    /// `Ok` is valid; a rejection has its stage as prefix.
+    /// Validates a config. `Ok` contains the warnings of a valid config. The text of a rejection begins with its stage.
     pub(crate) fn validate(&mut self, config: &str, mode: &str) -> Result<Vec<String>, Refusal> {
         let answer = self.ask(&json!({"op": "validate", "config": config, "mode": mode}));
         if answer["valid"].as_bool() == Some(true) {
@@ -90,7 +90,7 @@ impl Talos {
 
 impl Drop for Talos {
     fn drop(&mut self) {
-        // End of input ends the process; waiting for it leaves no zombie.
+        // The process ends at the end of its input. Waiting for it prevents a zombie process.
         drop(self.stdin.take());
         self.child.wait().ok();
     }

@@ -1,5 +1,5 @@
-//! Simulated actions of users that would do damage without the cluster lock, or without a check
-//! before the bootstrap of etcd.
+//! Drills: simulated user actions that would do damage without the cluster lock, or without the check before the
+//! bootstrap of etcd.
 
 use std::fs;
 use std::io;
@@ -16,23 +16,22 @@ use crate::chaos::pace::Pace;
 use crate::chaos::run::{Run, RunKind};
 use crate::chaos::tally::Tally;
 
-/// Time after which another machine takes over the lock of a run that does not renew it. In real
-/// time, also in a lab.
+/// Time after which another machine takes over a lock that is not renewed. It is real time, even in a lab.
 const LEASE: Duration = Duration::from_mins(1);
-/// Longest time after the end of the lease at which a paused run continues: the new holder makes
+/// Maximum time between the end of the lease and the moment when a paused run continues. The new holder of the lock makes
 /// its changes in this time.
 const AFTER_LEASE: Duration = Duration::from_secs(12);
 
-/// Simulated action during a run, which takes up to two minutes.
+/// Drill during a run. It takes up to two minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum LiveDrill {
-    /// A user of a second machine runs `unlock`, then `up`, during a run.
+    /// A user on a second machine runs `unlock` and then `up`, while a run is in progress.
     Unlock,
-    /// A run is paused, as by a laptop that sleeps, until another machine has taken over its lock.
+    /// A run is paused until another machine has taken over its lock, as on a laptop that sleeps.
     PausedRun,
 }
 
-/// Simulated action with a complete cluster.
+/// Drill with a complete cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum ClusterDrill {
     /// The VMs get other names and notes in Proxmox, and the nodes get other names in the inventory.
@@ -42,7 +41,8 @@ pub(in crate::chaos) enum ClusterDrill {
 }
 
 impl LiveDrill {
-    /// The simulated action of an experiment. Half of the experiments have none, because it takes long.
+    /// Drill of the experiment with this seed. Half of the experiments have no drill during a run, because such a drill
+    /// takes long.
     pub(in crate::chaos) fn of_seed(seed: u64) -> Option<Self> {
         match seed % 4 {
             1 => Some(Self::Unlock),
@@ -59,7 +59,7 @@ impl ClusterDrill {
 }
 
 impl Experiment {
-    /// Performs a simulated action during a run, and checks the result.
+    /// Performs a drill during a run, and checks the result.
     pub(in crate::chaos) fn drill_live_run(
         &mut self,
         drill: LiveDrill,
@@ -77,7 +77,7 @@ impl Experiment {
         }
     }
 
-    /// Drills with a complete cluster in a stopped lab, and the check after them.
+    /// Performs a drill with a complete cluster, and checks the result. The lab must be stopped before.
     pub(in crate::chaos) fn drill_complete_cluster(
         &mut self,
         drill: ClusterDrill,
@@ -111,7 +111,7 @@ impl Experiment {
         tally.drills.too_late += u64::from(!is_live);
         let words = ["unlock", "--yes", "--inventory", FOLDERS[1], "--lab-at", "lab.json"];
         let unlock = self.command_on(self.other_machine.as_ref(), &words);
-        // It may be rejected: the run lives, or the lab has a fault.
+        // `unlock` may fail, because the run is alive, or because of a fault of the lab.
         self.logged(FOLDERS[1], unlock)?.status()?;
         let second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), tally)?;
         second.wait(PAUSE)?;
@@ -126,7 +126,7 @@ impl Experiment {
         tally.drills.pauses += u64::from(is_paused);
         tally.drills.too_late += u64::from(!is_paused);
         let mut second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), tally)?;
-        // Without another machine the second run is rejected at once: the paused run is alive.
+        // On the same machine, the second run is rejected at once, because the process of the paused run is alive.
         if is_paused && self.other_machine.is_some() {
             let until = self.clock.deadline(LEASE + AFTER_LEASE.mul_f64(chance.share()));
             while second.is_alive()? && !until.has_passed() {
@@ -151,8 +151,8 @@ impl Experiment {
         Run::start(folder, RunKind::Up, command, self.clock, None)
     }
 
-    /// The VMs of the cluster have lost their names and notes, and a fresh clone of the inventory
-    /// names other nodes: `up` must not create a second etcd cluster.
+    /// The VMs of the cluster lost their names and notes, and a fresh clone of the inventory has other nodes. `up` must
+    /// not create a second etcd cluster.
     fn rename_vms(&mut self, tally: &mut Tally) -> io::Result<Problems> {
         let before = self.lab.rename_vms(&self.inventory.vmids())?;
         self.clone_again(FOLDERS[1])?;
@@ -166,7 +166,7 @@ impl Experiment {
         Ok(is_up.then(|| message.to_owned()).into_iter().collect())
     }
 
-    /// The secrets file is gone while the cluster exists: `up` must not generate new secrets.
+    /// The secrets file is missing although the cluster exists. `up` must not generate new secrets.
     fn lose_secrets(&mut self, chance: &mut Chance, tally: &mut Tally) -> io::Result<Problems> {
         let (file, kept) = (self.path(FOLDERS[0], SECRETS), self.root.join("kept-secrets"));
         if chance.below(2) == 0 {
@@ -192,7 +192,7 @@ impl Experiment {
 mod tests {
     use super::*;
 
-    /// The chaos test of CI has time for two experiments at least.
+    /// The chaos test in CI has time for at least two experiments.
     #[test]
     fn two_experiments_contain_all_drills() {
         let live = [1, 2].map(LiveDrill::of_seed);

@@ -6,12 +6,12 @@ use std::path::{Component, Path};
 
 use crate::regular_file;
 
-/// Files that are larger are not searched: a key file has a few lines.
+/// Maximum size of a file to search. A key file has only a few lines.
 const LARGEST: u64 = 64 << 10;
 /// Maximum number of files to search, so that a check of a large repository takes a second.
 const MOST_SEARCHED: usize = 5000;
 
-/// Start of a secret key, and the number and alphabet of the characters that follow.
+/// Start of a secret key, and the number and alphabet of the characters after the start.
 const START: &[u8] = b"AGE-SECRET-KEY-1";
 const LENGTH: usize = 58;
 const ALPHABET: &[u8] = b"QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
@@ -19,13 +19,14 @@ const ALPHABET: &[u8] = b"QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
 /// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AgeKeys {
-    /// Files that contain a secret key, from the root of the repository.
+    /// Files that contain a secret key, as paths relative to the root of the repository.
     pub(super) files: Vec<String>,
     /// Note about files that were not searched because there are too many.
     pub(super) limit: Option<String>,
 }
 
-/// Searches the files of an index. Those in the folder of the inventory come first, so that a limit leaves out others.
+/// Searches the files of a Git index. Files in the folder of the inventory come first, because the limit leaves out the
+/// last files.
 pub(super) fn search(repository: &Path, tracked: &[Vec<u8>], folder: &Path) -> AgeKeys {
     search_up_to(repository, tracked, folder, MOST_SEARCHED)
 }
@@ -40,9 +41,10 @@ fn search_up_to(repository: &Path, tracked: &[Vec<u8>], folder: &Path, most: usi
     AgeKeys { files: files.map(|name| name.display().to_string()).collect(), limit }
 }
 
-/// Whether a file of the repository contains a secret key. Links are not followed: the file that one leads to is not in Git.
+/// Whether a file of the repository contains a secret key. Links are not followed, because Git tracks only the link and
+/// not its target.
 fn has_key(repository: &Path, name: &Path) -> bool {
-    // The index comes from the author of the repository, and must not lead out of it.
+    // The author of the repository writes the index, so a path in the index must not lead out of the repository.
     if !name.components().all(|part| matches!(part, Component::Normal(_))) {
         return false;
     }
@@ -51,7 +53,7 @@ fn has_key(repository: &Path, name: &Path) -> bool {
         && regular_file::read(&path, LARGEST).is_ok_and(|text| contains_key(&text))
 }
 
-/// A whole key, so that a text about keys is not mistaken for one.
+/// Whether a text contains a complete key. A text that only mentions the format of keys does not count.
 fn contains_key(text: &[u8]) -> bool {
     text.windows(START.len() + LENGTH).any(|part| {
         part.strip_prefix(START)
@@ -84,7 +86,7 @@ mod tests {
         let tracked: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
         let found = search(folder.path(), &tracked, Path::new("dev"));
         assert_eq!(found, AgeKeys { files: vec!["dev/notes.txt".to_owned()], limit: None });
-        // The folder of the inventory comes first.
+        // Files in the folder of the inventory are searched first.
         let found = search_up_to(folder.path(), &tracked, Path::new("dev"), 1);
         assert_eq!(found.files, ["dev/notes.txt"]);
         let limit = "1 of 6 tracked files were searched for age keys";

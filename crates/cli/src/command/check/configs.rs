@@ -1,5 +1,5 @@
-//! Check for machine configs that Talos would reject. The configs are generated as by `plan`, but with temporary secrets; nothing is
-//! resolved, written or shown.
+//! Check for machine configs that Talos would reject. The configs are generated as by `plan`, but with temporary secrets.
+//! References to secrets are not resolved, and no config is written or shown.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::boundary::Boundary;
 use crate::environment;
 use crate::machine_config::{read_files_of, without_values};
 
-/// Number of nodes above which only one node of each role and set of patches is checked. The configs of the other nodes hardly differ,
-/// and a thousand configs would take too long.
+/// Number of nodes above which only one node of each role and set of patches is checked. The configs of the other nodes
+/// hardly differ, and generating a thousand configs would take too long.
 const MOST_RENDERED: usize = 100;
 
 /// Maximum number of nodes that are listed in a finding; further nodes are counted.
@@ -38,14 +38,14 @@ pub(super) fn refuse_bad_configs(inventory: &mut Inventory, boundary: &Boundary)
     inventory.diagnostics.sort_by_key(|found| found.primary.as_ref().map(|label| label.span));
 }
 
-/// Temporary bundle. Its service account key is of a type that is generated quickly.
+/// Temporary secrets bundle. Its service account key has a type that is generated quickly.
 fn temporary_bundle() -> Result<Bundle, PkiError> {
     let mut randomness = environment::Kernel;
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
     generate_with(&key, environment::now(), &mut randomness)
 }
 
-/// Problem of a config, and the nodes that have it.
+/// Problem of a machine config, and the nodes whose configs have this problem.
 struct NodeProblem {
     problem: Problem,
     nodes: Vec<String>,
@@ -91,7 +91,7 @@ fn in_cluster(
     found.into_iter().map(|found| diagnostic(cluster, found)).collect()
 }
 
-/// Problems of a failed derivation. Other checks report missing settings.
+/// Problems that a failed derivation reports. Missing settings are not included, because other checks report them.
 fn problems(error: DeriveError) -> Vec<Problem> {
     match error {
         DeriveError::Invalid(problems) => problems,

@@ -1,5 +1,4 @@
-//! Reports files that contain keys and are tracked by Git: every reader of the repository would have access to the
-//! cluster.
+//! Warnings about files with keys that Git tracks. Every reader of the repository would have access to the cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +51,7 @@ fn warning(file: &Path) -> Option<Diagnostic> {
             let own = own.strip_prefix(&repository).unwrap_or(Path::new(""));
             let age = age_key::search(&repository, &tracked, own);
             found.extend(age.files);
-            // The same folder may be listed twice.
+            // Two entries may be the same folder.
             found.sort();
             found.dedup();
             if found.is_empty() {
@@ -61,7 +60,7 @@ fn warning(file: &Path) -> Option<Diagnostic> {
             let limit = age.limit.map(|limit| format!(" ({limit})")).unwrap_or_default();
             format!("Git tracks files with keys: {}{limit}", listed(&found))
         }
-        // An unreadable index does not matter if no such files exist.
+        // An unreadable index needs no warning if no file with keys exists.
         Err(_) if !files.iter().chain(&folders).any(|path| path.exists()) => return None,
         Err(error) => format!("cannot check whether Git tracks files with keys: {error}"),
     };
@@ -75,7 +74,8 @@ fn warning(file: &Path) -> Option<Diagnostic> {
     })
 }
 
-/// Whether a secrets file is encrypted, so that it may be in Git. A missing file counts as encrypted.
+/// Whether a secrets file is encrypted, so that it may be in Git. A file that is missing or unreadable counts as
+/// encrypted if its name ends with `.sops.yaml`.
 fn is_encrypted(path: &Path) -> bool {
     let is_sops = path.to_string_lossy().ends_with(".sops.yaml");
     match disk::read_secret(path) {
@@ -84,7 +84,7 @@ fn is_encrypted(path: &Path) -> bool {
     }
 }
 
-/// Path relative to the root of the repository; `None` for a path outside.
+/// Path relative to the root of the repository. `None` for a path outside the repository.
 fn inside(repository: &Path, path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
@@ -104,7 +104,7 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// List of file names, with control characters escaped, because the authors of the repository choose them.
+/// List of file names. Control characters are escaped, because the authors of the repository choose the names.
 fn listed(names: &[String]) -> String {
     let shown: Vec<String> =
         names.iter().take(MOST_NAMED).map(|name| name.escape_debug().to_string()).collect();

@@ -26,7 +26,7 @@ use crate::error::{CommandError, Exit};
 use crate::new_file::{NewFile, is_folder, refuse_existing, write_all};
 use crate::printer::Printer;
 
-/// Validity of a talosconfig, as by talosctl.
+/// Validity of a talosconfig, the same as in talosctl.
 const A_YEAR: Duration = Duration::from_hours(365 * 24);
 
 /// Generate the machine configs and the talosconfig of a cluster
@@ -168,7 +168,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     endpoint::check(&args.endpoint)?;
     let destinations = destinations(args)?;
     let inputs = GenInputs::read(args, printer)?;
-    // Checked before keys are generated, which takes a while.
+    // Existing files are checked before the keys are generated, because that takes a while.
     let paths = || destinations.iter().filter_map(|(_, path)| path.as_ref());
     if !args.force {
         refuse_existing(paths(), "nothing was written; pass --force to replace it")?;
@@ -199,7 +199,7 @@ pub(super) fn run(args: &GenArgs, printer: &Printer) -> Outcome {
     Ok(Exit::Fine)
 }
 
-/// Output paths. Like talosctl, a single type is written to the named file, several types to a folder.
+/// Output paths. As in talosctl, a single type is written to the named file, and several types are written to a folder.
 fn destinations(args: &GenArgs) -> Result<Vec<Destination>, CommandError> {
     let is_wanted =
         |output: &OutputType| args.output_types.is_empty() || args.output_types.contains(output);
@@ -270,7 +270,7 @@ impl GenInputs {
             let message = format!("cannot patch the config of {name}");
             CommandError::failed(CommandCode::ConfigInvalid, message).because(error)
         };
-        // The patches are applied as by that Talos version.
+        // The patches are applied in the config format of the requested Talos version.
         let patched = apply(text.expose(), &patches, release(Some(self.contract)));
         patched.map(SecretText::new).map_err(unpatched)
     }
@@ -328,7 +328,8 @@ fn options(args: &GenArgs, talos: Contract) -> Result<Options, CommandError> {
     })
 }
 
-/// Installer image without extensions. `None` for a minor version such as v1.13: Talos then installs the booted version.
+/// Installer image without extensions. `None` for a minor version such as v1.13, because Talos then installs the booted
+/// version.
 fn installer(version: &str, talos: Contract) -> Option<String> {
     let number = version.strip_prefix('v').unwrap_or(version);
     number.splitn(3, '.').nth(2)?;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ConfigArgs, printer: &Printer) -> Outcome {
     }
 }
 
-/// Parses a Talos version; an error if it is not supported.
+/// Parses a Talos version. Returns an error if the version is not supported.
 fn contract(version: &str) -> Result<Contract, CommandError> {
     let hint = format!("use a version from {} to v1.14", Contract::OLDEST);
     let contract: Contract = version.parse().map_err(|_| {
@@ -64,12 +64,12 @@ fn contract(version: &str) -> Result<Contract, CommandError> {
     Ok(contract)
 }
 
-/// Talos release whose config format is used for a version.
+/// Talos release whose config format belongs to a version. The default release if no version is given.
 fn release(contract: Option<Contract>) -> Release {
     contract.and_then(|contract| Release::of(&contract.to_string())).unwrap_or_default()
 }
 
-/// Parses patches in the format of a version, each from a file or from the argument itself.
+/// Parses patches in the config format of a Talos version. Each patch is in a file or in the argument itself.
 fn patches(arguments: &[String], talos: Option<Contract>) -> Result<Vec<Patch>, CommandError> {
     let read = |argument: &String| {
         let (name, text) = match source(argument) {

@@ -15,18 +15,19 @@ use crate::rendered_folder::{DEFAULT_FOLDER, RenderedFolder};
 use crate::secrets::SecretsFile;
 use crate::session::Session;
 
-/// Local files to delete with the secrets.
+/// Local files of a cluster that `destroy --secrets` deletes, and merged files that it keeps.
 pub(super) struct Leftovers {
-    /// The kubeconfig and talosconfig of `up`.
+    /// The kubeconfig and talosconfig that `up` wrote.
     clients: Vec<PathBuf>,
     rendered: Vec<RenderedFolder>,
-    /// Files of the user with contexts of several clusters. They are kept.
+    /// Files of the user with contexts of several clusters. These files are kept.
     merged: Vec<PathBuf>,
     secrets: Option<SecretsFile>,
 }
 
 impl Leftovers {
-    /// Finds files that provably belong to this cluster: by its certificate authorities, or by the list of rendered files.
+    /// Finds files that provably belong to this cluster. The proof is a certificate authority of the cluster, or the list
+    /// of rendered files.
     pub(super) fn find(session: &Session) -> Result<Self, CommandError> {
         let folder = session.folder();
         let mut clients = vec![];
@@ -54,7 +55,7 @@ impl Leftovers {
         Ok(Self { clients, rendered, merged, secrets })
     }
 
-    /// Changes for the plan.
+    /// Entries of these files in the plan.
     pub(super) fn changes(&self) -> Vec<Change> {
         let removed =
             |path: &Path, note: &str| draft::file(path.display().to_string(), Class::Destroy, note);
@@ -76,7 +77,7 @@ impl Leftovers {
         changes
     }
 
-    /// Deletes the files, with a message for each.
+    /// Deletes the files and prints a message for each.
     pub(super) fn delete(self, session: &Session, printer: &Printer) -> Result<(), CommandError> {
         for path in &self.clients {
             remove(path, printer)?;
@@ -97,7 +98,7 @@ impl Leftovers {
         if self.secrets.is_none() {
             return Ok(());
         }
-        // Read again, because another command may have added a secret, which is kept.
+        // The secrets file is read again, because another command may have added a secret. Such a secret is kept.
         let _lock = crate::secrets::lock(&session.chosen, printer)?;
         match SecretsFile::open(&session.chosen)? {
             None => Ok(()),

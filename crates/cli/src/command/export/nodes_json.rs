@@ -15,7 +15,7 @@ pub(super) fn export(cluster: &Cluster) -> Json {
     })
 }
 
-/// Entry of a node, with its lease, its address, or both.
+/// Entry of a node, with its DHCP lease, its address, or both.
 fn node(node: &Node) -> Json {
     let mut out = Map::new();
     out.insert("name".to_owned(), json!(node.name.value.as_str()));

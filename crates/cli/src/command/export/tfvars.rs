@@ -45,7 +45,7 @@ pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Prin
         machines.insert(name.to_owned(), machine(cluster, node, mac));
     }
     if has_unknown_mac {
-        // Rendered configs contain these MACs, so a missing MAC matters.
+        // Missing MACs need a warning, because rendered configs contain these MACs.
         printer.warn(
             "MACs are derived from the secrets of the cluster, which cannot be read: `mac` is null",
         );
@@ -53,7 +53,8 @@ pub(super) fn export(cluster: &Cluster, cluster_id: Option<&str>, printer: &Prin
     json!({ VARIABLE: machines })
 }
 
-/// Inputs of one machine. Every machine has every key, so that Terraform infers one type; unknown values are null.
+/// Inputs of one machine. Every machine has every key, so that Terraform infers one type for all machines. Unknown values
+/// are null.
 fn machine(cluster: &Cluster, node: &Node, mac: Option<MacAddress>) -> Json {
     let settings = node.settings();
     let (hardware, placement) = (&settings.hardware, &settings.placement);

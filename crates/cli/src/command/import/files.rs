@@ -26,7 +26,7 @@ pub(super) fn cluster(found: &NodesJson, name: &str, talos_version: &str) -> Str
     out.push_str(&line("  # gateway: 10.0.0.1", "needed for static addresses"));
     out.push_str("  # nameservers: [10.0.0.1]\n");
     out.push_str(&vip(found.vip));
-    // A mapping without keys would be null.
+    // Without an uncommented key, `network:` would be null in YAML.
     out.push_str("  cni: flannel\n");
     out.push_str(
         r"
@@ -78,7 +78,7 @@ fn vip(vip: Option<IpAddr>) -> String {
     };
     let mut out = line(&format!("  vip: {vip}"), "address that the control planes share");
     if is_overlay(vip) {
-        // Talos supports a shared address only in the network of the nodes.
+        // Talos supports a VIP only in the network of the nodes.
         out.push_str(&line("  vip_by: kube-vip", "the address is in the Tailscale network"));
     }
     out
@@ -106,7 +106,7 @@ pub(super) fn nodes(found: &NodesJson) -> String {
 }
 
 fn node(node: &Node) -> String {
-    // Quoted, because the colons of an IPv6 address would be parsed as YAML keys.
+    // An address is quoted, because YAML would parse the colons of an IPv6 address as keys.
     let quoted =
         |text: &str| if text.contains(':') { json!(text).to_string() } else { text.to_owned() };
     let mut keys = vec![format!("name: {}", quoted_name(&node.name))];

@@ -1,4 +1,4 @@
-//! Parser for `nodes.json`. Unknown keys are errors, because their content would be lost.
+//! Parser for `nodes.json`. An unknown key is an error, because its content would be lost.
 
 use std::net::IpAddr;
 
@@ -10,9 +10,9 @@ use super::is_name;
 #[derive(Debug, Default)]
 pub(super) struct NodesJson {
     pub(super) vip: Option<IpAddr>,
-    /// VIP as text.
+    /// `control_plane_vip` as written in the file.
     written_vip: Option<String>,
-    /// Endpoint, if `control_plane_vip` in the file is the address of a node.
+    /// Endpoint of the cluster, if `control_plane_vip` in the file is the address of a node.
     pub(super) endpoint: Option<IpAddr>,
     pub(super) login_server: Option<String>,
     pub(super) controlplanes: Vec<Node>,
@@ -69,7 +69,7 @@ impl NodesJson {
         self.nodes().all(|node| node.address.is_some())
     }
 
-    /// Interprets the VIP. Returns warnings.
+    /// Uses `control_plane_vip` as the VIP, or as the endpoint if it is the address of a node. Returns warnings.
     pub(super) fn settle(&mut self) -> Vec<String> {
         let Some(written) = self.written_vip.take().filter(|vip| !vip.is_empty()) else {
             return vec![];
@@ -119,7 +119,7 @@ fn object<'a>(
     Ok(map)
 }
 
-/// Text of a key; `None` if it is missing or null.
+/// Text of a key. `None` if the key is missing or null.
 fn text_of(
     map: &Map<String, Json>,
     key: &str,

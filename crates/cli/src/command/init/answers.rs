@@ -26,7 +26,7 @@ pub(super) struct Answers {
     pub(super) node: String,
 }
 
-/// IPv4 network. `init` assigns consecutive addresses, which is unusual for IPv6.
+/// IPv4 network. IPv6 is not supported, because `init` assigns consecutive addresses, which is unusual for IPv6.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subnet {
     network: u32,
@@ -34,7 +34,8 @@ pub(super) struct Subnet {
 }
 
 impl Subnet {
-    /// The nth address of the network; `None` for the network and broadcast addresses and beyond.
+    /// Nth address of the network. `None` for the network address, the broadcast address and addresses outside the
+    /// network.
     fn nth(self, n: u32) -> Option<Ipv4Addr> {
         let size = 1u64 << (32 - u32::from(self.prefix_len));
         (n > 0 && u64::from(n) + 1 < size).then(|| Ipv4Addr::from_bits(self.network + n))
@@ -45,7 +46,7 @@ impl Subnet {
         offset.is_some_and(|offset| self.nth(offset).is_some())
     }
 
-    /// `count` addresses from `first` on that are in the subnet and not among `taken`.
+    /// `count` addresses of the subnet, starting at `first`, without the addresses in `taken`.
     fn free_from(self, first: Ipv4Addr, count: u16, taken: &[Ipv4Addr]) -> Option<Vec<Ipv4Addr>> {
         let start = first.to_bits().checked_sub(self.network)?;
         let mut found = vec![];
@@ -119,7 +120,7 @@ struct Basics {
 }
 
 impl Basics {
-    /// Complete answers, with node addresses from `first` on.
+    /// Complete answers, with node addresses that start at `first`.
     fn with_nodes(&self, first: Ipv4Addr, vip: Option<Ipv4Addr>) -> Result<Answers, CommandError> {
         let (subnet, gateway) = (self.subnet, self.gateway);
         let too_small = || {
@@ -153,7 +154,7 @@ impl Basics {
 }
 
 impl Answers {
-    /// Collects all answers. After an invalid answer, the same question is asked again; the other answers are kept.
+    /// Collects all answers. After an invalid answer, only that question is asked again.
     pub(super) fn collect(
         args: &InitArgs,
         asking: &Asking<'_>,
@@ -326,14 +327,14 @@ fn vip(
     )
 }
 
-/// Parses an address of the network; an error for the network and broadcast addresses.
+/// Parses an address of the network. The network and broadcast addresses are errors.
 fn inside(subnet: Subnet, text: &str) -> Result<Ipv4Addr, String> {
     let address: Ipv4Addr = text.parse().map_err(|_| format!("`{text}` is not an address"))?;
     let problem = || format!("{address} is not a usable address of {subnet}");
     subnet.contains(address).then_some(address).ok_or_else(problem)
 }
 
-/// Parses the name of a host, which may have upper-case letters.
+/// Parses the name of a Proxmox host. The name may have upper-case letters.
 fn host(text: &str) -> Result<String, String> {
     name(&text.to_ascii_lowercase()).map(|_| text.to_owned())
 }

@@ -5,7 +5,8 @@ use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::prompt;
 
-/// Reason why an answer is invalid. A prompt is repeated; an invalid flag ends the command.
+/// Reason why an answer is invalid. After an invalid answer to a prompt, the prompt is repeated. An invalid flag ends the
+/// command.
 #[derive(Debug)]
 pub(super) struct InvalidAnswer(CommandError);
 
@@ -28,7 +29,8 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Value of the flag, or of a prompt that is repeated until the answer is valid, or the default.
+    /// Value of the flag. Without a flag: the answer to a prompt, which is repeated until the answer is valid, or the
+    /// default.
     pub(super) fn ask<T, P: Into<InvalidAnswer>>(
         &self,
         question: &str,

@@ -6,7 +6,7 @@ use talmox_model::Release;
 
 use super::answers::Answers;
 
-/// Line that makes editors complete and check the file.
+/// Line that enables completion and checks of the file in editors.
 pub(crate) const MODELINE: &str = "# yaml-language-server: $schema=../talmox.schema.json\n";
 
 pub(super) fn cluster(answers: &Answers) -> String {
@@ -62,7 +62,7 @@ machine:
     )
 }
 
-/// Line with a comment in the common column.
+/// Line of an inventory file with a comment at a fixed column.
 pub(crate) fn line(text: &str, comment: &str) -> String {
     format!("{text:36} # {comment}\n")
 }

@@ -43,7 +43,7 @@ pub(super) fn run(cluster: Option<&str>, global: &Global, printer: &Printer) -> 
     Ok(Exit::Fine)
 }
 
-/// Instruction where to store the token, according to the inventory.
+/// Instruction for storing the token where the inventory reads it.
 fn keeping(token: Option<&SecretRef>) -> String {
     match token {
         Some(SecretRef::Env(name)) => format!(

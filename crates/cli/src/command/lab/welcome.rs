@@ -64,7 +64,7 @@ To use the lab with talmox, start it with --format json and save the line that i
     out
 }
 
-/// Loopback addresses of the nodes, one line for each network.
+/// Loopback addresses of the nodes, as one line for each network.
 fn networks(reach: &BTreeMap<String, String>) -> String {
     let mut rules: BTreeMap<&str, &str> = BTreeMap::new();
     for (from, to) in reach {

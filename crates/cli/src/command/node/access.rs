@@ -24,7 +24,7 @@ use crate::secrets::read_input;
 use crate::session::reach_of;
 use crate::{environment, rehearsal, words};
 
-/// Validity of the client certificate of one command.
+/// Validity of a client certificate, which is issued for one command.
 const TTL: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Args)]
@@ -65,8 +65,8 @@ impl AccessArgs {
         self.talosconfig.is_some()
     }
 
-    /// The same options for a command in a hint, each with a leading space. Without them, that command would use another node or other
-    /// credentials.
+    /// Options of the current command, for a command in a hint. Each option has a leading space. Without these options,
+    /// the command in the hint would use another node or other credentials.
     fn options(&self, global: &Global) -> String {
         let path = |path: &PathBuf| words::quoted(&path.display().to_string());
         let options = [
@@ -85,7 +85,7 @@ impl AccessArgs {
     }
 }
 
-/// Credentials of the client.
+/// Credentials that a command uses for the Talos API.
 #[derive(Debug)]
 pub(super) enum Caller {
     Anonymous,
@@ -113,7 +113,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Resolves a node without connecting to it. If talmox issues the client certificate, it has the role `role`; the
+    /// Resolves a node without connecting to it. A client certificate that talmox issues has the role `role`. The
     /// certificate in a talosconfig has its own role.
     pub(super) fn find(
         node: &str,
@@ -153,13 +153,14 @@ impl Target {
         })
     }
 
-    /// Node of the inventory, if the user passed the name of one.
+    /// Node of the inventory. `None` if the user did not pass the name of a node of the inventory.
     pub(super) fn node(&self) -> Option<&Node> {
         let mut nodes = self.chosen.as_ref()?.cluster().nodes.iter();
         nodes.find(|node| node.name.value.as_str() == self.name)
     }
 
-    /// Cluster of the node; `None` if only an address is known.
+    /// Cluster that the node belongs to. `None` if the address is not in the inventory and the credentials are not from
+    /// the secrets bundle.
     pub(super) fn cluster(&self) -> Option<&Chosen> {
         let chosen = self.chosen.as_ref()?;
         let address = &self.client.node().host;
@@ -172,8 +173,8 @@ impl Target {
         is_of_cluster.then_some(chosen)
     }
 
-    /// Identity that the machine must have, if the user passed the name of a node of the inventory. None if the user
-    /// passed an address, at which any machine may answer.
+    /// Identity that the machine must have, if the user passed the name of a node of the inventory. `None` if the user
+    /// passed an address, because any machine may answer at that address.
     pub(super) fn machine(&self) -> Result<Option<Expected>, CommandError> {
         let (Some(chosen), Some(node)) = (&self.chosen, self.node()) else { return Ok(None) };
         let bundle = bundle_of(chosen).map_err(|error| {
@@ -187,7 +188,7 @@ impl Target {
         })?;
         let identity = NodeIdentity::of(node, &bundle.cluster.id);
         Ok(Some(Expected {
-            // It depends on how the VM was created, and `boot:` may have changed since.
+            // The instance ID depends on how the VM was created, and `boot:` may have changed since then.
             instance_id: None,
             uuid: Some(identity.uuid.to_string()),
             macs: identity.macs.iter().map(|mac| mac.lower_case()).collect(),
@@ -211,7 +212,7 @@ impl Target {
     }
 }
 
-/// Clock and reach map, of the lab or of the inventory.
+/// Clock and reach map of the lab. Without a lab: the real clock, and the reach map of the inventory.
 fn settings(access: &AccessArgs, chosen: Option<&Chosen>) -> Result<Settings, CommandError> {
     let Some(file) = &access.lab_at else {
         let mut settings = Settings::new(Clock::real());
@@ -251,7 +252,7 @@ fn caller(
         };
         return Ok(Caller::Known(Box::new(credentials), origin));
     }
-    // With --insecure only the addresses of the inventory are used.
+    // With `--insecure`, the command uses the addresses of the inventory, but no credentials.
     let Some(chosen) = chosen.filter(|_| !access.insecure) else { return Ok(Caller::Anonymous) };
     let bundle = bundle_of(chosen)?;
     let now = environment::now();
@@ -269,7 +270,7 @@ fn is_address(node: &str) -> bool {
     node.contains(['.', ':']) || parse_node_address(node).host.parse::<IpAddr>().is_ok()
 }
 
-/// Address of a node name, or the address itself.
+/// Address of the node with this name. If `node` is an address, that address is returned.
 fn address_in(chosen: &Chosen, node: &str) -> Result<Address, CommandError> {
     let cluster = chosen.cluster();
     let Some(known) = cluster.nodes.iter().find(|known| known.name.value.as_str() == node) else {

@@ -113,7 +113,8 @@ pub(super) fn run(args: &ApplyArgs, global: &Global, printer: &Printer) -> Outco
     Ok(Exit::Fine)
 }
 
-/// Sends the config under the cluster lock: a concurrent `up` or `destroy` would use a plan that is based on the old config.
+/// Sends the config under the cluster lock. Otherwise a concurrent `up` or `destroy` would use a plan that is based on
+/// the old config.
 async fn send_locked(
     target: &Target,
     lab_at: Option<&Path>,
@@ -122,7 +123,7 @@ async fn send_locked(
     printer: &Printer,
 ) -> Result<Applied, CommandError> {
     let locks = lock::take(target, lab_at, printer).await?;
-    // An interrupt must not skip the release of the lock.
+    // The guard makes sure that the lock is released after an interrupt.
     let _guard = interrupt::guard();
     let mut signals = StopSignals::new()?;
     let sent = tokio::select! {
@@ -177,8 +178,8 @@ fn refuse_others(config: &SecretText, target: &Target) -> Result<(), CommandErro
     ))
 }
 
-/// Returns an error if the machine is not the VM of the node. A machine in maintenance mode has no certificate of the cluster, and a config
-/// contains keys.
+/// Returns an error if the machine is not the VM of the node. The check is needed because the config contains keys, and a
+/// machine in maintenance mode has no certificate of the cluster.
 async fn refuse_other_machine(target: &Target, expected: &Expected) -> Result<(), CommandError> {
     let machine = target.ask(async || Machine::read(&target.client).await).await?;
     match machine.mismatch(expected) {
@@ -201,7 +202,7 @@ fn print(
     applied: &Applied,
     printer: &Printer,
 ) -> Result<(), CommandError> {
-    // Since Talos 1.13 the answer may contain the whole config, so it is printed only on request.
+    // Since Talos 1.13 the answer may contain the whole config, so the details are printed only on request.
     let details = Some(applied.details.expose()).filter(|_| args.details);
     let outcome = ApplyOutcome { requested, used: applied.mode, is_dry: args.dry_run };
     if printer.format == Format::Json {

@@ -1,6 +1,7 @@
 //! Table columns that Talos defines for a resource type, as in the output of talosctl.
 //!
-//! A column is a JSONPath of Kubernetes into the spec. Only the forms that Talos uses are supported; a column with another path is empty.
+//! A column is a JSONPath of Kubernetes into the spec. Only the forms that Talos uses are supported. A column with
+//! another path is empty.
 
 use serde_json::Value as Json;
 use talmox_talos_api::client::Resource;
@@ -11,7 +12,7 @@ use super::spec;
 /// Table definition of a resource type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableLayout {
-    /// Singular name of the type: `MachineStatus`.
+    /// Singular name of the type, for example `MachineStatus`.
     pub(super) display_type: String,
     pub(super) columns: Vec<Column>,
 }
@@ -26,14 +27,14 @@ pub(super) struct Column {
 enum PathPart {
     Key(String),
     Index(usize),
-    /// All elements: `[*]` and `[:]`.
+    /// All elements, written as `[*]` or `[:]`.
     All,
-    /// Elements with a value: `[?(@.KEY=="VALUE")]`.
+    /// Elements whose key has this value, written as `[?(@.KEY=="VALUE")]`.
     Where(String, String),
 }
 
 impl TableLayout {
-    /// Parses a resource definition.
+    /// Parses the table definition in a resource definition.
     pub(super) fn of(definition: &Resource) -> Option<Self> {
         let spec = spec::json(&definition.tree()?);
         let columns = spec["printColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -49,7 +50,7 @@ impl TableLayout {
 }
 
 impl Column {
-    /// Text of the column on one line; empty if the spec has no value there.
+    /// Text of the column on one line. Empty if the spec has no value at the path of the column.
     pub(super) fn text(&self, tree: &Node) -> String {
         let Some(path) = &self.path else { return String::new() };
         let root = spec::json(tree);
@@ -58,7 +59,7 @@ impl Column {
             found = found.into_iter().flat_map(|value| part.select(value)).collect();
         }
         let texts: Vec<String> = found.into_iter().map(printed).collect();
-        // Control characters could move the cursor.
+        // Control characters could move the cursor of the terminal.
         texts.join(" ").replace(char::is_control, " ")
     }
 }
@@ -77,7 +78,7 @@ impl PathPart {
     }
 }
 
-/// Text of a value; lists and mappings as JSON.
+/// Text of a value. Lists and mappings are printed as JSON.
 fn printed(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -106,7 +107,7 @@ fn parse(path: &str) -> Option<Vec<PathPart>> {
 }
 
 impl PathPart {
-    /// Rejects keys with characters of unsupported syntax.
+    /// Returns `None` for a key with characters of unsupported syntax.
     fn checked(self) -> Option<Self> {
         match &self {
             Self::Key(key) => {

@@ -1,19 +1,19 @@
-//! Node that a machine config is for, according to its content.
+//! Comparison of a machine config with the node that it is sent to.
 
 use talmox_model::Node as KnownNode;
 use talmox_model::value::Role;
 use talmox_talos_config::secret::SecretText;
 use talmox_yaml::{Map, Node};
 
-/// Host name and machine type of a machine config, if it sets them.
+/// Host name and machine type that a machine config sets.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ConfigTarget {
     host_name: Option<String>,
     machine_type: Option<String>,
 }
 
-/// Reason why a config is not for this node; `None` if it is. None also for a text that is not a config: the node
-/// rejects such a text.
+/// Reason why a config is not for this node. `None` if the config is for this node. Also `None` for a text that is not a
+/// config, because the node rejects such a text.
 pub(super) fn mismatch(config: &SecretText, node: &KnownNode) -> Option<String> {
     let ConfigTarget { host_name, machine_type } = ConfigTarget::of(config.expose());
     let name = node.name.value.as_str();
@@ -59,7 +59,7 @@ impl ConfigTarget {
     }
 }
 
-/// Text at a path of keys; `None` if it is not set.
+/// Text at a path of keys. `None` if the text is missing or empty.
 fn at(root: &Map, path: &[&str]) -> Option<String> {
     let (last, parents) = path.split_last()?;
     let map = parents.iter().try_fold(root, |map, key| map.get(key)?.as_map())?;

@@ -9,12 +9,12 @@ use super::access::{Caller, Origin, Target};
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Causes of a connection that ends before an answer.
+/// Hint for a connection that the node closes before it answers.
 const RESTARTS: &str = "the node is switching from maintenance mode to its configured API, or it is booting or \
                         shutting down; retry in a few seconds";
 
 impl Target {
-    /// Converts an error of a call. If there was no connection, the address is probed first.
+    /// Converts the error of a call. If no connection was possible, the address is probed to find the cause.
     pub(super) async fn explain(&self, error: TalosError) -> CommandError {
         let TalosError::Unreachable { source, .. } = &error else {
             let hint = self.refusal_hint(&error);
@@ -104,7 +104,7 @@ impl Target {
         }
     }
 
-    /// Hint for a rejected or missing answer.
+    /// Hint for a call that the node rejected or did not answer.
     fn refusal_hint(&self, error: &TalosError) -> Option<String> {
         match error {
             TalosError::Lost { call, .. } => Some(self.lost_hint(call.is_read())),
@@ -140,7 +140,7 @@ impl Target {
 
     fn code_hint(&self, code: Code, message: &str) -> Option<String> {
         let hint = match code {
-            // An unknown resource type is rejected with the same code as a missing permission.
+            // Talos rejects an unknown resource type with the same code as a missing permission.
             Code::PermissionDenied if message.contains("is not supported") => {
                 return Some(format!(
                     "its version of Talos does not have this kind; {} lists those it has",
@@ -176,7 +176,7 @@ fn late_hint(is_read: bool) -> &'static str {
     }
 }
 
-/// Text of a probe verdict, with its cause.
+/// Text of a probe verdict, with the cause.
 fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
     match verdict {
         Verdict::Nothing(error) => format!("nothing answers: {}", dial_text(error)),
@@ -203,10 +203,10 @@ fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
     }
 }
 
-/// Text of a connection error, without the error number of the system.
+/// Text of a connection error, without the error number of the operating system.
 fn dial_text(error: &DialError) -> String {
     let DialError::Connect { source, .. } = error else { return chain(error) };
-    // An error of talmox itself, such as for an address outside of a lab, is more specific than its kind.
+    // An error that talmox created, such as for an address outside of a lab, is more specific than its kind.
     if source.get_ref().is_some() {
         return chain(error);
     }
@@ -242,7 +242,7 @@ fn dial_hint(error: &DialError) -> String {
     }
 }
 
-/// Hint if a call without credentials got no connection.
+/// Hint for a call without credentials that could not connect.
 fn insecure_hint(error: &DialError) -> String {
     match error {
         DialError::Refused { .. } if error.is_restart() => RESTARTS.to_owned(),

@@ -76,7 +76,7 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
             all.join("---\n")
         }
         (Format::Text, false) => {
-            // A talosconfig may have the admin role, so the output may contain resource types that hold keys.
+            // A talosconfig may have the admin role, so the found resources may contain keys.
             let may_be_admin = args.access.is_talosconfig();
             let is_hidden =
                 |one: &Resource| args.admin || may_be_admin && kind::may_hold_keys(&one.kind);
@@ -87,7 +87,7 @@ pub(super) fn run(args: &GetArgs, global: &Global, printer: &Printer) -> Outcome
     Ok(Exit::Fine)
 }
 
-/// Reads the resources, and for a table the column definitions.
+/// Reads the resources. For a table, also reads the column definitions.
 async fn read(
     args: &GetArgs,
     target: &Target,
@@ -107,7 +107,7 @@ async fn read(
             })?]
         }
     };
-    // Without the column definitions the table shows the spec in short form.
+    // If the column definitions cannot be read, the table shows the spec in short form.
     let definition = if is_table {
         client.get(ResourceKind::DEFINITION, &kind.name.to_lowercase()).await.ok()
     } else {
@@ -116,7 +116,7 @@ async fn read(
     Ok((found, definition.flatten().as_ref().and_then(TableLayout::of)))
 }
 
-/// Resource type of the RESOURCE argument, with the namespace of `--namespace`.
+/// Resource type that the RESOURCE argument names, in the namespace of `--namespace`.
 async fn kind_of(args: &GetArgs, target: &Target) -> Result<Kind, CommandError> {
     let in_namespace = |kind: Kind| match &args.namespace {
         Some(namespace) => Kind { namespace: namespace.clone(), ..kind },

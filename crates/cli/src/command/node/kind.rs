@@ -4,7 +4,7 @@ use talmox_talos_api::client::{Resource, ResourceKind};
 use talmox_talos_api::{Client, TalosError};
 use talmox_yaml::Node;
 
-/// Namespace, full name, and additional aliases of common types.
+/// Namespace, full name and additional aliases of each common type.
 const KNOWN: &[(&str, &str, &[&str])] = &[
     ("cluster", "Affiliates.cluster.talos.dev", &[]),
     ("cluster", "Members.cluster.talos.dev", &[]),
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Name parts of resource types that may hold keys.
+/// Parts of the names of resource types that may hold keys.
 const SECRET_NAME_PARTS: [&str; 6] = [
     "machineconfigs",
     "secret",
@@ -85,7 +85,7 @@ pub(super) fn known(text: &str) -> Option<Kind> {
     Some(Kind { namespace: (*namespace).to_owned(), name: (*name).to_owned() })
 }
 
-/// Looks up a type on the node. Several types may have the same alias.
+/// Looks up a type on the node. Returns several types if they have the same alias.
 pub(super) async fn look_up(client: &Client, text: &str) -> Result<Vec<Kind>, TalosError> {
     let definitions = client.list(ResourceKind::DEFINITION).await?;
     let wanted = text.to_lowercase();

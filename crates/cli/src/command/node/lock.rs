@@ -1,6 +1,7 @@
 //! Cluster lock of a command that changes one node.
 //!
-//! A node can be changed without Proxmox, also while Proxmox is down. Then the cluster is not locked, and a warning is printed.
+//! A command can change a node without Proxmox, for example while Proxmox is down. Then the cluster is not locked, and a
+//! warning is printed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +20,10 @@ use crate::rehearsal;
 use crate::session::cluster_lock::{holder, refused, take as take_locks};
 use crate::session::{RunLocks, proxmox};
 
-/// Timeout for the first answer of Proxmox, short because the command works without Proxmox.
+/// Timeout for the first answer of Proxmox. It is short because the command works without Proxmox.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
-/// Locks the cluster of the node. It is an error if another run holds the lock.
+/// Locks the cluster of the node. Returns an error if another run holds the lock.
 pub(super) async fn take(
     target: &Target,
     lab_at: Option<&Path>,
@@ -49,8 +50,8 @@ pub(super) async fn take(
     }
 }
 
-/// Reads the locks right before the change. A lost lock is an error, because another run may work on the cluster. Without an answer of
-/// Proxmox a warning says so.
+/// Reads the locks right before the change. A lost lock is an error, because another run may be changing the cluster. If
+/// Proxmox does not answer, a warning is printed.
 pub(super) async fn confirm(locks: &RunLocks, printer: &Printer) -> Result<(), CommandError> {
     for fence in locks.fences() {
         match fence.check_now().await {

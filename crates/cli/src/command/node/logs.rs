@@ -76,7 +76,7 @@ pub(super) fn run_dmesg(args: &DmesgArgs, global: &Global, printer: &Printer) ->
     })
 }
 
-/// Prints a log stream until it ends or stdout is closed. `hint` gives hints for specific errors.
+/// Prints a log stream until the stream ends or stdout is closed. `hint` returns hints for specific errors.
 async fn print(
     log: Result<Bytes, TalosError>,
     is_followed: bool,
@@ -112,7 +112,7 @@ async fn print(
     }
 }
 
-/// Hint for an unknown service or container, which the node reports without an error code.
+/// Hint for an unknown service or container. The answer of the node has no specific error code in this case.
 fn missing_hint(error: &TalosError, args: &LogsArgs, target: &Target) -> Option<String> {
     let TalosError::No { message, .. } = error else { return None };
     if args.kubernetes && message.contains("not found") {

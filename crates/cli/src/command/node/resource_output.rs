@@ -1,4 +1,4 @@
-//! Output of resources like talosctl: table, YAML and JSON.
+//! Output of resources as in talosctl: table, YAML and JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::column::TableLayout;
 use super::spec;
 use crate::words;
 
-/// Indentation of YAML, as in Talos.
+/// Indentation of YAML, the same as in Talos.
 const INDENT: usize = 4;
 
-/// Resource and node name as a YAML document. The spec is copied unchanged.
+/// YAML document with the node name and a resource. The spec is copied unchanged.
 pub(super) fn yaml(node: &str, one: &Resource) -> String {
     let head = map([("node", Some(plain(node))), ("metadata", Some(metadata(one)))]);
     // Go writes no space after the colon of an empty value.
@@ -38,7 +38,7 @@ pub(super) fn json(node: &str, one: &Resource) -> Json {
     json!({ "node": node, "metadata": spec::json(&metadata(one)), "spec": spec })
 }
 
-/// Table of resources; with `is_hidden` without the content.
+/// Table of resources. The table shows no content of a resource for which `is_hidden` is true.
 pub(super) fn table(
     node: &str,
     found: &[Resource],
@@ -50,7 +50,7 @@ pub(super) fn table(
     let mut headings: Vec<String> =
         ["NODE", "NAMESPACE", "TYPE", "ID", "VERSION"].map(str::to_owned).into();
     if !is_empty {
-        // For a type without own columns, the short form of the spec is shown.
+        // For a type without columns of its own, the table shows the short form of the spec.
         match columns {
             [] => headings.push("SPEC".to_owned()),
             columns => headings.extend(columns.iter().map(|column| column.heading.clone())),
@@ -74,12 +74,12 @@ pub(super) fn table(
     words::aligned(&rows)
 }
 
-/// Short plural name of a type: `Members` of `Members.cluster.talos.dev`.
+/// Short plural name of a type, for example `Members` for `Members.cluster.talos.dev`.
 fn plural(kind: &str) -> String {
     kind.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// Metadata in the order and style of talosctl: `version: 3`, and `owner:` if it is empty.
+/// Metadata in the order and style of talosctl, for example `version: 3`, and `owner:` for an empty owner.
 fn metadata(one: &Resource) -> Node {
     let field = |text: &str| Some(plain(text));
     let table = |pairs: &BTreeMap<String, String>| {
@@ -101,15 +101,15 @@ fn metadata(one: &Resource) -> Node {
     ])
 }
 
-/// Scalar without quotes, as talosctl writes metadata: `3`, `true`, a time, or empty.
+/// Scalar without quotes, because talosctl writes metadata without quotes: `3`, `true`, a time, or empty.
 fn plain(text: &str) -> Node {
     let mut node = Node::plain(text);
     node.tag = Some(TIMESTAMP_TAG.to_owned());
     node
 }
 
-/// Spec as a text, for resources such as machine configs whose spec is one text. Older nodes send several YAML documents, of which only the
-/// first would be parsed.
+/// Spec as one text, for resources such as machine configs whose spec is a text. `None` for other resources. Older nodes
+/// send a machine config as several YAML documents. A parser would return only the first of these documents.
 fn as_text(one: &Resource) -> Option<Node> {
     let is_config = one.kind == ResourceKind::MACHINE_CONFIG.name && one.annotations.is_empty();
     let documents = talmox_yaml::read(one.yaml().expose()).ok()?;

@@ -1,6 +1,7 @@
 //! Retries of calls while the API of a node restarts.
 //!
-//! A node that leaves maintenance mode closes its connections and its port for one or two seconds. A command in that time is retried.
+//! A node that leaves maintenance mode closes its connections and its port for one or two seconds. Calls that fail in
+//! this time are retried.
 
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use talmox_talos_api::TalosError;
 use super::access::Target;
 use crate::error::CommandError;
 
-/// Total time of retries: longer than the restart of an API, short if nothing answers.
+/// Time limit for the retries. It is longer than the restart of an API, but short for a node that does not answer.
 const LIMIT: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(400);
 
 impl Target {
-    /// Makes a call with retries. Errors are explained.
+    /// Makes a call with retries. An error is converted by [`Target::explain`].
     pub(super) async fn ask<T>(
         &self,
         call: impl AsyncFn() -> Result<T, TalosError>,
@@ -25,7 +26,7 @@ impl Target {
         }
     }
 
-    /// Makes a call with retries and returns the raw error.
+    /// Makes a call with retries, and returns the original error.
     pub(super) async fn call_with_retries<T>(
         &self,
         call: impl AsyncFn() -> Result<T, TalosError>,

@@ -32,7 +32,7 @@ pub(super) fn run(args: &ServicesArgs, global: &Global, printer: &Printer) -> Ou
         Format::Text => {
             let row = |one: &Service| {
                 let health = health(one).to_owned();
-                // Control characters could move the cursor.
+                // Control characters could move the cursor of the terminal.
                 let message = one.message.replace(char::is_control, " ");
                 [one.id.clone(), one.state.clone(), health, message]
             };

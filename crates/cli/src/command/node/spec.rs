@@ -6,7 +6,7 @@ use talmox_yaml::{Node, Resolved, Value};
 /// Maximum width of the short form.
 const WIDEST: usize = 100;
 
-/// Short form on one line, for example `stage: running, status: {ready: true}`.
+/// Short form of a spec on one line, for example `stage: running, status: {ready: true}`.
 pub(super) fn short(node: &Node) -> String {
     let whole = flow(node);
     let inner = whole.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -19,7 +19,7 @@ pub(super) fn short(node: &Node) -> String {
 
 fn flow(node: &Node) -> String {
     match &node.value {
-        // Control characters could move the cursor.
+        // Control characters could move the cursor of the terminal.
         Value::Scalar(scalar) => {
             scalar.text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
         }
@@ -35,7 +35,7 @@ fn flow(node: &Node) -> String {
     }
 }
 
-/// JSON value, with the scalar types of go-yaml.
+/// Spec as JSON. Scalars get the types that go-yaml gives them.
 pub(super) fn json(node: &Node) -> Json {
     match &node.value {
         Value::Scalar(scalar) => match scalar.resolve() {

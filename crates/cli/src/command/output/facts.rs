@@ -26,7 +26,7 @@ pub(super) const ADDRESS: &str = "ip_address";
 pub(crate) const TALOS: &str = "talos_version";
 pub(crate) const KUBERNETES: &str = "kubernetes_version";
 
-/// Distinct versions that the nodes report, or the version of the inventory if none answers.
+/// Distinct versions that the nodes report. If no node reports one, the version of the inventory.
 pub(crate) fn versions(nodes: &Map<String, Value>, field: &str) -> String {
     let is_assumed = |node: &Value| {
         node[ASSUMED].as_array().is_some_and(|fields| fields.iter().any(|one| one == field))
@@ -38,16 +38,16 @@ pub(crate) fn versions(nodes: &Map<String, Value>, field: &str) -> String {
     versions.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// Facts about a cluster.
+/// Values about a cluster and its nodes.
 pub(crate) struct Facts {
     pub(crate) nodes: Map<String, Value>,
     pub(super) cluster: Map<String, Value>,
     assumptions: Vec<Assumption>,
 }
 
-/// Values taken from the inventory, and the reason.
+/// Values that were taken from the inventory, and the reason.
 struct Assumption {
-    /// Name of the node, or of the cluster.
+    /// Name of the node or of the cluster that has these values.
     of: String,
     fields: Vec<&'static str>,
     reason: String,
@@ -57,7 +57,8 @@ struct Assumption {
 type Places<'a> = [(&'a DesiredNode, Option<Vm>)];
 
 impl Facts {
-    /// Reads the facts from the running nodes. `places` are the VMs that Proxmox reported, or that a run has just created.
+    /// Reads the facts from the running nodes. `places` contains the VMs that Proxmox reported, or that a run has just
+    /// created.
     pub(crate) async fn look(session: &Session, places: &Places<'_>, pve: Option<&Pve>) -> Self {
         let subjects: Vec<Subject> =
             places.iter().map(|(node, vm)| subject(session, node, vm.as_ref(), pve)).collect();
@@ -67,7 +68,7 @@ impl Facts {
         Self::of(&session.desired, places, pve, Some(&running))
     }
 
-    /// Combines the answers of the nodes, if they were queried, with the inventory.
+    /// Combines the answers of the nodes with the inventory. `running` is `None` if the nodes were not queried.
     pub(super) fn of(
         desired: &Desired,
         places: &Places<'_>,
@@ -121,7 +122,8 @@ impl Facts {
         self.assumptions.extend(given.assumption(&node.name));
     }
 
-    /// Adds the facts about the cluster. Its versions are those of the Kubernetes API and of the first control plane that answers.
+    /// Adds the facts about the cluster. The Kubernetes version is that of the Kubernetes API. The Talos version is that
+    /// of the first control plane that answers.
     fn add_cluster(&mut self, desired: &Desired, places: &Places<'_>, running: Option<&Running>) {
         let each = places.iter().zip(running.map_or(&[][..], |running| &running.nodes));
         let planes: Vec<&Known<String>> = each
@@ -146,7 +148,8 @@ impl Facts {
         self.assumptions.extend(given.assumption(&desired.cluster));
     }
 
-    /// Warns about values that could not be read: all values, or one field of a node or of the cluster.
+    /// Prints warnings about values that could not be read. `about` restricts the warnings to a node or the cluster, and
+    /// to one field.
     pub(crate) fn warn(&self, about: Option<(&str, Option<&str>)>, printer: &Printer) {
         let mut groups: Vec<(&str, String, Vec<&str>)> = vec![];
         let is_of_a_node = |assumption: &Assumption| self.nodes.contains_key(&assumption.of);
@@ -157,7 +160,7 @@ impl Facts {
                 Some((name, field)) => {
                     name == of && field.is_none_or(|field| fields.contains(&field))
                 }
-                // The reason is usually the same for the nodes and the cluster, so it is reported once.
+                // The cluster usually has the same reason as its nodes, so only the reasons of the nodes are reported.
                 None => is_of_a_node(assumption) || !has_nodes,
             };
             if !is_meant {
@@ -178,7 +181,7 @@ impl Facts {
     }
 }
 
-/// Names of the fields whose values were taken from the inventory because the node did not report them, and the reason.
+/// Names of the fields whose values were taken from the inventory because they could not be read, and the reason.
 #[derive(Default)]
 struct FactFields {
     assumed: Vec<&'static str>,
@@ -208,7 +211,7 @@ impl FactFields {
     }
 }
 
-/// Query target of a node; without an address if its VM does not run.
+/// Query target for a node. `own` is `None` if the VM of the node is missing or stopped.
 fn subject(session: &Session, node: &DesiredNode, vm: Option<&Vm>, pve: Option<&Pve>) -> Subject {
     let is_stopped = |vm: &&Vm| {
         let seen = pve.and_then(|pve| pve.vms.get(&vm.vmid));

@@ -93,7 +93,7 @@ fn refused(error: SopsError, text: &SecretText) -> CommandError {
         .because(error)
 }
 
-/// Asks whether to edit again; false without a terminal.
+/// Asks whether to edit the text again. Returns false without a terminal.
 fn ask_again(printer: &Printer) -> bool {
     if !io::stdin().is_terminal() {
         return false;
@@ -140,7 +140,7 @@ fn edited(
     })
 }
 
-/// Private folder for the temporary file, in memory if possible, so that nothing remains on a disk.
+/// Private folder for the temporary file. It is in memory if possible, so that no secret remains on a disk.
 fn private_folder(printer: &Printer) -> io::Result<PrivateFolder> {
     let in_memory = [environment::path("XDG_RUNTIME_DIR"), Some(PathBuf::from("/dev/shm"))];
     for parent in in_memory.into_iter().flatten().filter(|path| path.is_dir()) {
@@ -186,8 +186,8 @@ fn run_editor(path: &Path) -> Result<ExitStatus, CommandError> {
     Err(CommandError::failed(CommandCode::EditorFailed, "no editor found").hint("set $EDITOR"))
 }
 
-/// Signal handling while the editor runs. A signal must not end talmox before it has removed the temporary file; afterwards signals have
-/// their usual effect.
+/// Signal handling while the editor runs. A signal must not end talmox before talmox has removed the temporary file. Then
+/// signals have their usual effect again.
 struct Signals {
     is_usual: Arc<AtomicBool>,
     told_to_end: Arc<AtomicBool>,

@@ -71,8 +71,8 @@ fn refuse_path(path: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns an error if the path is a mapping or list, or if a part of the path is a text: setting the value would
-/// replace it.
+/// Returns an error if the value at the path is a mapping or a list, or if a parent of the path is a text. Setting the
+/// value would replace that content.
 fn refuse_shape(document: &SopsDocument, path: &str) -> Result<(), CommandError> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     for end in ends {

@@ -22,17 +22,17 @@ const TITLES: [&str; 13] = [
     "DRIFT",
 ];
 const DAY: i64 = 86_400;
-/// Remaining validity below which it is shown in hours, in seconds.
+/// Remaining validity in seconds below which the validity of a certificate is shown in hours.
 const HOURS: i64 = 2 * DAY;
-/// Remaining validity of an authority below which a remark is shown, in seconds.
+/// Remaining validity in seconds below which a certificate authority gets a remark.
 const WARN_BEFORE: i64 = 30 * DAY;
 
-/// Columns that may be removed on a narrow terminal, most important first.
+/// Columns that may be removed on a narrow terminal, the most important column first.
 const DISPENSABLE: [&str; 6] = ["ROLE", "HOST", "VMID", "MEMORY", "CERT", "CPU"];
-/// Columns that are empty for a cluster without Talos.
+/// Columns that are empty for a cluster without Talos nodes.
 const OF_TALOS: [&str; 4] = ["TALOS", "KUBERNETES", "ETCD", "CERT"];
 
-/// Complete report, wrapped to this number of columns if there is a limit.
+/// Complete report. The text is wrapped to `columns` characters, if given.
 pub(super) fn text(
     status: &Status,
     now: i64,
@@ -85,7 +85,7 @@ pub(super) fn text(
     if !below.is_empty() {
         out.push('\n');
         for line in below {
-            // Continuation lines are indented, so that the start of each remark is visible.
+            // Continuation lines are indented, so that the start of each remark is easy to see.
             let lines = words::wrapped(
                 &line,
                 columns.map_or(usize::MAX, |columns| columns.saturating_sub(2)),
@@ -99,14 +99,14 @@ pub(super) fn text(
 /// Remark for certificates that expire within hours.
 const RENEWED: &str = "CERT: Talos renews its API certificates automatically before they expire";
 
-/// Whether the certificate of a node expires within hours, as Talos certificates regularly do before their renewal.
+/// Whether the certificate of a node expires within hours. This is normal for Talos before it renews the certificate.
 fn is_short(node: &NodeStatus, now: i64) -> bool {
     let talos = node.talos.as_ref().and_then(Known::get);
     let left = talos.and_then(|talos| talos.certificate_end).map(|end| end - now);
     left.is_some_and(|left| (0..HOURS).contains(&left))
 }
 
-/// Remark for unknown drift. The reason is omitted if another remark already contains it.
+/// Remark for unknown drift. The reason is omitted if the remark about Proxmox contains it already.
 fn drift_unknown(why: &str, unreachable: &[Unreachable]) -> String {
     let is_said = unreachable.iter().any(|silent| silent.part == Part::Proxmox);
     let why = match why.split_once(": ") {
@@ -200,7 +200,7 @@ fn row(node: &NodeStatus, now: i64, is_drift_unknown: bool) -> Vec<String> {
     ]
 }
 
-/// Table cell: `-` for a value that the node does not have, `?` for an unknown value.
+/// Text of a table cell: `-` for a value that the node does not have, `?` for an unknown value.
 fn cell<T>(seen: Option<&Known<T>>, show: impl Fn(&T) -> String) -> String {
     match seen {
         None => "-".to_owned(),
@@ -218,7 +218,8 @@ fn memory(used: u64, given: u64) -> Option<String> {
     (given > 0).then(|| format!("{}/{} GiB", tenths(used), tenths(given)))
 }
 
-/// Remarks for unknown values: each reason once, with the nodes and values. Reasons of an API that does not answer are omitted here.
+/// Remarks for unknown values. Each reason is listed once, with the affected nodes and values. A reason is omitted if the
+/// remark for an unreachable API contains it already.
 fn unknowns(status: &Status) -> Vec<String> {
     let printed: Vec<String> =
         status.unreachable.iter().map(|silent| printed_reason(silent, status)).collect();
@@ -244,17 +245,17 @@ fn unknowns(status: &Status) -> Vec<String> {
     all.iter().map(|one| format!("{}: {}", one.subjects(), one.reason)).collect()
 }
 
-/// Reason for unknown values, with the nodes and values.
+/// Reason for unknown values, with the affected nodes and values.
 struct UnknownReason<'a> {
-    /// The reason without the address of its node: the same cause on several nodes is one reason.
+    /// Reason without the address of the node, so that the same cause on several nodes is one reason.
     key: String,
-    /// The reason as it is on the first node.
+    /// Reason as the first node reports it.
     reason: &'a str,
     nodes: Vec<(&'a str, Vec<&'static str>)>,
 }
 
 impl UnknownReason<'_> {
-    /// Nodes and the parts that are affected, such as `cp-1, cp-2: Talos, etcd; wk-1: Talos`.
+    /// Affected nodes and values, such as `cp-1, cp-2: Talos, etcd; wk-1: Talos`.
     fn subjects(&self) -> String {
         let mut groups: Vec<(Vec<&str>, &[&str])> = vec![];
         for (name, parts) in &self.nodes {
@@ -270,7 +271,8 @@ impl UnknownReason<'_> {
     }
 }
 
-/// Reason of an API that does not answer, in the form of [`without_address`]. The reason is that of the first node.
+/// Reason why an API does not answer, in the form of [`without_address`]. If several nodes are affected, it is the reason
+/// of the first node.
 fn printed_reason(silent: &Unreachable, status: &Status) -> String {
     let first = silent.nodes.first();
     let node = status.nodes.iter().find(|node| Some(&node.name) == first);
@@ -279,7 +281,7 @@ fn printed_reason(silent: &Unreachable, status: &Status) -> String {
 
 fn without_address(reason: &str, node: &NodeStatus) -> String {
     match node.address.get() {
-        // With its port, because an address can be the start of another one.
+        // The colon before the port is included, because one address can be the start of another address.
         Some(address) => reason.replace(&format!("{address}:"), ":"),
         None => reason.to_owned(),
     }
@@ -324,7 +326,7 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     lines
 }
 
-/// Remark for a check that does not pass.
+/// Remark for a check that has not passed.
 fn failed_check(check: &CheckSeen) -> Option<String> {
     let reason = check.reason.as_ref().filter(|_| check.state == CheckState::Waiting)?;
     Some(format!("check not passed: {}: {reason}", check.name))

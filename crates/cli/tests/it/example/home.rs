@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Derived, Example, assert_vm, setting, talos_notes};
 use crate::lab_state::NodeState;
 
-/// Vmid, name, last part of the address, and derived values.
+/// Vmid, name, address and derived values of each node.
 const NODES: [(u32, &str, &str, Derived); 5] = [
     (
         300,
@@ -109,7 +109,7 @@ fn nodes(example: &Example) {
         assert_eq!(has("machine/features/hostDNS/forwardKubeDNSToHost"), "false");
         let vip = setting(node, "machine/network/interfaces/0/vip/ip");
         assert_eq!(vip.as_deref(), is_control_plane.then_some("10.0.0.20"));
-        // The placeholder of a lab: the real key is not resolved.
+        // In a lab, the real auth key is not resolved, and a placeholder is used.
         assert!(node.config.contains("TS_AUTHKEY=rehearsal"), "{name}");
         if is_control_plane {
             assert_eq!(has("cluster/proxy/disabled"), "true");
@@ -119,7 +119,8 @@ fn nodes(example: &Example) {
     }
     assert_eq!(holders.len(), 1, "one node holds the VIP: {holders:?}");
     assert!(members.contains(holders[0]), "{holders:?}");
-    // Through the VIP. Without a CNI no node becomes ready, and `up` does not wait for it.
+    // The Kubernetes API is queried at the VIP. Without a CNI no node becomes ready, and `up` does not wait for ready
+    // nodes.
     let known = example.lab_state.kubernetes("10.0.0.20");
     assert_eq!(known.len(), 5);
     for (node, (_, name, address, _)) in known.iter().zip(NODES) {

@@ -1,5 +1,5 @@
-//! Creates each example in a lab and compares the state of the lab with the inventory. Every expected value is written by hand: from the
-//! inventory, or for values derived from the cluster id (marks, UUIDs, MACs) from the documented rule.
+//! Creates each example in a lab, and compares the state of the lab with the inventory. Every expected value is written
+//! by hand. Values that are derived from the cluster ID (marks, UUIDs, MACs) follow the documented rules.
 
 mod em_dev;
 mod home;
@@ -18,12 +18,12 @@ use crate::lab::{IN_FILE, Served};
 use crate::lab_state::{LabState, NodeState, VmState};
 use crate::support::{Cluster, KEYS};
 
-/// Id of all these clusters.
+/// Cluster ID of all examples in these tests.
 const CLUSTER_ID: &str = "ZXhhbXBsZXMtb2YtdGFsbW94LWluLWEtbGFiLTAwMSE=";
-/// The first eight bytes of the SHA-256 of `talmox mark ` and that id.
+/// Cluster mark: the first eight bytes of the SHA-256 of `talmox mark ` and the cluster ID.
 const MARK: &str = "0a03b68950e660f4";
 
-/// Example that `up` created.
+/// Example cluster that `up` created in a lab.
 struct Example {
     name: &'static str,
     cluster: Cluster,
@@ -31,15 +31,15 @@ struct Example {
     lab_state: LabState,
 }
 
-/// Values derived from the cluster id and a node name: a UUID of version 5 in the namespace of the version 5 UUID of the id, and as MAC the
-/// last five bytes of the UUID of `NAME/net0` after 02.
+/// Values that are derived from the cluster ID and the name of a node. The UUID has version 5. Its namespace is the
+/// version 5 UUID of the cluster ID. The MAC is 02, followed by the last five bytes of the UUID of `NAME/net0`.
 struct Derived {
     uuid: &'static str,
     mac: &'static str,
 }
 
 impl Example {
-    /// Runs the commands of `prepare`, then `up`.
+    /// Runs the commands in `prepare`, then `plan` and `up`.
     fn up(name: &'static str, prepare: &[&str]) -> Self {
         let cluster = Cluster::example(name);
         let bundle = take_identity(&cluster, name);
@@ -75,7 +75,7 @@ impl Example {
     }
 }
 
-/// Writes random secrets with a fixed id for a cluster.
+/// Replaces the cluster ID in the secrets of a cluster by [`CLUSTER_ID`], and returns the bundle.
 fn take_identity(cluster: &Cluster, name: &str) -> Bundle {
     let secrets = format!("inventory/{name}/secrets.sops.yaml");
     let keys = parse_identities(&cluster.folder.read(KEYS)).unwrap();
@@ -89,7 +89,7 @@ fn take_identity(cluster: &Cluster, name: &str) -> Bundle {
     bundle
 }
 
-/// Notes of a complete VM.
+/// Notes of a VM that `up` has completed.
 fn notes(cluster: &str, node: &str) -> String {
     format!(
         "Node {node} of the cluster {cluster}. talmox knows the VM by the next line: keep it.\n\n\
@@ -97,14 +97,14 @@ fn notes(cluster: &str, node: &str) -> String {
     )
 }
 
-/// Notes of a complete VM with Talos, which include the role.
+/// Notes of a VM with Talos that `up` has completed. They include the role.
 fn talos_notes(cluster: &str, node: &str) -> String {
     let is_control_plane = node.contains("cp-") || node.contains("control");
     let role = if is_control_plane { "controlplane" } else { "worker" };
     format!("{} role={role}", notes(cluster, node))
 }
 
-/// Compares a VM with the lines of its config, each `key: value`, and its notes.
+/// Asserts the notes and the config of a VM. Each line has the form `key: value`.
 #[track_caller]
 fn assert_vm(vm: &VmState, notes: &str, lines: &str) {
     let mut found = vm.config.clone();
@@ -118,7 +118,7 @@ fn assert_vm(vm: &VmState, notes: &str, lines: &str) {
     assert!(vm.is_running);
 }
 
-/// Value at a path of keys in the first config document of a node.
+/// Value at a path of keys in the first document of the machine config of a node.
 fn setting(node: &NodeState, path: &str) -> Option<String> {
     let root = talmox_yaml::read_first(&node.config).unwrap().unwrap();
     let found = path.split('/').try_fold(&root, |node, key| match key.parse::<usize>() {

@@ -11,7 +11,7 @@ use crate::lab_state::NodeState;
 const BASE: &str = "88d1f7a5c4f1d3aba7df787c448c1d3d008ed29cfb34af53fa0df4336a56040b";
 const GPU: &str = "901b9afcf2f7eda57991690fc5ca00414740cc4ee4ad516109bcc58beff1b829";
 
-/// Vmid, name, address, and derived values.
+/// Vmid, name, address and derived values of each node.
 const NODES: [(u32, &str, &str, Derived); 7] = [
     (
         200,
@@ -205,7 +205,7 @@ fn outputs(example: &Example) {
     assert_eq!(all["endpoint"], "https://192.168.1.210:6443");
     assert_eq!(all["vip"], "192.168.1.210");
     assert_eq!(all["talos_version"], "v1.12.4");
-    // The newest Kubernetes version that this Talos version supports.
+    // This is the newest Kubernetes version that the Talos version supports.
     assert_eq!(all["kubernetes_version"], "v1.35.4");
     assert_eq!(
         all["nodes"]["k8s-worker4"],

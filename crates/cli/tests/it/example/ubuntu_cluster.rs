@@ -1,4 +1,4 @@
-//! `examples/ubuntu-cluster`: seven Ubuntu machines, set up by cloud-init.
+//! `examples/ubuntu-cluster`: seven Ubuntu machines that are configured by cloud-init.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::json;
@@ -8,7 +8,7 @@ use talmox_pve::id::VmId;
 
 use super::{Derived, Example, assert_vm, notes};
 
-/// Vmid, name, address, and derived values.
+/// Vmid, name, address and derived values of each node.
 const NODES: [(u32, &str, &str, Derived); 7] = [
     (
         220,
@@ -54,7 +54,7 @@ const NODES: [(u32, &str, &str, Derived); 7] = [
     ),
 ];
 
-/// User data of cloud-init. NAME is the node name.
+/// User data of cloud-init. NAME stands for the node name.
 const USER_DATA: &str = "\
 #cloud-config
 hostname: NAME
@@ -81,7 +81,7 @@ runcmd:
   - systemctl enable --now qemu-guest-agent
 ";
 
-/// Network config of cloud-init. MAC and ADDRESS are those of the node.
+/// Network config of cloud-init. MAC and ADDRESS stand for the values of the node.
 const NETWORK: &str = "\
 version: 1
 config:
@@ -153,7 +153,7 @@ fn machines(example: &Example) {
 
 fn files(example: &Example) {
     let lab_state = &example.lab_state;
-    // The image is stored with the extension of its format, and the uploads are deleted.
+    // The file name of the image has the extension of its format. The uploaded files are deleted.
     let files = lab_state.volumes("pve2", "local");
     let files: Vec<&String> = files.keys().collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -173,7 +173,7 @@ fn files(example: &Example) {
     );
 }
 
-/// Answers of the guest agents.
+/// Asserts the answers of the guest agents.
 fn guests(example: &Example) {
     let lab_state = &example.lab_state;
     for (vmid, name, address, Derived { mac, .. }) in NODES {

@@ -7,7 +7,8 @@ use super::super::{Done, RunStep, StepContext, StepError};
 use super::making::Making;
 
 impl RunStep for CloneVm {
-    /// Until its first change the clone has a UUID that Proxmox chose, and is recognised by the stage in its marker.
+    /// Clones the template. Until its first config change, the clone has a UUID that Proxmox chose, and only the stage in its
+    /// marker identifies it.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let (template, new) = (&self.template, &self.own.vm);
         let making = Making {

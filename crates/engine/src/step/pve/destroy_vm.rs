@@ -14,12 +14,12 @@ use super::vm::{FoundVm, VmAtId, is_free, look, not_ours};
 const DESTROYS: &[&str] = &["qmdestroy"];
 
 impl RunStep for DestroyVm {
-    /// Destroys an owned VM with its volumes, and no other object with its vmid.
+    /// Destroys an owned VM with its volumes. Does not destroy a foreign VM with the same vmid.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let own = &self.own;
         let mut earlier = Earlier::new(&own.vm, DESTROYS);
         loop {
-            // The request cannot be conditional, so marker and UUID are read right before it, every time.
+            // The request cannot be conditional, so marker and UUID are read right before each request.
             let Some(found) = still_there(own, context).await? else { return Ok(Done::Already) };
             let vm = &found.vm;
             let doing = format!("destroy VM {} on {}", vm.vmid, vm.node);
@@ -28,11 +28,11 @@ impl RunStep for DestroyVm {
                 return Err(StepError::failed(StepCode::DeletionProtected, text)
                     .hint(unprotect(&vm.node, vm.vmid)));
             }
-            // A call whose answer was lost may have started a task.
+            // A request whose answer was lost may have started a task.
             if context.has_begun() && earlier.follow(&doing, context).await? {
                 continue;
             }
-            // With purge, HA and backup jobs lose it too.
+            // With purge, Proxmox also removes the VM from HA and from backup jobs.
             match context.try_task(&qemu::delete(vm, true)).await? {
                 Ok(_) if is_free(own, context).await? => return Ok(Done::Acted),
                 Ok(_) => {
@@ -50,7 +50,7 @@ impl RunStep for DestroyVm {
 }
 
 /// The VM that must be stopped or destroyed, if it still exists. An earlier run may have been killed while its task destroyed
-/// the VM: then the VM loses its marker and its pool first, and its vmid last.
+/// the VM. Such a task removes the marker and the pool of the VM first, and its vmid last.
 pub(super) async fn still_there(
     own: &OwnVm,
     context: &StepContext,

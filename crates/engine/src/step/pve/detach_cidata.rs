@@ -29,7 +29,7 @@ impl RunStep for DetachCidata {
             return Ok(Done::Acted);
         }
         let doing = format!("detach {slot} from VM {}", vm.vmid);
-        // A user may have protected the VM meanwhile, or an attempt whose drive the guest did not release.
+        // The VM may be protected already: by a user, or by an earlier attempt in which the guest did not release the drive.
         let mut digest = config.digest();
         if is_protected {
             let change = VmChange { digest: digest.take(), ..protection(false) };
@@ -38,7 +38,8 @@ impl RunStep for DetachCidata {
                 .await?
                 .map_err(|error| error::of(&doing, error))?;
         }
-        // In one call: a run that is killed between two calls would leave the VM unprotected.
+        // The drive is detached and the VM is protected in one call. A run that is killed between two calls would leave the
+        // VM unprotected.
         let set = if *protect || is_protected { protection(true).set } else { VmOptions::new() };
         let change = VmChange {
             set,

@@ -1,7 +1,7 @@
-//! Progress of a download, from the log of its task. Proxmox downloads with `wget`, which writes a line for every 32 MiB: its offset, a
-//! dot for each MiB, and the percentage at its end.
+//! Progress of a download, from the log of its task. Proxmox downloads with `wget`, which writes a line for every 32 MiB. A
+//! line contains its offset, a dot for each MiB, and the percentage at its end.
 
-/// State of a log that is read line by line.
+/// State of a log that talmox reads line by line.
 #[derive(Debug)]
 pub(super) struct DownloadLog {
     total: Option<u64>,
@@ -16,12 +16,12 @@ pub(super) struct Progress {
 }
 
 impl DownloadLog {
-    /// Length of the file; if it is not known, it is read from the log.
+    /// `total` is the length of the file. If it is None, the length is read from the log.
     pub(super) fn new(total: Option<u64>) -> Self {
         Self { total, bytes: 0 }
     }
 
-    /// Reads a line, and returns the progress if it shows more than before.
+    /// Reads a line. Returns the progress if the line shows more progress than the lines before.
     pub(super) fn read(&mut self, line: &str) -> Option<Progress> {
         if self.total.is_none() {
             self.total = length(line);
@@ -34,7 +34,7 @@ impl DownloadLog {
     }
 }
 
-/// ` 32768K ........ ........ ........ ........ 53% 67.6M 1s`
+/// The percentage in a line such as ` 32768K ........ ........ ........ ........ 53% 67.6M 1s`.
 fn percent(line: &str) -> Option<u8> {
     let (start, rest) = line.trim_start().split_once('K')?;
     start.parse::<u64>().ok()?;
@@ -43,7 +43,7 @@ fn percent(line: &str) -> Option<u8> {
     (percent <= 100).then_some(percent)
 }
 
-/// `Length: 126129049 (120M) [application/octet-stream]`
+/// The length of the file in a line such as `Length: 126129049 (120M) [application/octet-stream]`.
 fn length(line: &str) -> Option<u64> {
     line.strip_prefix("Length: ")?.split(' ').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Tasks of an earlier run that still run.
+//! Tasks of an earlier run or attempt that are still running.
 
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
@@ -6,9 +6,9 @@ use talmox_pve::id::Upid;
 
 use super::super::{StepContext, StepError};
 
-/// Tasks of some kinds that concern a VM. Each is waited for once.
+/// Tasks of some kinds that concern a VM. A step waits for each of them once.
 pub(super) struct Earlier<'a> {
-    /// The VM in the tasks, and the host that they run on.
+    /// The VM that the tasks concern, and the host that the tasks run on.
     vm: &'a Vm,
     kinds: &'static [&'static str],
     followed: Vec<Upid>,
@@ -32,8 +32,8 @@ impl<'a> Earlier<'a> {
         Ok(true)
     }
 
-    /// A running task of the given kinds on this VM that was not followed yet. Only tasks of this login are listed,
-    /// because that needs no privilege.
+    /// A running task of the given kinds on this VM that was not followed yet. Only tasks of this login are listed, because
+    /// listing them needs no privilege.
     async fn running(&self, context: &StepContext) -> Result<Option<Upid>, StepError> {
         let Vm { node, vmid } = self.vm;
         let doing = format!("list the tasks of VM {vmid} on {node}");

@@ -1,4 +1,4 @@
-//! Errors of steps, from errors of Proxmox.
+//! Conversion of errors of Proxmox into errors of steps.
 
 use talmox_pve::PveError;
 use talmox_pve::error::NotSent;
@@ -11,8 +11,8 @@ pub(in crate::step) const UNANSWERED: &str = "the host at `proxmox.endpoint` is 
 
 /// Error of the operation `doing`, such as `create VM 300 on pve1`.
 ///
-/// Each attempt of a step starts with a read, so it detects changes that earlier attempts made. All errors are retried
-/// except final rejections.
+/// Errors that may pass are retried, even if Proxmox may have made the change. That is safe, because each attempt of a step
+/// starts with a read, and detects changes that earlier attempts made.
 pub(super) fn of(doing: &str, error: PveError) -> StepError {
     let text = match error.silent_node() {
         Some(host) => format!("{doing}: the host {host} is down or unreachable"),

@@ -1,4 +1,5 @@
-//! Fetches an image: the host downloads it, or talmox streams it. Its content is checked before it is used.
+//! Fetches an image: the host downloads the image, or talmox streams it. The content of the image is checked before it is
+//! used.
 
 use talmox_plan::plan::{FetchImage, FetchWay};
 use talmox_pve::PveError;
@@ -36,7 +37,7 @@ impl RunStep for FetchImage {
             ImageVerdict::Missing => {}
             ImageVerdict::Bad(why) => {
                 context.note(format!("{} on {} is not usable: {why}", step.volume, step.host));
-                // If the token may not delete it, the stream overwrites it.
+                // If the token may not delete the file, the stream overwrites it.
                 remove(step, context).await?;
             }
         }
@@ -60,9 +61,9 @@ impl RunStep for FetchImage {
     }
 }
 
-/// Compares an existing file with the checksum of the image. Proxmox does so on a request to download the image again: it
-/// downloads nothing if they match. If the token may not do that, length and header are enough: another stream would overwrite
-/// a file that another run may be reading.
+/// Compares an existing file with the checksum of the image. Proxmox makes this comparison when it is requested to download
+/// the image again, and downloads nothing if the checksums match. If the token may not download, length and header are
+/// enough, because a stream would overwrite a file that another run may be reading.
 async fn compare_checksum(
     step: &FetchImage,
     wanted: &Wanted,
@@ -124,14 +125,15 @@ async fn tell_bytes<T, E>(
         ended = end => ended?,
         never = log.follow(&mut hear) => match never {},
     };
-    // A quick download ends between two reads of its log.
+    // A quick download ends before its log is read again.
     if ended.is_ok() {
         context.see(log.look(&mut hear)).await?;
     }
     Ok(ended)
 }
 
-/// Tries the ways in their order: a host may have no access to the Internet, or the token no right to upload.
+/// Tries the ways of fetching in their order, because a host may have no access to the Internet, or the token no right to
+/// upload.
 async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Result<(), StepError> {
     let mut failure = None;
     for way in &step.ways {
@@ -157,7 +159,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
     })
 }
 
-/// Lets the host download the image. The inner error is one that may not occur with another way of fetching the image.
+/// Lets the host download the image. The inner error is an error that may not occur with another way of fetching.
 async fn download(
     step: &FetchImage,
     wanted: &Wanted,
@@ -191,7 +193,7 @@ async fn download(
     }
 }
 
-/// Downloads and uploads it at the same time, piece by piece.
+/// Downloads the image to this machine and uploads it to the host at the same time, piece by piece.
 async fn stream(
     step: &FetchImage,
     wanted: &Wanted,

@@ -16,12 +16,13 @@ use crate::web::WebError;
 const QCOW2_MAGIC: &[u8] = b"QFI\xfb";
 const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
 
-/// Length and size of an image, from its source. Unknown if this machine cannot reach the source: then the host downloads the image, and
-/// any valid image is accepted.
+/// Length of an image file and size of the disk in it, according to the source of the image. Both are unknown if this machine
+/// cannot reach the source. Then the host downloads the image, and any valid image is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// Whether the source of the image answers.
     pub(super) is_reachable: bool,
+    /// Length of the file, in bytes.
     pub(super) length: Option<u64>,
     /// Size of the disk in the image, in bytes.
     virtual_size: Option<u64>,
@@ -31,7 +32,7 @@ pub(super) struct Wanted {
 pub(super) enum ImageVerdict {
     Good,
     Missing,
-    /// Truncated, not an image, or of another size.
+    /// The file is truncated, is not an image, or has another size.
     Bad(String),
 }
 
@@ -84,7 +85,7 @@ impl Wanted {
         let look = storage::volume(&step.host, &step.volume);
         let info = match context.try_ask(&look).await? {
             Ok(info) => info,
-            // The host does not recognise its format.
+            // The host does not recognise the format of the file.
             Err(error @ PveError::Rejected(_)) if !error.is_permission() => {
                 return Ok(ImageVerdict::Bad(error.to_string()));
             }
@@ -99,7 +100,7 @@ impl Wanted {
     }
 }
 
-/// The size of the disk in a qcow2 image, if it is one.
+/// The size of the disk in a qcow2 image. None if `head` is not the start of a qcow2 image.
 fn qcow2_size(head: &[u8]) -> Option<u64> {
     let size = head.get(QCOW2_SIZE).filter(|_| head.starts_with(QCOW2_MAGIC))?;
     size.try_into().ok().map(u64::from_be_bytes)

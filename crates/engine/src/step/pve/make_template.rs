@@ -1,4 +1,4 @@
-//! Creates a template: Talos without config or identity.
+//! Creates a template that contains Talos without a config and without the identity of a node.
 
 use talmox_plan::ownership::TemplateMark;
 use talmox_plan::plan::MakeTemplate;
@@ -48,7 +48,7 @@ impl RunStep for MakeTemplate {
     }
 }
 
-/// Creates the VM, unless its vmid is used: the caller reads what uses it.
+/// Creates the VM. A vmid that is in use is not an error here, because the caller reads the VM that uses it.
 async fn make(step: &MakeTemplate, context: &StepContext, doing: &str) -> Result<Vm, StepError> {
     let request = qemu::create(&step.vm, step.pool.as_ref(), &step.options);
     match context.try_task(&request).await? {
@@ -57,9 +57,9 @@ async fn make(step: &MakeTemplate, context: &StepContext, doing: &str) -> Result
     }
 }
 
-/// The VM that an earlier run created for this template, perhaps with another vmid. The plan is made from a list of Proxmox
-/// that contains new names only after some seconds; the list of the host contains them at once. A VM that is still being
-/// created has no name, and the token may not have access to it, but the token can list its own tasks.
+/// The VM that an earlier run created for this template, perhaps with another vmid. Plans depend on a list of Proxmox that
+/// contains new names only after some seconds. The list of the host contains them at once. A VM that is still being created
+/// has no name, and the token may not have access to it. But the token can list its own tasks, so these are awaited first.
 async fn earlier_vm(
     step: &MakeTemplate,
     context: &StepContext,

@@ -1,4 +1,4 @@
-//! Common part of create and clone: a task that takes long, and a VM without a marker until it ends.
+//! Common part of creating and cloning a VM. Both start a task that takes long, and the VM has no marker until the task ends.
 
 use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
@@ -28,7 +28,7 @@ impl Making<'_> {
         if let Some(upid) = self.running.filter(|_| context.attempt == 1) {
             context.end_of_earlier(upid, &self.doing).await?;
         }
-        // Proxmox checks whether the vmid is free and otherwise rejects the request, so the first attempt does not read it.
+        // The first attempt does not read the VM, because Proxmox rejects the request if the vmid is in use.
         if (context.attempt > 1 || self.running.is_some()) && self.is_there(context).await? {
             context.vm_cache.found(self.own.vm.vmid);
             return Ok(Done::Already);
@@ -58,7 +58,8 @@ impl Making<'_> {
         Ok(Done::Acted)
     }
 
-    /// A task that fails removes its VM. A task that ended with its host cannot: its VM stays locked, and must be deleted by hand.
+    /// The error of a failed task. Usually the task removes its VM. A task that ended because its host failed cannot do that:
+    /// the VM stays locked, and must be deleted by hand.
     async fn failed(&self, error: PveError, context: &StepContext) -> StepError {
         let is_task = matches!(error, PveError::TaskFailed(_));
         let plain = error::of(&self.doing, error);
@@ -76,8 +77,8 @@ impl Making<'_> {
         StepError { source: plain.source, ..not_ours(self.own, &left) }
     }
 
-    /// The task was not started, and a retry may succeed. But Proxmox reserves the vmid of a new VM before it starts the task, and then
-    /// no task releases it.
+    /// The error of a task that was not started. A retry may succeed. But Proxmox reserves the vmid of a new VM before it
+    /// starts the task, and no task releases that vmid.
     async fn unstarted(
         &self,
         error: PveError,
@@ -91,7 +92,7 @@ impl Making<'_> {
             }
             _ => return Ok(error::of(&self.doing, error)),
         };
-        // Proxmox reserved the vmid for this request: otherwise the error would be that the VM exists.
+        // Proxmox reserved the vmid for this request, because otherwise the error would be that the VM exists.
         context.vm_cache.creates(self.own.vm.vmid);
         Ok(not_ours(self.own, &left).caused_by(error))
     }

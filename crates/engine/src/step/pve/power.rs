@@ -1,4 +1,4 @@
-//! Power of VMs: whether they run, resets, and the HA manager.
+//! Power state of VMs: reads, resets, and waits for the HA manager.
 
 use talmox_plan::plan::OwnVm;
 use talmox_pve::PveError;
@@ -23,7 +23,7 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
         .hint("run the same command to start it"));
     }
     let reset = context.try_task(&qemu::reset(&found.vm)).await?;
-    // The caller waits for the machine, as for any machine that boots.
+    // The caller waits for the machine, as for every machine that boots.
     context.set_begun(false);
     match reset {
         Ok(_) | Err(PveError::MaybeApplied { .. }) => Ok(()),
@@ -39,8 +39,8 @@ pub(super) fn looking(vm: &Vm) -> String {
     format!("read the state of VM {}", vm.vmid)
 }
 
-/// Waits for the HA manager, if it manages the VM. In that case the task ends at once, and the HA manager starts or stops
-/// the VM in its next round.
+/// Waits for the HA manager, if it manages the VM. In that case the task ends at once, and the HA manager starts or stops the
+/// VM in its next round.
 pub(super) async fn await_ha(
     done: &TaskDone,
     vm: &Vm,

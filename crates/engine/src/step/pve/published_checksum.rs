@@ -1,4 +1,4 @@
-//! Checksums that the source of an image publishes beside it.
+//! Checksums that the source of an image publishes beside the image.
 
 use talmox_plan::plan::FetchImage;
 use talmox_pve::api::storage::Checksum;
@@ -6,8 +6,8 @@ use talmox_pve::api::storage::Checksum;
 use super::super::{StepContext, StepError};
 use super::image_check::Wanted;
 
-/// The checksum of an image: that of the inventory, or one that its source publishes. A source without checksums is not an error, because
-/// the connection is secured.
+/// The checksum of an image, from the inventory or from the source of the image. A source without checksums is not an error,
+/// because the connection is secured.
 pub(super) async fn find(
     step: &FetchImage,
     wanted: &Wanted,
@@ -27,7 +27,7 @@ pub(super) async fn find(
     Ok(None)
 }
 
-/// The checksum of a file in a list as `sha256sum` writes it (`HASH *NAME`), or of the only file that a list is about.
+/// The checksum of a file in a list as `sha256sum` writes it (`HASH *NAME`). If the list is a single hash, that hash.
 fn of_file(list: &str, file: &str) -> Option<Checksum> {
     let mut lines = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let is_it = |name: &str| {

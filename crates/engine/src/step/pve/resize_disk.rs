@@ -32,7 +32,8 @@ impl RunStep for ResizeDisk {
     }
 }
 
-/// Grows the disk of a VM that this run created: it exists, is owned and is as small as its image, so it is read only afterwards.
+/// Grows the disk of a VM that this run created. Such a VM exists, is owned, and its disk is as small as its image, so the VM
+/// is read only afterwards.
 async fn resize_fresh(
     step: &ResizeDisk,
     doing: &str,
@@ -43,7 +44,7 @@ async fn resize_fresh(
     let Err(error) = context.try_task(&request).await? else {
         return see_grown(step, &own.vm, doing, context).await;
     };
-    // A disk cannot shrink, and an image may be larger than the desired size.
+    // The task fails if the image is larger than the desired size, because a disk cannot shrink.
     if matches!(error, PveError::TaskFailed(_))
         && is_grown(step, &see_again(own, &own.vm, context).await?.config)?
     {

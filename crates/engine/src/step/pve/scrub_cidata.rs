@@ -12,8 +12,8 @@ use super::storage_file::{find, send};
 const ZEROS: &[u8] = &[0; SCRUBBED];
 
 impl RunStep for ScrubCidata {
-    /// Overwrites the file, because the deletion of a file needs a right on the whole storage; and deletes it, if the token has
-    /// that right.
+    /// Overwrites the file, because deleting a file needs a right on the whole storage. If the token has that right, the file
+    /// is deleted afterwards.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { host, volume, delete, .. } = self;
         let doing = format!("scrub {volume} on {host}");

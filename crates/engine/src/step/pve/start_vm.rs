@@ -24,7 +24,7 @@ impl RunStep for StartVm {
         let doing = format!("start VM {vmid} on {}", vm.node);
         match context.try_task(&qemu::start(&vm)).await? {
             Ok(done) => await_ha(&done, &vm, true, context).await?,
-            // Another client started it; or an earlier attempt did, and its answer was lost.
+            // Another client started the VM, or an earlier attempt whose answer was lost.
             Err(_) if is_running(&vm, context).await? => return Ok(Done::Already),
             Err(error) => return Err(error::of(&doing, error)),
         }

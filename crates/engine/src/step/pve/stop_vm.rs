@@ -1,4 +1,4 @@
-//! Stops a VM without a shutdown: Talos in maintenance mode answers a shutdown with a reboot.
+//! Stops a VM without a shutdown, because Talos in maintenance mode answers a shutdown with a reboot.
 
 use talmox_plan::plan::StopVm;
 use talmox_pve::api::qemu;
@@ -10,7 +10,7 @@ use super::error;
 use super::power::{await_ha, looking};
 use super::vm::FoundVm;
 
-/// Tasks of talmox that lock a VM as long as they run.
+/// Tasks of talmox that lock a VM while they run.
 const HOLD_THE_LOCK: &[&str] = &["qmstart", "qmstop", "resize", "qmdestroy"];
 
 impl RunStep for StopVm {
@@ -30,11 +30,11 @@ impl RunStep for StopVm {
                 return Ok(Done::Already);
             }
             let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
-            // A call whose answer was lost may have started a task.
+            // A request whose answer was lost may have started a task.
             if context.has_begun() && earlier.follow(&doing, context).await? {
                 continue;
             }
-            // The stop overrules a running shutdown. HA does so by itself, and rejects the parameter.
+            // The stop overrules a running shutdown. The HA manager does that by itself, and rejects the parameter.
             match context.try_task(&qemu::stop(&vm, !status.ha_managed)).await? {
                 Ok(done) => {
                     await_ha(&done, &vm, false, context).await?;

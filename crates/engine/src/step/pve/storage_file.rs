@@ -7,8 +7,8 @@ use talmox_pve::id::{NodeName, VolumeId};
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
-/// Sends a file to a storage, and waits until it is in its place. The file is opened when the storage has room for another
-/// transfer.
+/// Sends a file to a storage, and waits until the storage contains it. The file is opened when the storage has room for
+/// another transfer.
 pub(super) async fn send(
     (host, volume): (&NodeName, &VolumeId),
     file: impl Future<Output = Result<FileSource, StepError>>,
@@ -27,7 +27,7 @@ pub(super) async fn send(
     };
     let room = context.room(&upload.scope()).await?;
     let file = file.await?;
-    // An interrupted upload leaves no file behind, so a cancelled run does not wait for its end.
+    // An interrupted upload leaves no file behind, so a cancelled run does not wait for the end of the upload.
     let sending = async {
         let sent = context.wait(Box::pin(context.run.pve.upload_in(room, &upload, file))).await?;
         sent.map_err(|error| error::of(doing, error))

@@ -1,7 +1,7 @@
-//! Tags of VMs, which the datacenter's policy may reject.
+//! Tags of VMs. The tag policy of the datacenter may reject them.
 //!
 //! Proxmox checks tags in the middle of a change, and keeps the options before them pending. So tags that are not known to be
-//! allowed are set in a request of their own. No step depends on tags, because marker and UUID prove that a VM is owned. So a
+//! allowed are set in a separate request. No step depends on tags, because marker and UUID prove that a VM is owned. So a
 //! rejection is not an error: it is reported and recorded in the marker.
 
 use talmox_pve::api::qemu::{self, Vm};
@@ -23,7 +23,7 @@ pub(super) enum TagsEnd {
     Rejected,
 }
 
-/// Sets the tags of a VM with this config, unless they are known to be allowed or rejected.
+/// Sets the tags of a VM. Sends no request if the tags are known to be allowed or rejected.
 pub(super) async fn settle(
     vm: &Vm,
     tags: &Tags,
@@ -59,7 +59,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Notes that tags were rejected after all: the policy was changed during the run.
+/// Records that Proxmox rejected tags that it allowed before. The tag policy was changed during the run.
 pub(super) async fn forbid(tags: &Tags, config: &VmConfig, reason: String, context: &StepContext) {
     context.vm_cache.tag_policy.lock().await.reject(&config.tags(), tags, reason);
 }

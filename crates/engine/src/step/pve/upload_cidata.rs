@@ -1,4 +1,4 @@
-//! Uploads the volume with the config of a node.
+//! Uploads the cidata volume of a node.
 
 use talmox_plan::plan::UploadCidata;
 use talmox_pve::client::FileSource;
@@ -8,7 +8,8 @@ use super::super::{Done, RunStep, StepCode, StepContext, StepError, secret_text}
 use super::storage_file::{find, send};
 
 impl RunStep for UploadCidata {
-    /// Overwrites an existing file with this name, because Proxmox does not return the content of a file to compare it.
+    /// Overwrites an existing file with this name. Its content cannot be compared, because Proxmox does not return the
+    /// content of a file.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { host, volume, user_data, instance_id, network, .. } = self;
         let doing = format!("upload {volume} to {host}");

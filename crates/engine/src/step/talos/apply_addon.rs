@@ -45,8 +45,8 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
         let plain = kind(StepCode::KubernetesFailed, &doing);
         plain.caused_by(error).hint("run the same command to resume")
     };
-    // Applying the same manifests again changes nothing, so it may be cancelled and repeated. The objects are recorded first, so that
-    // those of a killed run are found again.
+    // Applying the same manifests again changes nothing, so applying may be cancelled and repeated. The objects are recorded
+    // first, so that the next run finds the objects of a killed run.
     let act = async {
         context.wait(kube.note(&step.name, &manifests)).await?.map_err(unnoted)?;
         context.wait(kube.apply(&manifests, &mut wait)).await?.map_err(failed)

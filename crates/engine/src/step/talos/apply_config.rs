@@ -1,4 +1,4 @@
-//! Sends a node its config, and waits until it has the network of its config.
+//! Sends a node its config, and waits until the node has the network of its config.
 
 use std::net::IpAddr;
 
@@ -38,13 +38,13 @@ async fn apply_config(step: &ApplyConfig, context: &StepContext) -> Result<Done,
         check_release(step, &node, context).await?;
         report_apply(context);
         let unsure = apply(step, &node, context).await?;
-        // A node that just booted changes its key several times.
+        // If the node is unreachable, the loop starts again, because a node that just booted changes its key several times.
         if !matches!(unsure, Some(TalosError::Unreachable { .. })) {
             done = Done::Acted;
             await_own_node(step, &expected, address, context).await?;
             break address;
         }
-        // Another machine may have the address by now, so its identity is read again.
+        // Another machine may have the address by now, so the identity of the machine is read again.
         context.pause(NODE_PAUSE).await?;
     };
     let what = format!("{} does not have the network of its config", step.node.name);
@@ -54,8 +54,8 @@ async fn apply_config(step: &ApplyConfig, context: &StepContext) -> Result<Done,
     Ok(done)
 }
 
-/// Fails if a machine from a template runs another release of Talos, which would interpret the config in another way. A machine that
-/// does not report its version gets the config.
+/// Returns an error if a machine from a template runs another release of Talos, because that release would interpret the
+/// config in another way. A machine that does not report its version gets the config.
 async fn check_release(
     step: &ApplyConfig,
     node: &Maintenance,
@@ -82,7 +82,7 @@ async fn check_release(
     )))
 }
 
-/// Reports that the node gets its config: without an answer, this is the reason of the wait.
+/// Reports that the step waits for the node to apply its config. If the node does not answer, this is the reason of the wait.
 fn report_apply(context: &StepContext) {
     let reason = "waiting for the node to apply its config";
     if context.last_reason() != reason {
@@ -90,8 +90,8 @@ fn report_apply(context: &StepContext) {
     }
 }
 
-/// Sends the config to the node. `Ok(Some(error))` means that the node may or may not have accepted the config; only if
-/// the node was unreachable is it certain that it did not.
+/// Sends the config to the node. `Ok(Some(error))` means that the node may have accepted the config. Only if the error is
+/// `Unreachable`, the node has certainly not accepted it.
 async fn apply(
     step: &ApplyConfig,
     node: &Maintenance,
@@ -110,7 +110,7 @@ async fn apply(
             .caused_by(error)
             .hint("`talmox render` shows the config without its secrets"))
         }
-        // It has a config already, is applying one, or does not answer.
+        // The node has a config already, is applying one, or does not answer.
         Err(error) => Ok(Some(error)),
     }
 }
@@ -162,7 +162,7 @@ async fn note_version(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let client = context.cluster()?.client(address)?;
-    // The node answered a moment ago: an error here does not matter.
+    // An error is ignored here, because the node answered a moment ago.
     if let Ok(version) = context.wait(client.version()).await?
         && version.tag != step.talos_version
     {

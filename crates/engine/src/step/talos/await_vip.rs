@@ -41,7 +41,7 @@ async fn await_vip(step: &AwaitVip, context: &StepContext) -> Result<Done, StepE
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(Done::Already),
-            // Talos takes the address with etcd, before an API server answers behind it.
+            // Talos assigns the address when etcd runs, before an API server answers at it.
             Err(error) if step.by == VipBringer::Talos => error.progress(),
             Err(error) => error.reason(),
         };

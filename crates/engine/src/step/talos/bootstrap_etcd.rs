@@ -1,7 +1,7 @@
 //! Bootstraps etcd on one control plane, once.
 //!
-//! A second bootstrap would create a second cluster. To prevent that, all witnesses are read right before it (`witness.rs`); a witness that
-//! may have data and cannot be read ends the step.
+//! A second bootstrap would create a second cluster. To prevent that, all witnesses are read right before the bootstrap
+//! (`witness.rs`). A witness that may have data and cannot be read ends the step.
 
 use talmox_clock::Deadline;
 use talmox_plan::plan::BootstrapEtcd;
@@ -22,8 +22,8 @@ impl RunStep for BootstrapEtcd {
 async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<Done, StepError> {
     let witness_deadline = context.run.clock.deadline(ETCD_WITNESS.min(context.deadline.left()));
     let mut done = Done::Already;
-    // The boot in which the node accepted the request. A second one would stop the etcd that the first one is starting, so it is
-    // repeated only after a reboot, or after that etcd failed.
+    // The boot in which the node accepted the bootstrap request. A second request would stop the etcd that the first request
+    // is starting. So the request is repeated only after a reboot, or after that etcd failed.
     let mut accepted_in: Option<String> = None;
     let what = format!("etcd does not come up on {}", step.node.name);
     let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
@@ -92,7 +92,7 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
     }
 }
 
-/// Why etcd cannot be bootstrapped yet, if it cannot.
+/// Reason why etcd cannot be bootstrapped yet. None if it can be bootstrapped.
 async fn objection(
     step: &BootstrapEtcd,
     context: &StepContext,

@@ -10,9 +10,9 @@ const DATABASE: &str = "/var/lib/etcd/member/snap/db";
 pub(super) enum EtcdData {
     /// etcd runs, as a member.
     Member,
-    /// The service runs and does not answer: it is starting, joining, or without a quorum. It counts as having data.
+    /// The service runs but does not answer: etcd is starting, joining, or without a quorum. It counts as having data.
     Starting(String),
-    /// etcd has data, and its service does not run.
+    /// etcd has data, but its service does not run.
     AtRest,
     /// etcd has never run on this node. The text is the state of its service.
     Nothing(String),

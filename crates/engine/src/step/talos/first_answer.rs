@@ -21,10 +21,10 @@ const CONSOLE: &str = "check the console of the VM; then run the same command to
 /// Hint for a node that is in maintenance mode although its config is on a volume.
 const NO_CONFIG: &str = "talmox sends no config to it: any machine could answer like this. Check on the console of the VM why Talos \
                          did not read the volume with its config; then run the same command to resume";
-/// Pause before a control plane that needs a reset tries again to get its turn.
+/// Pause before a control plane that needs a reset tries again to lock `control_plane_reset`.
 const TURN: Duration = Duration::from_secs(10);
 
-/// Timeout of the request whether Kubernetes lists a node, in real time: it limits a socket.
+/// Timeout of the request whether Kubernetes lists a node. It is in real time, because it limits a network connection.
 const KUBERNETES: Duration = Duration::from_secs(5);
 
 /// Reason that is shown while a new machine has not answered yet.
@@ -43,9 +43,9 @@ pub(super) enum FirstAnswer {
     OwnNode,
 }
 
-/// Waits for the machine, and resets it at most `most_resets` times if its port stays closed: Talos sometimes stalls on its
-/// first boot, and a reset fixes that. The last boot gets all of the time that the inventory allows, for machines that are
-/// merely slow. A reset that Proxmox rejected is retried, for as long as resets would have taken.
+/// Waits for the machine. Resets the machine at most `most_resets` times if its port stays closed, because Talos sometimes
+/// stalls on its first boot, and a reset fixes that. The last boot gets the whole boot time of the inventory, for machines
+/// that are only slow. A reset that Proxmox rejected is retried, for as long as resets would have taken.
 pub(super) async fn first_answer(
     step: &ApplyConfig,
     most_resets: u32,
@@ -59,12 +59,12 @@ pub(super) async fn first_answer(
     let last = context.run.clock.deadline(stall * most_resets + step.boot);
     let mut vm_check = VmCheck::of(vec![&step.node.own], context);
     let (mut resets, mut boot_time) = (0, boot(0));
-    // Why Proxmox rejected the last reset, if it did.
+    // Reason why Proxmox rejected the last reset. None if it did not.
     let mut no_reset: Option<String> = None;
-    // Held while a control plane boots after its reset.
+    // Guard that is held while a control plane boots after its reset.
     let mut turn: Option<OwnedMutexGuard<()>> = None;
     loop {
-        // A machine that stalls again does not keep the turn for all of its last boot.
+        // A machine that stalls again does not hold the guard for the whole time of its last boot.
         let held = if turn.is_some() { boot_time.min(stall) } else { boot_time };
         let mut answer = await_answer(step, held, &mut vm_check, context).await?;
         drop(turn.take());
@@ -149,20 +149,20 @@ pub(super) async fn first_answer(
     }
 }
 
-/// Whether a machine whose port is closed has joined the cluster all the same. Only one that reads its config from a volume can:
-/// every other one gets its config from talmox, once it answers.
+/// Whether a machine has joined the cluster although its port is closed. Only a machine that reads its config from a volume
+/// can do that. Every other machine gets its config from talmox, after it answers.
 async fn runs_kubernetes(step: &ApplyConfig, context: &StepContext) -> Result<bool, StepError> {
     if step.by != ConfigBy::Volume {
         return Ok(false);
     }
     let kube = context.cluster()?.kube()?;
     let nodes = context.wait(timeout(KUBERNETES, kube.nodes())).await?;
-    // Before etcd is bootstrapped there is no Kubernetes that could answer.
+    // Before etcd is bootstrapped, no Kubernetes API answers.
     let known = nodes.ok().and_then(Result::ok).unwrap_or_default();
     Ok(known.iter().any(|node| node.name == step.node.name))
 }
 
-/// Hint for a VM that this run did not create: it may hold data, so talmox does not reset it.
+/// Hint for a VM that this run did not create. talmox does not reset such a VM, because it may hold data.
 fn not_reset(step: &ApplyConfig) -> String {
     let vm = &step.node.own.vm;
     format!(
@@ -201,7 +201,7 @@ async fn await_answer(
             Err(silence) => silence,
         };
         context.still_needs(&step.needs)?;
-        // A machine that this run started and whose port is closed is booting, as far as can be known.
+        // A machine that this run started and whose port is closed is shown as booting.
         let is_booting = silence.is_closed && step.is_started;
         let shown = if is_booting { BOOTING } else { &silence.shown };
         let shown = vm_check.explain(shown, silence.is_closed, context).await;
@@ -247,7 +247,7 @@ async fn look(
         }
         Verdict::Maintenance(node) => in_maintenance(step, node, address, context).await?,
         Verdict::OtherAuthority => {
-            // A node that applies its config changes its certificate, so another authority counts only if it stays.
+            // A node changes its certificate while it applies its config, so another authority counts only if it persists.
             context.pause(NODE_PAUSE).await?;
             match access.probe(address).await? {
                 Verdict::OtherAuthority => {
@@ -277,7 +277,7 @@ async fn in_maintenance(
 ) -> Result<Look<FirstAnswer>, StepError> {
     let mut meant = step.node.clone();
     if step.by == ConfigBy::Volume {
-        // A machine that did not read the volume does not have its instance id. Nothing is sent to it in any case.
+        // A machine that did not read the volume does not have the instance id on it. No config is sent to such a machine.
         meant.expected.instance_id = None;
     }
     let known = match machine::known(&node.machine, &meant, address)? {

@@ -10,8 +10,8 @@ use talmox_talos_api::{Client, Expected, Look, Machine};
 use crate::locate::missing_identity;
 use crate::step::{StepCode, StepContext, StepError};
 
-/// Whether a machine in maintenance mode is the VM of the node. `NotYet` while the machine has not reported its
-/// complete identity; an error if it is another machine.
+/// Whether a machine in maintenance mode is the VM of the node. `NotYet` while the machine has not reported its complete
+/// identity. An error if it is another machine.
 pub(super) fn known(
     machine: &Machine,
     node: &TalosNode,
@@ -47,8 +47,9 @@ impl IdentityMatch {
     }
 }
 
-/// Reads the identity of a configured node. Its certificate proves that it is a node of the cluster, and its hardware which one; the drive
-/// or volume of its first boot may have been removed.
+/// Reads the identity of a configured node. The certificate of the node proves that it belongs to the cluster, and its
+/// hardware shows which node it is. The instance id is not compared, because the drive or volume of the first boot may have
+/// been removed.
 pub(super) async fn ask(client: &Client, node: &TalosNode) -> IdentityMatch {
     let expected = Expected { instance_id: None, ..node.expected.clone() };
     match Machine::read(client).await {
@@ -75,10 +76,12 @@ pub(super) fn other_machine(node: &TalosNode, address: IpAddr, why: &str) -> Ste
     )
 }
 
-/// Whether a machine was booted with the drive that Proxmox wrote for the VM; if so, its complete identity.
+/// Checks whether a machine was booted with the drive that Proxmox wrote for the VM. If so, returns the complete identity of
+/// the machine.
 ///
-/// The drive was written when the VM was started, and Proxmox reports the id of the drive that it would write now. That id does
-/// not cover custom files on the drive (`cicustom`): a VM with such files is identified by its UUID and MAC addresses.
+/// The drive was written when the VM was started, and Proxmox reports the id of the drive that it would write now. That id
+/// does not cover custom files on the drive (`cicustom`). So a VM with such files is identified by its UUID and MAC
+/// addresses.
 pub(super) async fn by_drive(
     machine: &Machine,
     node: &TalosNode,

@@ -1,7 +1,8 @@
 //! VMs that may hold etcd data of this cluster, searched right before etcd is bootstrapped.
 //!
-//! The plan is older and follows the inventory, in which nodes may have other names, vmids and addresses than when their VMs were
-//! created. So every VM is read here. A VM that cannot be read counts as a VM of this cluster if its name, vmid, tags or pool are.
+//! The plan is older and follows the inventory, in which nodes may have other names, vmids and addresses than when their VMs
+//! were created. So every VM is read here. A VM that cannot be read counts as a VM of this cluster if its name, vmid, tags or
+//! pool belong to this cluster.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -28,7 +29,7 @@ pub(super) struct PossibleMember {
     /// Name for messages.
     pub(super) name: String,
     pub(super) is_running: bool,
-    /// The addresses on its cloud-init drive.
+    /// The addresses on the cloud-init drive of the VM.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) expected: Expected,
     /// Whether the bootstrap continues if the VM does not answer. A configured worker cannot answer before the cluster exists.
@@ -37,7 +38,7 @@ pub(super) struct PossibleMember {
     /// Whether the node is a worker in the inventory, and the notes of the VM do not show whether the VM was created as
     /// a worker.
     pub(super) is_role_unknown: bool,
-    /// The sign of a VM whose notes have no marker: they may have been replaced.
+    /// The sign that a VM without a marker belongs to this cluster. The notes of such a VM may have been replaced.
     pub(super) unmarked: Option<UnmarkedSign>,
 }
 
@@ -50,8 +51,8 @@ pub(super) struct PossibleMembers {
 }
 
 impl PossibleMembers {
-    /// Reads every VM, without the one that is bootstrapped and those that this run created. The inner error is why Proxmox cannot list
-    /// its VMs.
+    /// Reads every VM, except the VM that is bootstrapped and the VMs that this run created. The inner error is the reason
+    /// why Proxmox cannot list its VMs.
     pub(super) async fn search(
         step: &BootstrapEtcd,
         context: &StepContext,
@@ -134,14 +135,14 @@ fn unread(guest: &Guest, error: &PveError) -> String {
     format!("VM {}{name} on {}: {error}", guest.vmid, guest.node)
 }
 
-/// Whether a VM whose config cannot be read may be of this cluster, by the list of all VMs.
+/// Whether a VM whose config cannot be read may belong to this cluster, according to the list of all VMs.
 fn may_be_own(signs: &ClusterSigns, guest: &Guest, is_in_pool: bool) -> bool {
     let has_tag = |wanted: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(wanted));
     let is_node = signs
         .nodes
         .iter()
         .any(|node| node.vmid == guest.vmid || guest.name.as_deref() == Some(node.name.as_str()));
-    // Clusters can be renamed, and a tag policy can reject tags.
+    // A VM in the pool counts without tags too, because a tag policy can reject tags.
     let is_of_another = has_tag(TAG) && guest.tags.len() > 1 && !has_tag(&signs.cluster);
     is_node || has_tag(&signs.cluster) && has_tag(TAG) || is_in_pool && !is_of_another
 }
@@ -157,7 +158,8 @@ fn possible_member(
     let uuid = config.smbios().uuid;
     let by_uuid = signs.nodes.iter().find(|node| Some(&node.uuid) == uuid.as_ref());
     let is_marked = marker.as_ref().is_some_and(|marker| marker.cluster == signs.mark);
-    // A VM without notes, of a node that is not in the inventory: its UUID is derived from its name.
+    // A VM may have no notes, and its node may not be in the inventory. Then only its UUID identifies it, because the UUID is
+    // derived from the name.
     let own_uuid = |name: &String| SmbiosUuid::of(cluster_id, name).to_string();
     let is_by_name = uuid.is_some() && guest.name.as_ref().map(own_uuid) == uuid;
     let unmarked = UnmarkedSign::find(config, &signs.cluster, is_in_pool);
@@ -165,13 +167,13 @@ fn possible_member(
         return None;
     }
     let is_running = guest.status == "running";
-    // It was never started, so its disks only hold the image.
+    // The VM was never started, so its disks contain only the image.
     let is_unstarted =
         marker.as_ref().is_some_and(|marker| is_marked && marker.stage != Stage::Made);
     if is_unstarted && !is_running {
         return None;
     }
-    // The marker of a VM with another system contains its user-data: such a system has no etcd of Talos.
+    // Only markers of VMs with another system than Talos contain a hash of user-data. Such a system has no etcd of Talos.
     if marker.as_ref().is_some_and(|marker| is_marked && marker.data.is_some()) {
         return None;
     }
@@ -197,7 +199,7 @@ fn possible_member(
     })
 }
 
-/// The addresses that the cloud-init drive of a VM gives it.
+/// The addresses on the cloud-init drive of a VM.
 fn addresses(config: &VmConfig) -> Vec<IpAddr> {
     let mut all = vec![];
     for (_, value) in config.iter().filter(|(key, _)| key.starts_with("ipconfig")) {

@@ -1,5 +1,5 @@
-//! State of the VMs whose machines do not answer: a host that is down, or a VM that is stopped, explains more than a closed port. So
-//! does a Proxmox that does not answer.
+//! State of the VMs whose machines do not answer. A host that is down, a VM that is stopped, or a Proxmox API that does not
+//! answer explains more than a closed port.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use talmox_pve::api::cluster::{self, Resources};
 use crate::step::StepContext;
 use crate::timeouts::VM_CHECK;
 
-/// Checks in Proxmox, at intervals, the VMs whose machines a step waits for.
+/// Checks the VMs whose machines a step waits for, at intervals, in Proxmox.
 #[derive(Debug)]
 pub(super) struct VmCheck<'a> {
     machines: Vec<&'a OwnVm>,
@@ -21,11 +21,11 @@ pub(super) struct VmCheck<'a> {
 /// Problem of a VM or its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VmTrouble {
-    /// A host is down or a VM is stopped; the text says which.
+    /// A host is down or a VM is stopped. The text names the host or VM.
     Down(String),
     /// Proxmox does not answer.
     Silent,
-    /// A VM cannot be reset now; the text is the reason.
+    /// A VM cannot be reset now. The text is the reason.
     NoReset(String),
 }
 
@@ -40,13 +40,13 @@ impl fmt::Display for VmTrouble {
 }
 
 impl<'a> VmCheck<'a> {
-    /// The first request is sent after an interval: most machines answer before.
+    /// Creates a check. The first request is sent after one interval, because most machines answer before.
     pub(super) fn of(machines: Vec<&'a OwnVm>, context: &StepContext) -> Self {
         Self { machines, next: context.run.clock.deadline(VM_CHECK), found: None }
     }
 
-    /// The reason of a wait, with the problem of its VM if there is one. A Proxmox that does not answer explains only why machines are
-    /// silent.
+    /// The reason of a wait, with the problem of its VM if there is one. If Proxmox does not answer, that is added only for
+    /// machines that do not answer either (`is_silent`).
     pub(super) async fn explain(
         &mut self,
         reason: &str,
@@ -79,7 +79,7 @@ impl<'a> VmCheck<'a> {
         self.found = None;
     }
 
-    /// Asks Proxmox now for the problem of the VMs.
+    /// Requests the state of the VMs from Proxmox now, and returns their problem.
     pub(super) async fn look(&mut self, context: &StepContext) -> Option<&VmTrouble> {
         self.next = context.run.clock.deadline(VM_CHECK);
         let asked = context.wait(context.send(&cluster::resources())).await;

@@ -1,8 +1,8 @@
 //! Reads all witnesses right before etcd is bootstrapped.
 //!
-//! A second bootstrap would create a second cluster with the same identity, beside one that may hold data. Witnesses are not limited to the
-//! inventory: they are all VMs in Proxmox with a sign of this cluster, and the machines at the shared address, the endpoint, and the
-//! addresses in older client files.
+//! A second bootstrap would create a second cluster with the same identity, beside a cluster that may hold data. Witnesses
+//! are not limited to the inventory. They are all VMs in Proxmox with a sign of this cluster, and the machines at the shared
+//! address, the endpoint, and the addresses in older client files.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use super::machine::{self, IdentityMatch};
 use super::possible_members::{PossibleMember, PossibleMembers};
 use crate::step::{StepCode, StepContext, StepError};
 
-/// Timeout for a VM that need not answer.
+/// Timeout of a VM that does not have to answer.
 const GLIMPSE: Duration = Duration::from_secs(5);
 /// Minimum timeout, in real time. It also applies in a fast lab, because requests need real time on the network.
 const LEAST: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ fn glimpse(clock: Clock) -> Duration {
     GLIMPSE.max(LEAST.mul_f64(clock.speed()))
 }
 
-/// Why etcd cannot be bootstrapped yet.
+/// Reason why etcd cannot be bootstrapped yet.
 #[derive(Debug)]
 pub(super) struct Objection {
     pub(super) reason: String,
@@ -41,8 +41,8 @@ pub(super) struct Objection {
     pub(super) hint: String,
 }
 
-/// Reads all witnesses. Returns an error if one has etcd data, which no retry changes. Returns an objection if a
-/// witness cannot be read yet, which a retry may change.
+/// Reads all witnesses. Returns an error if a witness has etcd data, because no retry changes that. Returns an objection if a
+/// witness cannot be read yet, because a retry may change that.
 pub(super) async fn ask_all(
     step: &BootstrapEtcd,
     context: &StepContext,
@@ -71,7 +71,8 @@ pub(super) async fn ask_all(
     for witness in &step.witnesses {
         let vmid = witness.node.own.vm.vmid;
         let is_listed = possible.members.iter().any(|member| member.vm.vmid == vmid);
-        // A disk that this run created is empty. A disk that another run created in its place is among the members.
+        // A disk that this run created is empty. If another run created a VM in its place, `possible.members` contains that
+        // VM.
         let is_fresh = witness.evidence == Evidence::FreshDisk && !is_listed;
         if context.vm_cache.is_created(vmid) || is_fresh {
             optional.push(witness.node.clone());
@@ -110,7 +111,7 @@ fn silent(name: &str, own: &OwnVm, reason: &str) -> Objection {
     }
 }
 
-/// The objection to a VM whose notes do not show what it is.
+/// The objection for a VM without a marker in its notes.
 fn unmarked(
     step: &BootstrapEtcd,
     member: &PossibleMember,
@@ -177,8 +178,8 @@ fn node_of(step: &BootstrapEtcd, member: &PossibleMember, contact: Contact) -> T
     }
 }
 
-/// Reads witnesses that need not answer. Returns an error only if one has etcd data. An etcd that is starting is not an
-/// error: it may wait for this bootstrap.
+/// Reads witnesses that do not have to answer. Returns an error only if one has etcd data. An etcd that is starting is not an
+/// error, because it may wait for this bootstrap.
 async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<(), StepError> {
     let mut asked = JoinSet::new();
     for node in nodes {
@@ -197,7 +198,7 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
     context.wait(asked.join_all()).await?.into_iter().collect()
 }
 
-/// Fails if a node has etcd data. The inner error is the reason why the state of etcd cannot be read.
+/// Returns an error if a node has etcd data. The inner error is the reason why the state of etcd cannot be read.
 async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), String>, StepError> {
     match read(node, context).await? {
         Ok(data) => has_none(&node.name, &data).map(Ok),
@@ -236,7 +237,7 @@ async fn read(
     Ok(EtcdData::read(&client).await.map_err(|error| error.reason()))
 }
 
-/// Fails if the node has etcd data.
+/// Returns an error if the node has etcd data.
 fn has_none(name: &str, data: &EtcdData) -> Result<(), StepError> {
     let exists = |what: &str, hint: &str| {
         Err(StepError::failed(
@@ -259,7 +260,7 @@ fn has_none(name: &str, data: &EtcdData) -> Result<(), StepError> {
     }
 }
 
-/// Fails if a Kubernetes API of this cluster answers: it has an etcd.
+/// Returns an error if a Kubernetes API of this cluster answers, because such an API has an etcd.
 async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
     let kube = context.cluster()?.kube()?;
     let asked =
@@ -274,7 +275,7 @@ async fn ask_kubernetes(context: &StepContext) -> Result<(), StepError> {
     }
 }
 
-/// Reads the machines at the addresses of the cluster, and at those in older client files.
+/// Reads the machines at the addresses of the cluster, and at the addresses in older client files.
 async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<(), StepError> {
     let access = context.cluster()?;
     let own = match step.node.contact {

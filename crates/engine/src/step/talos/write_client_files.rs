@@ -1,4 +1,4 @@
-//! Creates kubeconfig and talosconfig from the secrets bundle, and passes them to the writer of files.
+//! Creates kubeconfig and talosconfig from the secrets bundle, and passes them to the function that writes files.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{ExplainedWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
-/// Validity of the certificates, as that of talosctl.
+/// Validity of the certificates, the same as in talosctl.
 const TTL: Duration = Duration::from_hours(365 * 24);
 
 impl RunStep for WriteClientFiles {
@@ -90,7 +90,8 @@ enum KubeconfigServer {
     ControlPlane(String),
 }
 
-/// The server to write into kubeconfig; none to leave the file as it is. While another step waits for the shared address, so does this one.
+/// The server to write into kubeconfig. None if the file must not be changed. If another step waits for the shared address,
+/// this step waits for it too.
 async fn server(
     step: &WriteClientFiles,
     context: &StepContext,
@@ -162,7 +163,7 @@ async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<Str
     Ok(found)
 }
 
-/// The address of a node for clients on this machine.
+/// The address at which clients on this machine reach a node.
 fn endpoint(host: &str, reach: &Reach) -> String {
     let target = reach.target(&node_address(host));
     if target.port == PORT { target.host } else { target.to_string() }

@@ -7,7 +7,7 @@ use talmox_plan::manifest::{Manifest, read_manifests};
 
 use super::cluster::Cluster;
 
-/// In an order that cannot work: the kind after its object, the namespace after what lives in it.
+/// Manifests in an order in which they cannot be applied: a kind after its object, and a namespace after objects in it.
 const SHOP: &str = "\
 apiVersion: shop.example/v1
 kind: Shelf
@@ -70,7 +70,7 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
     let told = told.into_inner().unwrap();
     assert!(told.iter().any(|reason| reason.contains("Job shop/count")), "{told:?}");
 
-    // A second time nothing changes.
+    // Applying the manifests a second time changes nothing.
     let version = |name: &str| {
         let found = cluster.store.get("deployments.apps", "shop", name).unwrap();
         found["metadata"]["resourceVersion"].clone()
@@ -103,7 +103,7 @@ async fn what_somebody_else_looks_after_is_named() {
 
 #[tokio::test]
 async fn what_does_not_come_up_is_told_with_its_reason() {
-    // No worker: nobody can take the pods.
+    // Without a worker, no node can run the pods.
     let cluster = Cluster::start_ready(&["cp-1"]).await;
     let admin = cluster.admin();
     admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_namespace_that_somebody_else_brings_is_waited_for() {
     assert!(found("secrets", "later", "a"));
 }
 
-/// Empty mappings and lists, some of which mean something.
+/// Manifests with empty mappings and lists. Some of them have a meaning.
 const EMPTY: &str = "\
 apiVersion: apps/v1
 kind: Deployment
@@ -221,7 +221,7 @@ async fn what_is_empty_is_a_value_like_any_other() {
             .replace("emptyDir: {}", "emptyDir: {medium: Memory}")
             .replace("podSelector: {}", "podSelector: {matchLabels: {app: hollow}}")
             .replace("data: {}", "data: {a: b}"),
-        // And back again.
+        // The first manifests again.
         EMPTY.to_owned(),
     ];
     for (round, text) in texts.iter().enumerate() {
@@ -249,7 +249,7 @@ async fn a_refused_secret_stays_one() {
     assert!(!format!("{error:?}").contains("hunter2"));
 }
 
-/// What is refused, and whether for good.
+/// Reasons of the rejections, and whether each rejection is final.
 fn refused(comparison: &Comparison) -> Vec<(&str, bool)> {
     comparison.refusals.iter().map(|one| (one.why.as_str(), one.is_final)).collect()
 }
@@ -262,7 +262,7 @@ async fn what_the_api_refuses_is_known_before_anything_is_applied() {
     let typo = SHOP.replace("replicas: 2", "replicsa: 2");
     let misfit = [(".spec.replicsa: field not declared in schema", true)];
 
-    // Before there is anything of it, too.
+    // The rejection is detected before any of the objects exists.
     assert_eq!(refused(&admin.compare(&read(&typo)).await.unwrap()), misfit);
     assert_eq!(admin.compare(&shop()).await.unwrap().refusals, []);
     assert!(cluster.store.get("namespaces", "", "shop").is_none());
@@ -277,7 +277,7 @@ async fn what_the_api_refuses_is_known_before_anything_is_applied() {
     );
     assert_eq!(found.refusals[0].place, "shop.yaml, document 2");
 
-    // One more.
+    // A second object with the same mistake.
     let another = typo.replace("name: till", "name: purse");
     assert_eq!(refused(&admin.compare(&read(&another)).await.unwrap()), misfit);
     assert!(cluster.store.get("deployments.apps", "shop", "purse").is_none());

@@ -1,4 +1,4 @@
-//! A cluster of its own for each test, behind the addresses that a real one would have.
+//! A separate Kubernetes cluster for each test, at the addresses that a real cluster would have.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster whose time passes a hundred times as fast, with these nodes.
+    /// Starts a cluster with these nodes. Its time passes a hundred times as fast as real time.
     pub(crate) async fn start(nodes: &[&str]) -> Self {
         let clock = Clock::scaled(100.0);
         let authority = bundle().certs.k8s.authority().unwrap();
@@ -56,7 +56,7 @@ impl Cluster {
         Self { clock, store, address, server, tls, _controllers: controllers }
     }
 
-    /// With a network, so that nodes become ready.
+    /// Starts a cluster with a pod network, and waits until all nodes are ready.
     pub(crate) async fn start_ready(nodes: &[&str]) -> Self {
         let cluster = Self::start(nodes).await;
         cluster.store.create("daemonsets.apps", flannel()).unwrap();
@@ -66,12 +66,12 @@ impl Cluster {
         cluster
     }
 
-    /// One more way in, as another control plane has it.
+    /// Starts one more API server, as on another control plane.
     pub(crate) async fn listen(&self) -> (SocketAddr, KubeServer) {
         listen(&self.tls, &self.store).await
     }
 
-    /// Settings by which these addresses lead to these sockets.
+    /// Settings with a reach map from these addresses to these sockets.
     pub(crate) fn settings(&self, reach: &[(&str, SocketAddr)]) -> Settings {
         let mut settings = Settings::new(self.clock);
         settings.reach =
@@ -80,12 +80,12 @@ impl Cluster {
         settings
     }
 
-    /// An administrator who comes in by the shared address.
+    /// Client with administrator rights that uses the shared address.
     pub(crate) fn admin(&self) -> KubeClient {
         self.client(bundle(), &[(VIP, self.address)])
     }
 
-    /// Whoever has these secrets.
+    /// Client with a certificate from this secrets bundle.
     pub(crate) fn client(&self, bundle: &Bundle, reach: &[(&str, SocketAddr)]) -> KubeClient {
         let hosts = endpoints(reach.iter().map(|(host, _)| *host));
         let settings = self.settings(reach);
@@ -103,7 +103,7 @@ impl Cluster {
         panic!("it does not come to be so");
     }
 
-    /// A wait for minutes of the cluster's time.
+    /// A wait with this timeout, in minutes of the simulated time of the cluster.
     pub(crate) fn wait(&self, minutes: u64) -> Wait<'static> {
         let deadline = self.clock.deadline(Duration::from_mins(minutes));
         Wait::new(self.clock, deadline).pausing(Duration::from_secs(2))

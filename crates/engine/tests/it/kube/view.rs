@@ -64,7 +64,7 @@ async fn a_node_without_a_network_says_what_is_missing() {
     assert_eq!(nodes[0].kubelet_version, "v1.32.4");
 }
 
-/// The shared address takes connections and says nothing, as one does that nobody holds.
+/// A listener that accepts connections and sends nothing, like a shared address that no control plane has.
 async fn silence() -> (SocketAddr, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     (listener.local_addr().unwrap(), listener)
@@ -78,7 +78,7 @@ async fn any_way_in_is_as_good_as_another() {
     let ways = [(VIP, quiet), ("10.0.0.11", cluster.address), ("10.0.0.12", other)];
     let client = cluster.client(bundle(), &ways);
     assert_eq!(client.version().await.unwrap(), "v1.32.4");
-    // The one that answered goes away, in the middle of it all.
+    // The server that answered stops while the client is in use.
     cluster.server.stop().await;
     assert_eq!(client.version().await.unwrap(), "v1.32.4");
     second.stop().await;

@@ -1,4 +1,4 @@
-//! Making VMs.
+//! Creating VMs.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn a_machine_takes_five_requests_and_the_first_two_more_for_its_tags() {
     let (first, asked): (Vec<String>, Vec<String>) =
         rig.asked().into_iter().partition(|asked| asked.contains("/320"));
     assert_eq!(first.len(), 4 + 2, "{first:?}");
-    // The first machine's own creation names no number.
+    // The path of the create request of the first VM does not contain its vmid.
     let asked = &asked[1..];
     assert_eq!(
         asked,
@@ -73,13 +73,13 @@ async fn an_image_that_is_larger_than_its_disk_should_be_stays_as_it_is() {
 #[tokio::test]
 async fn what_is_not_ours_is_not_touched() {
     let rig = Rig::start("9.2");
-    // The same name, and a number that somebody else has.
+    // The foreign VM 101 has the same name as the node, and the planned vmid.
     let ran = rig.run_with(&bring_up(&own("cp-1", 101)), &rig.context(ADMIN)).await;
     assert_eq!(ran.results()[1], "cp-1/resize blocked by cp-1/create");
     let (text, hint) = ran.failure();
     assert!(text.contains("VM 101 is not the VM of cp-1: it does not carry"), "{text}");
     assert!(hint.contains("another vmid"), "{hint}");
-    // With few rights it cannot even be seen.
+    // A token with few rights cannot see the foreign VM.
     let (text, _) = rig.run(&bring_up(&own("cp-1", 101))).await.failure();
     assert!(text.contains("used by a VM that the token cannot see"), "{text}");
     let asked = rig.asked();

@@ -1,12 +1,12 @@
-//! Runs that are killed, and the same run again.
+//! Runs that are killed and repeated.
 
 use talmox_engine::step::{Context, Cut, Moment};
 use talmox_pve::api::cluster;
 
 use super::rig::{ADMIN, Rig, TALMOX, bring_up, once, own};
 
-/// For every step, killed before it acts, killed after it acted, and failed: a second run gives the
-/// same machine as one that nothing happened to, and only one of it.
+/// Each step is killed before its change, killed after its change, or fails. In all cases a second run creates the same VM as
+/// an undisturbed run, and only one VM.
 #[tokio::test]
 async fn wherever_a_run_ends_the_next_one_finishes_it() {
     let own = own("cp-1", 300);
@@ -34,7 +34,7 @@ async fn wherever_a_run_ends_the_next_one_finishes_it() {
     }
 }
 
-/// A config without what differs from one lab to the next.
+/// The config of a VM, without the options that differ between labs.
 async fn essence(rig: &Rig, vm: &talmox_pve::api::qemu::Vm) -> Vec<(String, String)> {
     let config = rig.config(vm).await;
     let is_same = |(key, _): &(&str, &str)| !["digest", "meta", "vmgenid"].contains(key);

@@ -1,4 +1,4 @@
-//! Stopping and destroying.
+//! Stopping and destroying VMs.
 
 use talmox_plan::plan::{Action, DestroyVm, OwnVm, Step, StopVm};
 use talmox_pve::api::ha::{self, HaSettings};
@@ -24,7 +24,7 @@ async fn a_machine_goes_and_is_gone_for_the_second_run() {
         rig.run(&bring_up(&own)).await.assert_done();
         let ran = rig.run(&take_down(&own)).await;
         assert_eq!(ran.results(), ["stop done", "destroy done"]);
-        // To these rights a VM that is gone and one that is forbidden look alike.
+        // A token with these rights gets the same error for a missing VM and for a forbidden VM.
         let again = rig.run(&take_down(&own)).await;
         assert_eq!(again.results(), ["stop already", "destroy already"]);
     }

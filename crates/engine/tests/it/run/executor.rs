@@ -1,4 +1,4 @@
-//! What the executor does with steps, whatever they are.
+//! How the executor handles steps, independent of their kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +123,7 @@ async fn what_cannot_be_reached_is_given_up_after_a_while() {
 #[tokio::test]
 async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
     let rig = Rig::start("9.2");
-    // It takes connections, and never says a word.
+    // This server accepts connections and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let post = PostSchematic {
         factory: format!("http://{}", silent.local_addr().unwrap()),
@@ -137,7 +137,7 @@ async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
     assert!(hint.contains("to resume"), "{hint}");
 }
 
-/// There is room for one, and the last has to wait for longer than the time it has.
+/// There is room for one task, so the last step waits longer than its deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_its_turn_has_all_its_time_left() {
     let rig = Rig::start("9.2");

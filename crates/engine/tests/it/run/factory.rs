@@ -1,4 +1,4 @@
-//! From a schematic to a machine with that image, by the lab's own factory, over TLS.
+//! Creates a VM from a schematic, with the Image Factory of the lab, over TLS.
 
 use talmox_engine::factory;
 use talmox_plan::plan::{Action, CreateVm, FetchImage, FetchWay, PostSchematic};

@@ -1,4 +1,4 @@
-//! What goes wrong at Proxmox, and what becomes of it.
+//! Faults in Proxmox, and their effects on steps.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::rig::{ADMIN, DEADLINE, Rig, bring_up, create, finish, own, step};
 
 const QEMU: &str = "/nodes/pve1/qemu";
 
-/// A machine comes up in spite of the fault, and there is one of it.
+/// Checks that a VM is created in spite of the fault, and only once.
 async fn survives(strike: impl Fn(&Rig)) -> super::rig::Ran {
     let rig = Rig::start("9.2");
     strike(&rig);
@@ -25,7 +25,7 @@ async fn survives(strike: impl Fn(&Rig)) -> super::rig::Ran {
     ran
 }
 
-/// A machine does not come up, and the words say why.
+/// Checks that the VM is not created, and that the error contains these words.
 async fn stops_with(words: &str, strike: impl Fn(&Rig)) -> (String, String) {
     let rig = Rig::start("9.2");
     strike(&rig);
@@ -51,8 +51,8 @@ async fn an_answer_that_came_too_late_is_no_second_machine() {
     }
 }
 
-/// An administrator changes the tag policy during a run, when the tags are already known to be allowed: what Proxmox took of the change
-/// is taken back, and the VM is finished without tags.
+/// An administrator changes the tag policy during a run, after the tags were allowed. The part of the change that Proxmox
+/// stored is reverted, and the VM is finished without tags.
 #[tokio::test]
 async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {
     for release in ["9.2", "8.4"] {
@@ -128,14 +128,14 @@ async fn a_token_that_is_taken_away_is_named_as_such() {
     assert!(hint.contains("check the API token"), "{hint}");
 }
 
-/// A machine on the host that goes down.
+/// A VM on pve2, the host that fails.
 fn on_pve2() -> OwnVm {
     let mut own = own("cp-1", 300);
     own.vm.node = super::rig::id("pve2");
     own
 }
 
-/// It runs, is ours, and there is one of it.
+/// Checks that the VM runs, is finished, and exists only once.
 async fn assert_up(rig: &Rig, own: &OwnVm) {
     let config = rig.config(&own.vm).await;
     assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
@@ -170,7 +170,7 @@ async fn a_host_that_comes_back_is_waited_for() {
 async fn a_host_that_stays_down_is_named_before_long() {
     let rig = Rig::start("9.2");
     let own = on_pve2();
-    // It goes down while the task runs: nothing can be known of it then.
+    // The host fails while the task runs, so the state of the task is unknown.
     let down = FaultAction::Down { host: "pve2".to_owned(), lasts: None };
     rig.strike_task("qmcreate", down);
     let ran = rig.run(&bring_up(&own)).await;

@@ -61,7 +61,7 @@ async fn assert_whole(rig: &Rig) {
     assert_eq!(rig.client(ADMIN).send(&info).await.unwrap().size, SIZE);
 }
 
-/// Puts something under the image's name.
+/// Uploads a file with the name of the image.
 async fn put_there(rig: &Rig, bytes: &'static [u8]) {
     let upload = Upload {
         node: id("pve1"),
@@ -124,7 +124,7 @@ async fn the_web_is_spoken_to_securely() {
     let error = plain.get("http://factory.example/round").await.unwrap_err();
     assert!(error.to_string().contains("redirects too often"), "{error}");
 
-    // The lab's own server has a certificate of an authority that nobody knows unless told.
+    // The certificate of the lab's server is signed by an authority that is unknown without the settings.
     let address = rig.lab.address().to_string();
     let reach = Reach::new([("pve1:8006", address.as_str())]);
     let settings = |authorities| WebSettings { reach: reach.clone(), authorities };
@@ -163,7 +163,7 @@ async fn an_image_is_passed_on_where_the_host_may_not_fetch_it() {
     assert_eq!(told_bytes(&ran).last(), Some(&whole()));
 }
 
-/// How many bytes were told, of how many.
+/// Progress events: transferred bytes and total bytes.
 fn told_bytes(ran: &Ran) -> Vec<(u64, Option<u64>)> {
     let told = ran.events.iter().filter_map(|event| match event.what {
         Event::StepProgress { bytes, total, .. } => Some((bytes, total)),
@@ -217,14 +217,14 @@ async fn a_short_or_wrong_file_is_fetched_again() {
     for token in [ADMIN, TALMOX] {
         let (rig, _site) = rig("9.2");
         put_there(&rig, &SHORT).await;
-        // With the right to delete the host fetches it again, without it we overwrite it.
+        // If the token may delete the file, the host downloads it again. Otherwise talmox overwrites it.
         let ran = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
         assert_eq!(ran.results(), ["image done"]);
         assert!(ran.notes()[0].contains("it has 512 bytes instead of"), "{:?}", ran.notes());
         assert_whole(&rig).await;
         let calls = rig.asked();
         let downloads = calls.iter().filter(|call| call.ends_with("download-url")).count();
-        // Once in vain, where the file could not be deleted.
+        // If the file could not be deleted, this download failed.
         assert_eq!(downloads, 1);
     }
 }
@@ -259,7 +259,7 @@ fn sha256(bytes: &[u8]) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Publishes this checksum of the image.
+/// Publishes this checksum for the image.
 fn publish(site: &Website, value: &str) {
     let list = format!("{} *other.qcow2\n{value} *nocloud-amd64.qcow2\n", "0".repeat(64));
     site.put("/image/x/SHA256SUMS", list.into_bytes());
@@ -279,7 +279,7 @@ async fn a_published_checksum_is_held() {
     }
 }
 
-/// It has the length and the header of the image, and other bytes.
+/// The file has the length and the header of the image, but other content.
 #[tokio::test]
 async fn a_file_with_another_checksum_is_fetched_again() {
     for (token, way) in [(ADMIN, "download-url"), (TALMOX, "upload")] {
@@ -292,13 +292,13 @@ async fn a_file_with_another_checksum_is_fetched_again() {
         assert_eq!(ran.results(), ["image done"]);
         assert!(ran.notes()[0].contains("checksum mismatch"), "{:?}", ran.notes());
         assert!(rig.asked().iter().any(|call| call.ends_with(way)), "{:?}", rig.asked());
-        // Now it is the right one.
+        // Now the file has the right content.
         let again = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
         assert_eq!((again.results(), again.notes()), (vec!["image already".to_owned()], vec![]));
     }
 }
 
-/// Who may not tell a host to fetch anything cannot have it compare checksums either.
+/// A token that may not start downloads cannot let Proxmox compare checksums either.
 #[tokio::test]
 async fn a_file_that_cannot_be_compared_is_taken_by_its_length() {
     let (rig, site) = rig("9.2");

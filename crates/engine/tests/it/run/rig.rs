@@ -1,4 +1,4 @@
-//! A lab, what is needed to run steps on it, and short ways to say things.
+//! A lab, the context in which steps run against it, and helpers that build steps.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -28,7 +28,7 @@ use crate::common;
 
 pub(super) use crate::common::{ADMIN, TALMOX};
 
-/// How much faster than ours the lab's time passes.
+/// Speed of lab time.
 const SPEED: f64 = 100.0;
 pub(super) const DEADLINE: Duration = Duration::from_mins(30);
 pub(super) const RELEASES: [&str; 2] = ["9.2", "8.4"];
@@ -39,7 +39,7 @@ pub(super) struct Rig {
     _folder: TempDir,
 }
 
-/// How a run went, and what was heard of it.
+/// Outcome and events of a run.
 pub(super) struct Ran {
     pub(super) outcome: Outcome,
     pub(super) events: Vec<Stamped>,
@@ -50,7 +50,7 @@ impl Rig {
         Self::reaching(release, BTreeMap::new())
     }
 
-    /// A lab whose hosts, like us, find `host:port` there.
+    /// A lab whose hosts, and talmox itself, reach each `host:port` of the map at the given address.
     pub(super) fn reaching(release: &str, reach: BTreeMap<String, SocketAddr>) -> Self {
         let folder = TempDir::new().unwrap();
         let record = folder.path().join("record");
@@ -83,7 +83,7 @@ impl Rig {
         }
     }
 
-    /// Runs steps with the documented roles and no more.
+    /// Runs steps with a token that has only the documented roles.
     pub(super) async fn run(&self, steps: &[Step]) -> Ran {
         self.run_with(steps, &self.context(TALMOX)).await
     }
@@ -92,18 +92,18 @@ impl Rig {
         run(steps, context, &Cancel::default()).await
     }
 
-    /// Runs steps until the cut, as if the process had been killed there.
+    /// Runs steps until this moment of this step, as if the process had been killed there.
     pub(super) async fn run_until(&self, steps: &[Step], step: &str, at: Moment) -> Ran {
         let context = Context { cut: Some(once(step, at, Cut::Crash)), ..self.context(TALMOX) };
         self.run_with(steps, &context).await
     }
 
-    /// The config of a VM, as one sees it who may see everything.
+    /// The config of a VM, read with administrator rights.
     pub(super) async fn config(&self, vm: &Vm) -> VmConfig {
         self.client(ADMIN).send(&qemu::config(vm)).await.unwrap()
     }
 
-    /// What was asked so far: method and path, but for looks at tasks.
+    /// Requests so far, as method and path, without reads of tasks.
     pub(super) fn asked(&self) -> Vec<String> {
         common::asked(&self.record)
     }
@@ -112,12 +112,12 @@ impl Rig {
         std::fs::read_to_string(&self.record).unwrap()
     }
 
-    /// Strikes the first call of this kind.
+    /// Injects a fault into the first request with this method and path.
     pub(super) fn strike(&self, method: &str, path: &str, action: FaultAction) {
         common::strike(&self.lab, method, path, 1, action);
     }
 
-    /// Strikes the first task of this kind.
+    /// Injects a fault into the first task of this kind.
     pub(super) fn strike_task(&self, task: &str, action: FaultAction) {
         common::strike_task(&self.lab, task, action);
     }
@@ -127,7 +127,7 @@ pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> R
     run_until_heard(steps, context, cancel, |_| false).await
 }
 
-/// Wants to stop as soon as this is heard.
+/// Runs steps, and cancels the run after an event for which `is_enough` returns true.
 pub(super) async fn run_until_heard(
     steps: &[Step],
     context: &Context,
@@ -160,7 +160,7 @@ pub(super) async fn run_until_heard(
     Ran { outcome, events }
 }
 
-/// Does this to a step the first time that it comes there.
+/// Hook that applies a cut once, when this step first reaches this moment.
 pub(super) fn once(step: &str, at: Moment, what: Cut) -> CutHook {
     let step = StepId::new(step);
     let left = Mutex::new(true);
@@ -171,7 +171,7 @@ pub(super) fn once(step: &str, at: Moment, what: Cut) -> CutHook {
 }
 
 impl Ran {
-    /// Every step and how it went, in the order of the plan.
+    /// The steps with their results, in the order of the plan.
     pub(super) fn results(&self) -> Vec<String> {
         let shown = |result: &StepResult| match result {
             StepResult::Done => "done".to_owned(),
@@ -187,7 +187,7 @@ impl Ran {
             .collect()
     }
 
-    /// How the last step is told to have ended.
+    /// The end in the last event about the end of a step.
     pub(super) fn told_end(&self) -> Option<StepEnd> {
         self.events.iter().rev().find_map(|event| match &event.what {
             Event::StepEnded { end, .. } => Some(end.clone()),
@@ -200,7 +200,7 @@ impl Ran {
         assert!(self.outcome.is_done(), "{:#?}", self.outcome.steps);
     }
 
-    /// The one failure, with its causes, and its hint.
+    /// The first failure with its causes, and its hint.
     #[track_caller]
     pub(super) fn failure(&self) -> (String, String) {
         let (_, error) = self.outcome.failures().next().expect("nothing failed");
@@ -223,7 +223,7 @@ impl Ran {
     }
 }
 
-/// A name of whatever kind is wanted.
+/// Parses an identifier of any type.
 pub(super) fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
@@ -254,7 +254,7 @@ pub(super) fn description(own: &OwnVm, stage: Stage) -> String {
     marker.description("home")
 }
 
-/// A machine as talmox makes it, without tags: those come after.
+/// Options of a VM as talmox creates it, without tags, which are set later.
 pub(super) fn machine(own: &OwnVm, image: &str) -> VmOptions {
     let lvm = id("local-lvm");
     VmOptions::new()
@@ -305,7 +305,7 @@ pub(super) fn resize(own: &OwnVm) -> Action {
     })
 }
 
-/// The stage `made`, tags, and what else is given.
+/// Sets the stage `made`, tags, and the given options.
 pub(super) fn finish(own: &OwnVm, also: VmOptions) -> Action {
     let set = also
         .description(&description(own, Stage::Made))
@@ -318,7 +318,8 @@ pub(super) fn start(own: &OwnVm) -> Action {
     Action::StartVm(StartVm { own: own.clone(), deadline: DEADLINE })
 }
 
-/// The same for a machine that is made once another one is finished: then its tags are known to be allowed.
+/// The steps that create `first`, and the steps that create `own` after `first` is finished. The tags of `own` are then known
+/// to be allowed.
 pub(super) fn bring_up_after(first: &OwnVm, own: &OwnVm) -> Vec<Step> {
     let mut steps = bring_up(first);
     let mut second = bring_up(own);
@@ -328,7 +329,7 @@ pub(super) fn bring_up_after(first: &OwnVm, own: &OwnVm) -> Vec<Step> {
     steps
 }
 
-/// From nothing to a machine that runs: `NAME/create` and so on.
+/// The steps that create and start a VM: `NAME/create` and so on.
 pub(super) fn bring_up(own: &OwnVm) -> Vec<Step> {
     let name = |act: &str| format!("{}/{act}", own.identity.node);
     let (made, grown, finished) = (name("create"), name("resize"), name("finish"));

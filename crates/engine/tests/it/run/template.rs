@@ -31,7 +31,7 @@ fn clone(own: &OwnVm, full: bool) -> Action {
     })
 }
 
-/// What makes a clone a machine of its own.
+/// Sets the options that give a clone the identity of its node.
 fn settle(own: &OwnVm) -> Action {
     let set = VmOptions::new()
         .description(&description(own, Stage::Made))
@@ -94,7 +94,7 @@ fn mark() -> TemplateMark {
     TemplateMark { talos: "v1.12.0".to_owned(), schematic: "376567988ad37013".to_owned() }
 }
 
-/// Makes a template of this name under this number.
+/// The step that creates a template with this name and vmid.
 fn make(number: u32, name: &str) -> [Step; 1] {
     let options = VmOptions::new()
         .name(name)
@@ -124,7 +124,7 @@ async fn a_template_is_made_and_found_again() {
         assert!(!cut.outcome.is_done());
         assert_eq!(rig.run(&make_it).await.results(), ["template done"]);
         assert!(rig.config(&vm(901)).await.is_template());
-        // People write their own words around the line that says what is in it.
+        // Users may write text around the line with the template mark.
         let notes = VmOptions::new().description(&format!("Ours.\n\n{}\n\nKeep it.", mark()));
         let change = VmChange { set: notes, ..VmChange::default() };
         rig.client(ADMIN).send(&qemu::set_config(&vm(901), &change)).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_template_is_made_and_found_again() {
 
 #[tokio::test]
 async fn a_template_is_never_made_twice() {
-    // The list that plans are made from does not know of it yet, so it is planned under another number.
+    // The list that plans depend on does not contain the template yet, so it is planned with another vmid.
     for delay in [Duration::ZERO, Duration::from_mins(1)] {
         let rig = Rig::start("9.2");
         rig.strike_task("qmcreate", FaultAction::Delay(delay));

@@ -1,4 +1,4 @@
-//! The nine ways in which the obvious sequence of calls goes wrong, each walked into on purpose.
+//! Nine known problems of a simple sequence of requests to Proxmox. Each test provokes one of them.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ async fn trap_1_a_machine_in_the_making_belongs_to_nobody() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
-        // So slow that it is still at it when the second run looks.
+        // The task is so slow that it still runs when the second run reads the VM.
         rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(10)));
         let steps = bring_up(&own);
         let first = rig.run_until(&steps, "cp-1/create", Moment::AfterAct).await;
         assert!(!first.outcome.is_done());
-        // To these rights it is hidden, and yet its number is taken: our own task tells.
+        // A token with these rights cannot see the VM, although its vmid is in use. Only the token's own task shows that.
         let ran = rig.run(&steps).await;
         ran.assert_done();
         assert_eq!(ran.results()[0], "cp-1/create already");
@@ -41,7 +41,8 @@ async fn trap_1_what_a_crash_of_the_host_left_locked_is_for_people() {
     let steps = [step("create", create(&own("cp-1", 310)), &[])];
     let (text, hint) = rig.run_with(&steps, &rig.context(ADMIN)).await.failure();
     assert!(text.contains("VM 310 is incomplete: its create was interrupted"), "{text}");
-    // The VM may be one that is being restored from a backup: what proves that it is empty comes before its deletion.
+    // The VM may be one that is being restored from a backup. So the hint first shows how to check that the VM is empty, and
+    // then how to delete it.
     let (proof, deletion) = hint.split_once("Only one that has none of these").unwrap();
     assert!(proof.contains("on pve1: qm config 310") && !proof.contains("destroy"), "{hint}");
     assert!(deletion.contains("qm destroy 310"), "{hint}");
@@ -53,7 +54,7 @@ async fn trap_2_a_clone_has_our_marker_and_a_uuid_of_its_own() {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
         let steps = from_template(&own, true);
-        // Killed between the clone and the first change to it.
+        // The run is killed between the clone and the first change of the clone.
         let first = rig.run_until(&steps, "finish", Moment::BeforeAct).await;
         assert!(!first.outcome.is_done());
         let found = rig.config(&own.vm).await;
@@ -63,7 +64,7 @@ async fn trap_2_a_clone_has_our_marker_and_a_uuid_of_its_own() {
         let config = rig.config(&own.vm).await;
         assert_eq!(Marker::find(config.description()).unwrap().stage, Stage::Made);
         assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()));
-        // One change writes both, so that no VM has the one without the other.
+        // One change writes both stage and UUID, so that no VM has only one of them.
         let record = rig.record();
         let changes = record.lines().filter(|line| line.contains("\"PUT\""));
         let change = changes.clone().find(|line| line.contains("smbios1")).unwrap();
@@ -105,7 +106,7 @@ async fn trap_4_a_refused_change_is_taken_back() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
-        // The boot order is judged amid the change, when others may have been taken already.
+        // Proxmox checks the boot order in the middle of the change, when it may have stored other options already.
         let bad = VmOptions::new().boot(&BootOrder::of(["scsi7"])).cores(8).memory_mib(4096);
         let steps =
             [step("create", create(&own), &[]), step("finish", finish(&own, bad), &["create"])];
@@ -116,7 +117,7 @@ async fn trap_4_a_refused_change_is_taken_back() {
         let left: Vec<_> = pending.iter().filter(|option| option.pending.is_some()).collect();
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(rig.config(&own.vm).await.get("cores"), Some("2"));
-        // And then the right one works.
+        // Afterwards the correct change works.
         rig.run(&bring_up(&own)).await.assert_done();
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes with configs: uploaded, scrubbed, taken away.
+//! Cidata volumes: upload, scrub and detach.
 
 use std::net::IpAddr;
 
@@ -61,7 +61,7 @@ pub(super) fn with_cidata(own: &OwnVm) -> Vec<Step> {
     ]
 }
 
-/// How large the upload is, if it is there.
+/// Size of the uploaded file. None if it does not exist.
 pub(super) async fn size(rig: &Rig) -> Option<u64> {
     let list = storage::content(&id("pve1"), &id("local"), Some(Content::Import), None);
     let files = rig.client(ADMIN).send(&list).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_config_reaches_its_machine_and_nothing_of_it_stays() {
         let own = own("cp-1", 300);
         let ran = rig.run(&with_cidata(&own)).await;
         ran.assert_done();
-        // Deleting takes a right that these roles do not have: zeros are what is left.
+        // These roles lack the right to delete the file, so it stays and contains only zeros.
         assert_eq!(size(&rig).await, Some(4096));
         let config = rig.config(&own.vm).await;
         assert!(config.get("scsi1").is_none() && config.get("unused0").is_none());
@@ -98,7 +98,7 @@ async fn who_may_delete_an_upload_does() {
     let steps = [step("upload", upload(), &[]), step("scrub", scrub(true), &["upload"])];
     rig.run_with(&steps, &rig.context(ADMIN)).await.assert_done();
     assert_eq!(size(&rig).await, None);
-    // One who thinks he may, and may not, leaves zeros and says so.
+    // A token that lacks the right to delete the file overwrites it with zeros and reports that.
     let ran = rig.run(&steps).await;
     ran.assert_done();
     assert_eq!(size(&rig).await, Some(4096));
@@ -133,7 +133,7 @@ async fn a_guest_that_holds_on_keeps_the_volume_until_it_stops() {
     let steps = with_cidata(&own);
     rig.run(&steps[..5]).await.assert_done();
     rig.strike("PUT", "/nodes/pve1/qemu/300/config", busy);
-    // Refused and not pending: that is no guest that holds on.
+    // The change is rejected and not pending, so the guest is not the cause.
     let (text, _) = rig.run(&steps[5..]).await.failure();
     assert!(text.contains("detach scsi1 from VM 300"), "{text}");
     assert_eq!(rig.run(&steps[5..]).await.results(), ["detach done"]);

@@ -1,4 +1,4 @@
-//! A web server on loopback with a few files and a factory's schematics, which does what it is told.
+//! A web server on a loopback address, with files and the schematics of an Image Factory. Tests can make it fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,9 +16,9 @@ struct State {
     files: BTreeMap<String, Vec<u8>>,
     redirects: BTreeMap<String, String>,
     schematics: BTreeSet<String>,
-    /// How many of the next whole downloads end early.
+    /// Number of next downloads of a whole file that end early.
     cuts: u32,
-    /// How many of the next requests are refused with 503.
+    /// Number of next requests that are rejected with 503.
     refusals: u32,
     asked: Vec<String>,
 }
@@ -30,7 +30,7 @@ impl Website {
         let site = self.clone();
         thread::spawn(move || {
             for socket in listener.incoming() {
-                // Who hangs up early has seen enough.
+                // A client that closes the connection early is not an error.
                 let _served = site.serve(socket.unwrap());
             }
         });
@@ -126,7 +126,7 @@ impl State {
     }
 }
 
-/// The beginning of an empty qcow2 image with a disk of this size, and something behind it.
+/// The header of an empty qcow2 image with a disk of this size, followed by zeros.
 pub(super) fn qcow2(size: u64) -> Vec<u8> {
     let mut bytes = vec![0; 3 << 20];
     bytes[..4].copy_from_slice(b"QFI\xfb");

@@ -24,7 +24,7 @@ async fn an_add_on_that_brings_a_network_makes_nodes_ready() {
     let mut set = crate::kube::cluster::flannel();
     set["apiVersion"] = "apps/v1".into();
     set["kind"] = "DaemonSet".into();
-    // JSON is YAML.
+    // JSON text is valid YAML.
     let told = rig.run(addon(&set.to_string())).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     cluster

@@ -14,10 +14,10 @@ use crate::support::bundle;
 const FIRST: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
 const STRANGE: &str = "00000000-0000-4000-8000-000000000001";
-/// Such as talmox derives.
+/// A UUID in the form that talmox derives.
 const DERIVED: &str = "2ed6657d-e927-568b-95e1-2665a8aea6a2";
 
-/// Of an inventory with one control plane: whatever else there is, it does not name.
+/// Signs of an inventory with one control plane. It does not name any other VM.
 fn signs() -> ClusterSigns {
     ClusterSigns {
         cluster: "home".to_owned(),
@@ -32,7 +32,7 @@ fn signs() -> ClusterSigns {
     }
 }
 
-/// A VM that was made for another name, as Proxmox has it.
+/// A VM with another name than the nodes of the inventory, in the form of a scenario.
 fn other_vm(description: &str, tags: &str) -> String {
     let line = |key: &str, value: &str| {
         if value.is_empty() { String::new() } else { format!("      {key}: \"{value}\"\n") }
@@ -116,7 +116,7 @@ async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
     assert_eq!(node.facts().bootstraps, 0);
 }
 
-/// On real nodes a second request stops the etcd that the first one is starting, and its image is never pulled.
+/// On real nodes a second request stops the etcd that the first request is starting, and its image is never pulled.
 #[tokio::test]
 async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
     let mut rig = Rig::with_proxmox("");
@@ -137,7 +137,7 @@ async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
     assert_eq!(node.facts().bootstraps, 1);
 }
 
-/// Talos keeps the request in memory only.
+/// Talos keeps the bootstrap request in memory only, so a reboot loses it.
 #[tokio::test]
 async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
     let mut rig = Rig::with_proxmox("");
@@ -159,7 +159,7 @@ async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
     assert_eq!(node.facts().bootstraps, 2);
 }
 
-/// An earlier run sent it, and was killed before the answer came.
+/// An earlier run sent the request, and was killed before the answer came.
 #[tokio::test]
 async fn a_bootstrap_that_an_earlier_run_sent_is_not_repeated() {
     let mut rig = Rig::with_proxmox("");
@@ -181,7 +181,7 @@ async fn a_bootstrap_that_an_earlier_run_sent_is_not_repeated() {
     assert_eq!(node.facts().bootstraps, 0);
 }
 
-/// Talos does not start an etcd again that failed before it ran.
+/// Talos does not restart an etcd that failed before it ran.
 #[tokio::test]
 async fn a_bootstrap_whose_etcd_failed_is_repeated() {
     let mut rig = Rig::with_proxmox("");
@@ -307,12 +307,12 @@ async fn who_may_have_data_and_does_not_answer_forbids_it() {
     let failure = told.failure();
     assert!(failure.contains("cp-12 was created earlier and may have etcd data"), "{failure}");
     assert_eq!(first.facts().bootstraps, 0);
-    // With a fresh disk it cannot have any.
+    // A VM with a fresh disk cannot have etcd data.
     let told = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
 }
 
-/// A VM of this cluster under another name, number and address than any in the inventory.
+/// A VM of this cluster that has another name, vmid and address than all nodes of the inventory.
 #[tokio::test]
 async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
     let by_notes = other_vm(&marker(Stage::Made), "");
@@ -336,7 +336,7 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
             );
             assert_eq!(first.facts().bootstraps, 0);
         }
-        // Without data it does not stand in the way.
+        // A VM without etcd data does not prevent the bootstrap.
         let mut rig = Rig::with_proxmox(&vm);
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| facts.is_configured = true).await;
@@ -346,7 +346,8 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
     }
 }
 
-/// Its notes were replaced and its name changed, and a config on a volume leaves no address: only tags or UUID show what it is.
+/// The notes of the VM were replaced and its name was changed. A config on a volume leaves no address. So only its tags or
+/// its UUID show that it belongs to the cluster.
 #[tokio::test]
 async fn a_vm_without_notes_and_address_forbids_it_by_its_tags_or_uuid() {
     let bare = |tags: &str| {
@@ -380,7 +381,7 @@ async fn a_vm_without_notes_and_address_forbids_it_by_its_tags_or_uuid() {
             assert_eq!(first.facts().bootstraps, 0);
         }
     }
-    // A UUID alone, outside of the pool, is no sign.
+    // A derived UUID alone, outside of the pool, is not a sign of the cluster.
     let mut rig = Rig::with_proxmox(&bare(""));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let told = rig.run(bootstrap(&[])).await;
@@ -409,7 +410,7 @@ async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
     assert_eq!(first.facts().bootstraps, 0);
 }
 
-/// The inventory says worker; only the notes say what the VM was made for.
+/// The node is a worker in the inventory. Only the notes show the role that the VM was created with.
 #[tokio::test]
 async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
     let moved = || {
@@ -422,7 +423,7 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
         });
         Action::BootstrapEtcd(step)
     };
-    // A VM whose notes do not say it may have been a control plane.
+    // A VM whose notes do not show its first role may have been a control plane.
     for first_role in [Some(FirstRole::ControlPlane), None] {
         for status in ["running", "stopped"] {
             let vm = other_vm(&noted(Stage::Made, first_role), "");
@@ -441,7 +442,7 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
             assert_eq!(first.facts().bootstraps, 0);
         }
     }
-    // A worker that has its config cannot answer before there is a cluster.
+    // A configured worker cannot answer before the cluster exists.
     let mut rig = Rig::with_proxmox(&other_vm(&noted(Stage::Made, Some(FirstRole::Worker)), ""));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let _closed = rig.lead_nowhere(OTHER);
@@ -450,7 +451,7 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
     assert_eq!(first.facts().bootstraps, 1);
 }
 
-/// It is unknown whether there is a VM.
+/// Without an answer of Proxmox, it is unknown whether another VM exists.
 #[tokio::test]
 async fn a_proxmox_that_does_not_answer_forbids_it() {
     let mut rig = Rig::new();
@@ -460,7 +461,7 @@ async fn a_proxmox_that_does_not_answer_forbids_it() {
     assert_eq!(first.facts().bootstraps, 0);
 }
 
-/// VMs of others, templates, and VMs that were never started have no data of this cluster.
+/// Foreign VMs, templates, and VMs that were never started have no data of this cluster.
 #[tokio::test]
 async fn what_cannot_have_data_is_not_asked() {
     let foreign =
@@ -482,7 +483,7 @@ async fn what_cannot_have_data_is_not_asked() {
     }
 }
 
-/// The machine that has the shared address, and wherever older client files lead.
+/// A member answers at the shared address, or at an address in older client files.
 #[tokio::test]
 async fn a_member_at_an_address_of_the_cluster_forbids_it() {
     for at in ["10.0.0.20", "10.9.9.9"] {

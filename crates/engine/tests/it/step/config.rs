@@ -166,7 +166,8 @@ async fn a_clone_of_another_minor_version_gets_nothing() {
     for (hides_version, wanted, runs) in [
         (false, "v1.12.0", Some("v1.11.2")),
         (true, "v1.13.6", Some("older than v1.13")),
-        // Another patch of the same, and who cannot tell and may be right.
+        // These machines get the config: one with another patch version, and one that does not report its version and may
+        // have the right one.
         (false, "v1.11.9", None),
         (true, "v1.12.0", None),
     ] {

@@ -20,7 +20,7 @@ use crate::support::bundle;
 
 const ADDRESS: &str = "10.0.0.11";
 
-/// A host with one VM that runs, the VM of this node.
+/// A lab with one host and one running VM, the VM of this node.
 fn lab(node: &str) -> Lab {
     let own = own_vm(node);
     let identity = own.identity;
@@ -72,7 +72,7 @@ async fn resets(rig: &Rig) -> usize {
     tasks.unwrap().iter().filter(|task| task.upid.kind() == "qmreset").count()
 }
 
-/// A port of ours on which nobody listens yet.
+/// A local port on which no server listens yet.
 async fn closed() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -117,7 +117,7 @@ async fn a_reset_that_was_not_done_is_neither_counted_nor_told_and_tried_again()
     let why = "(its VM cannot be reset now: reset VM 300 on pve1: ";
     assert!(told.waits.iter().any(|reason| reason.contains(why)), "{:?}", told.waits);
 
-    // Where that stays so, it is the reason in the end.
+    // If the reset stays impossible, that is part of the final error.
     let before = resets(&rig).await;
     common::strike(&lab, "POST", RESET, u64::MAX, FaultAction::LostLock);
     let step = ApplyConfig { boot: Duration::from_mins(1), ..apply_config(ADDRESS) };
@@ -176,7 +176,7 @@ async fn a_machine_that_was_not_booted_with_the_drive_of_the_vm_gets_nothing() {
     assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
     assert_eq!(node.facts().applied.len(), 1);
 
-    // What is on a drive of somebody's own Proxmox does not tell.
+    // The instance id does not identify a VM whose drive has custom files.
     let set = VmOptions::new().set("cicustom", "meta=local:snippets/own.yaml");
     let change = VmChange { set, ..VmChange::default() };
     rig.pve.send(&qemu::set_config(&vm, &change)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Observing a cluster for a report, which must come within seconds.
+//! Observing a cluster for a report, which must be complete within seconds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn desired() -> Desired {
     Desired::of(&inputs, &BTreeMap::new(), login).unwrap()
 }
 
-/// Observes the cluster of the rig for a report, and checks that it took no longer than it may.
+/// Observes the cluster of the rig for a report, and checks that the observation took less than `BOUND`.
 async fn report(rig: &Rig) -> Observed {
     let access = rig.access();
     let randomness = &mut SystemRandomness::new();
@@ -105,7 +105,8 @@ async fn a_report_does_not_wait_for_an_etcd_that_is_down() {
     })
     .await;
     let observed = report(&rig).await;
-    // The request to etcd has 3 s of the 4 s of the node. On a busy machine the latter end first.
+    // The request to etcd has a timeout of 3 s, and the node has one of 4 s. On a busy machine the timeout of the node may
+    // end first.
     let is_unanswered = match &observed.nodes["cp-11"] {
         TalosSeen::OwnNode(node) => matches!(
             &node.etcd,
@@ -118,7 +119,7 @@ async fn a_report_does_not_wait_for_an_etcd_that_is_down() {
     assert_eq!(observed.kubernetes, KubernetesSeen::NotAsked, "no member of etcd answers");
 }
 
-/// Without the limit of a report, what listens there would be identified, which takes longer.
+/// Without the limit of a report, the server at the port would be identified, which takes longer.
 #[tokio::test]
 async fn a_report_does_not_wait_for_a_node_that_never_answers() {
     let mut rig = Rig::with_proxmox("");

@@ -11,8 +11,8 @@ use crate::permission::{is_acl_path, normalize};
 use crate::schema::Parameters;
 use crate::world::{AclEntry, World};
 
-/// Answers `GET /access/acl`: every entry for a caller with `Sys.Audit` on `/access`, otherwise the
-/// entries of the paths whose permissions the caller may change.
+/// Answers `GET /access/acl`. A caller with `Sys.Audit` on `/access` gets all entries. Other callers get the entries of the
+/// paths whose permissions they may change.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let audits = world.allowed(&call.caller, "/access", &["Sys.Audit"]);
@@ -73,8 +73,8 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Access control list after the requested change, or an error if any part of the request is
-/// invalid. The list is changed as a whole or not at all.
+/// Access control list after the requested change. If any part of the request is invalid, the result is an error and the list
+/// stays unchanged.
 fn changed(
     call: &Call,
     world: &World,
@@ -96,8 +96,7 @@ fn changed(
     Ok(acl)
 }
 
-/// Rejects a role that holds privileges the caller lacks, unless the caller has
-/// `Permissions.Modify` on the path.
+/// Rejects a role with privileges that the caller does not have, unless the caller has `Permissions.Modify` on the path.
 fn check_role(
     call: &Call,
     world: &World,

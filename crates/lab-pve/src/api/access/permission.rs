@@ -1,4 +1,4 @@
-//! `GET /access/permissions`: effective permissions, which clients read before their first change.
+//! `GET /access/permissions`: effective permissions of a user or token. Clients read them before their first change.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::call::{Call, Outcome};
 use crate::permission::{Privileges, normalize};
 use crate::world::{Caller, World};
 
-/// Answers with the permissions of the caller or of one of its own tokens. Permissions of other
-/// users need `Sys.Audit` on `/access`.
+/// Answers with the permissions of the caller, or of a token of the caller. Permissions of other users require `Sys.Audit` on
+/// `/access`.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let who = call.params.text("userid").map_or_else(|| call.caller.clone(), Caller::parse);

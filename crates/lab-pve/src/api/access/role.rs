@@ -57,7 +57,7 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Answers `DELETE /access/roles/{roleid}` and removes every access control list entry of the role.
+/// Answers `DELETE /access/roles/{roleid}`. The access control list entries with this role are removed as well.
 pub(super) fn delete(call: &Call) -> Outcome {
     let role = call.params.text("roleid").unwrap_or_default();
     let mut world = call.world();
@@ -71,7 +71,7 @@ fn sent(call: &Call) -> BTreeSet<String> {
     call.params.list("privs").into_iter().map(str::to_owned).collect()
 }
 
-/// Rejects a change of a built-in role or of a role that does not exist.
+/// Rejects a change of a built-in role, and of a role that does not exist.
 fn check_custom(world: &World, role: &str, what: &str, attempt: &str) -> Result<(), ApiError> {
     if is_built_in(world, role) {
         return Err(ApiError::failed(format!("auto-generated role '{role}' cannot be {what}")));

@@ -13,7 +13,7 @@ fn ask(bench: &ApiTestBench, who: &str, method: Method, path: &str, sent: Json) 
     bench.call(who, method, path, sent, answer)
 }
 
-/// Sends a request that must succeed without data.
+/// Sends a request, and expects an answer without data.
 fn set(bench: &ApiTestBench, method: Method, path: &str, sent: Json) {
     assert_eq!(data(ask(bench, ROOT, method, path, sent)), Json::Null);
 }
@@ -123,7 +123,7 @@ fn caller_without_privileges_can_read_own_permissions() {
     let returned = data(ask(&bench, USER, Get, path, json!({})));
     let rights = json!({ "SDN.Audit": 1, "SDN.Use": 1 });
     assert_eq!(returned, json!({ "/sdn/zones/localnetwork/vmbr0": rights }));
-    // A path named in the request is reported even without permissions on it.
+    // The answer contains the path in the request, even if the caller has no permissions on it.
     let returned = data(ask(&bench, USER, Get, path, json!({ "path": "/vms/300" })));
     assert_eq!(returned, json!({ "/vms/300": {} }));
     assert_eq!(

@@ -39,8 +39,7 @@ pub(super) fn read(call: &Call) -> Outcome {
     data(shown(check_exists(&world, &full_id(call))?))
 }
 
-/// Token with a full id (`user@realm!name`), or the error that Proxmox returns for an unknown user
-/// or token.
+/// Token with this full id (`user@realm!name`), or the error of Proxmox for an unknown user or token.
 pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, ApiError> {
     let (owner, name) = id.split_once('!').unwrap_or((id, ""));
     user::find(world, owner)?;
@@ -51,7 +50,7 @@ pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, 
         .ok_or_else(|| ApiError::failed(format!("no such token '{name}' for user '{owner}'")))
 }
 
-/// Answers `POST /access/users/{userid}/token/{tokenid}`. Only this answer contains the secret.
+/// Answers `POST /access/users/{userid}/token/{tokenid}`. No other answer contains the secret of the token.
 pub(super) fn create(call: &Call) -> Outcome {
     let params = &call.params;
     let id = full_id(call);

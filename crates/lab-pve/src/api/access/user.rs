@@ -10,7 +10,7 @@ use crate::world::{User, World};
 
 const PROFILE: [&str; 4] = ["firstname", "lastname", "email", "keys"];
 
-/// Answers `GET /access/users`: the caller itself and the users that it may see.
+/// Answers `GET /access/users`: the caller, and the users that the caller may see.
 pub(super) fn list(call: &Call) -> Outcome {
     const VIEW_PRIVILEGES: [&str; 2] = ["User.Modify", "Sys.Audit"];
     let world = call.world();
@@ -118,8 +118,8 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Answers `DELETE /access/users/{userid}` and removes the user's tokens and all access control
-/// list entries of both.
+/// Answers `DELETE /access/users/{userid}`. The tokens of the user are removed as well, and so are the access control list
+/// entries of the user and its tokens.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("userid").unwrap_or_default();
     let mut world = call.world();
@@ -201,7 +201,7 @@ fn realm(user: &str) -> Option<&str> {
     user.rsplit_once('@').map(|(_, realm)| realm)
 }
 
-/// Whether a realm exists. Every installation has `pam` and `pve`, whose type equals their name.
+/// Whether a realm exists. Every installation has the realms `pam` and `pve`.
 fn is_realm(realm: &str) -> bool {
     matches!(realm, "pam" | "pve")
 }

@@ -48,7 +48,7 @@ fn shown(world: &World, sid: &str) -> Result<Json, ApiError> {
     Ok(Json::Object(shown))
 }
 
-/// Options of an HA resource, group or rule as JSON, with numbers where Proxmox returns numbers.
+/// Options of an HA resource, group or rule as JSON. Options that Proxmox returns as numbers are JSON numbers.
 pub(super) fn options_json(options: &Section) -> Map<String, Json> {
     let options_json = options.iter().map(|(name, value)| {
         let number = match name.as_str() {
@@ -109,8 +109,8 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Answers `DELETE /cluster/ha/resources/{sid}`: also removes the resource from HA rules, and
-/// deletes rules that named only this resource.
+/// Answers `DELETE /cluster/ha/resources/{sid}`. The resource is also removed from HA rules, and rules without other resources
+/// are deleted.
 pub(super) fn delete(call: &Call) -> Outcome {
     let mut world = call.world();
     let sid = sid(call, &world)?;
@@ -124,7 +124,7 @@ pub(super) fn delete(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-/// Requests that the HA manager migrates (`online`) or relocates a resource.
+/// Records a request to the HA manager: to migrate the resource live (`online`), or to relocate it with a stop and a start.
 pub(super) fn migrate(call: &Call, online: bool) -> Outcome {
     let mut world = call.world();
     let sid = sid(call, &world)?;
@@ -241,8 +241,7 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
     Json::Object(entry)
 }
 
-/// Service id (`vm:101`) that a request names. Proxmox also accepts a plain vmid (`101`) if the VM
-/// exists.
+/// Service id in a request, such as `vm:101`. Proxmox also accepts a plain vmid (`101`) if the VM exists.
 fn sid(call: &Call, world: &World) -> Result<String, ApiError> {
     let sent = call.params.text("sid").unwrap_or_default();
     match sent.parse::<u32>() {
@@ -277,14 +276,14 @@ fn check_no_error(world: &World, sid: &str, wanted: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// Copies the options of the request that are in `known`.
+/// Copies the parameters that are in `known` from the request to the options.
 pub(super) fn change(call: &Call, options: &mut Section, known: &[&str]) {
     for (name, value) in call.params.iter().filter(|(name, _)| known.contains(name)) {
         options.insert(name.to_owned(), value.to_owned());
     }
 }
 
-/// Removes the options listed in `delete`; rejects unknown and required options.
+/// Removes the options that the parameter `delete` lists. Unknown and required options are rejected.
 pub(super) fn remove(
     call: &Call,
     options: &mut Section,

@@ -1,5 +1,5 @@
-//! `/cluster/ha/rules`: HA rules of Proxmox VE 9. Node affinity rules name the hosts that resources
-//! prefer, resource affinity rules keep resources together or apart.
+//! `/cluster/ha/rules`: HA rules of Proxmox VE 9. Node affinity rules list the hosts on which resources should run. Resource
+//! affinity rules keep resources on the same host or on different hosts.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ fn required(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Rejects options that belong to the other type of rule.
+/// Rejects options that only the other type of rule has.
 fn check_options(call: &Call, kind: &str) -> Result<(), ApiError> {
     let ours = ["type", "rule", "digest", "delete"];
     let names = call.params.iter().map(|(name, _)| name);

@@ -1,4 +1,4 @@
-//! `/cluster/mapping/pci`: PCI resource mappings, which give devices of several hosts one name.
+//! `/cluster/mapping/pci`: PCI resource mappings. A mapping gives devices of several hosts one name.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::world::{Host, Mapping, PciDevice, World};
 
 const OPTIONS: [&str; 3] = ["description", "live-migration-capable", "mdev"];
 
-/// Answers `GET /cluster/mapping/pci`: the mappings that the caller may use or audit; with
-/// `check-node` also their problems on that host.
+/// Answers `GET /cluster/mapping/pci`: the mappings that the caller may use or audit. With `check-node`, the answer also
+/// contains the problems of each mapping on that host.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let digest = digest_of(&world);
@@ -39,8 +39,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     data(entries)
 }
 
-/// Rejects `check-node` for an offline or unknown host, because only the host itself can list its
-/// devices.
+/// Rejects `check-node` for an offline or unknown host, because only a host itself can list its devices.
 fn check_reachable(world: &World, node: &str) -> Result<(), ApiError> {
     match world.hosts.get(node) {
         Some(host) if host.online => Ok(()),
@@ -184,8 +183,7 @@ fn check(
 ) -> Result<(), String> {
     let paths = entry.get("path").copied().unwrap_or_default();
     for (nth, path) in paths.split(';').enumerate() {
-        // An address without a function stands for all functions of the device and is checked with
-        // function 0.
+        // An address without a function means all functions of the device. The comparison uses function 0.
         let path = if path.contains('.') { path.to_owned() } else { format!("{path}.0") };
         let device = host.pci.iter().find(|device| device.address == path);
         let device = device.ok_or_else(|| format!("pci device '{path}' not found"))?;
@@ -216,7 +214,7 @@ fn check(
     Ok(())
 }
 
-/// Properties of a device that its mapping must contain, sorted by name.
+/// Properties that the mapping of a device must contain, sorted by name.
 fn expected(device: &PciDevice) -> [(&'static str, Option<String>); 4] {
     let plain = |id: &str| id.replace("0x", "");
     let subsystem = device.subsystem_vendor.as_ref().zip(device.subsystem_device.as_ref());

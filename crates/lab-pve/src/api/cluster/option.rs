@@ -10,8 +10,8 @@ use crate::call::{Call, Outcome, Reply};
 use crate::schema::split_list;
 use crate::world::World;
 
-/// Options that Proxmox returns as an object, with the key of the value that a property string may
-/// omit.
+/// Options that Proxmox returns as a JSON object, each with the default key of its property string. The name of the default key
+/// may be omitted in the property string.
 const OBJECT_OPTIONS: [(&str, &str); 10] = [
     ("crs", "ha"),
     ("ha", "shutdown_policy"),
@@ -25,8 +25,8 @@ const OBJECT_OPTIONS: [(&str, &str); 10] = [
     ("webauthn", ""),
 ];
 
-/// Answers `GET /cluster/options`: all options with `Sys.Audit` on `/`, otherwise only `console`
-/// and `tag-style`.
+/// Answers `GET /cluster/options`. A caller with `Sys.Audit` on `/` gets all options, other callers get only `console` and
+/// `tag-style`.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
@@ -64,7 +64,7 @@ fn option_json(name: &str, value: &str) -> Json {
     Json::Object(parts)
 }
 
-/// Tags that the caller may set on a VM, for those that Proxmox can list by name.
+/// Tags that the caller may set on a VM. If the caller may set arbitrary tags, the list contains only the known tags.
 fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     let may_all = world.allowed(&call.caller, "/", &["Sys.Modify"]);

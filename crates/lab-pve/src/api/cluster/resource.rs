@@ -1,5 +1,5 @@
-//! `/cluster/resources`: hosts, VMs, storages, pools and zones in one list. VM values come from the
-//! last status sample and may be seconds old.
+//! `/cluster/resources`: hosts, VMs, storages, pools and zones in one list. The values of VMs come from the last sample of the
+//! status daemon and may be seconds old.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -48,7 +48,7 @@ fn pools<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceE
     seen.map(|id| object(json!({ "id": format!("/pool/{id}"), "pool": id, "type": "pool" })))
 }
 
-/// VM entries. Name and status come from the last status sample; tags, lock and pool are current.
+/// VM entries. Name and status come from the last sample of the status daemon. Tags, lock and pool are current.
 fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen = world
         .vms
@@ -73,7 +73,7 @@ fn vms<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEnt
     })
 }
 
-/// VM entry from the last sample of the status daemon. A VM that was not sampled yet has no name.
+/// VM entry from the last sample of the status daemon. The entry of a VM without a sample has no name.
 pub(in crate::api) fn vm_entry(world: &World, vmid: u32, now: u64) -> ResourceEntry {
     let node = world.vms.get(&vmid).map(|vm| vm.node.as_str()).unwrap_or_default();
     let mut entry = object(json!({
@@ -119,7 +119,7 @@ fn node(call: &Call, world: &World, name: &str, host: &Host) -> ResourceEntry {
     entry
 }
 
-/// Host entry. Load and uptime are included only for auditors.
+/// Host entry. Only a caller with `Sys.Audit` gets load and uptime.
 pub(in crate::api) fn node_entry(
     world: &World,
     name: &str,
@@ -173,13 +173,13 @@ pub(in crate::api) fn load(world: &World, name: &str, host: &Host) -> HostLoad {
     HostLoad { cpu, memory: memory.min(host.memory), disk: on_root + (4 << 30) }
 }
 
-/// Size in bytes of the root file system of a host, which also holds the storage `local`.
+/// Size in bytes of the root file system of a host. The storage `local` is on the same file system.
 pub(in crate::api) fn root_disk(world: &World, node: &str) -> u64 {
     let local = world.storages.get("local").filter(|local| local.is_on(node));
     local.map_or(96 << 30, |local| local.capacity)
 }
 
-/// Storage entries: one per storage and host.
+/// Storage entries: one entry for each storage on each host.
 fn storages<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen = world.storages.iter().filter(|(id, storage)| {
         let path = format!("/storage/{id}");
@@ -218,7 +218,7 @@ pub(in crate::api) fn storage_entry(
     entry
 }
 
-/// Entries of the configured SDN zones: one per zone and host.
+/// Entries of the configured SDN zones: one entry for each zone on each host.
 fn zones<'a>(call: &'a Call, world: &'a World) -> impl Iterator<Item = ResourceEntry> + 'a {
     let seen =
         world.sdn.zones.iter().filter(|(id, _)| {

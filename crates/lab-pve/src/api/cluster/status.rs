@@ -1,4 +1,4 @@
-//! `/cluster`: index, status, tasks and next free vmid.
+//! `/cluster`: index, status, tasks and the next free vmid.
 
 use std::cmp::Reverse;
 
@@ -41,7 +41,7 @@ pub(super) fn index(call: &Call) -> Outcome {
     names::of("name", &[&PARTS, added].concat())
 }
 
-/// Answers `GET /cluster/status`. A host without a cluster reports only itself.
+/// Answers `GET /cluster/status`. A host that is not in a cluster reports only itself.
 pub(super) fn read(call: &Call) -> Outcome {
     let world = call.world();
     let mut entries: Vec<Json> = vec![];
@@ -71,8 +71,8 @@ pub(super) fn read(call: &Call) -> Outcome {
     data(entries)
 }
 
-/// Answers `GET /cluster/nextid`: the lowest free vmid, or a check whether a given vmid is free.
-/// Requires no privilege.
+/// Answers `GET /cluster/nextid`: the lowest free vmid. With the parameter `vmid`, checks whether that vmid is free. Requires
+/// no privilege.
 pub(super) fn next_id(call: &Call) -> Outcome {
     let world = call.world();
     if let Some(sent) = call.params.text("vmid") {
@@ -97,9 +97,8 @@ pub(super) fn next_id(call: &Call) -> Outcome {
     }
 }
 
-/// Answers `GET /cluster/tasks`: running tasks and the latest finished tasks of each host. A user
-/// without `Sys.Audit` sees only its own tasks. A token without it sees none, because Proxmox lists
-/// the task of a token under its user.
+/// Answers `GET /cluster/tasks`: running tasks and the latest finished tasks of each host. Without `Sys.Audit`, a user gets
+/// only its own tasks. A token without `Sys.Audit` gets no tasks, because Proxmox lists the tasks of a token under its user.
 pub(super) fn tasks(call: &Call) -> Outcome {
     const KEPT: usize = 25;
     let world = call.world();

@@ -271,7 +271,7 @@ fn pools_hold_vms_and_storages() {
     );
     let nested = data(ask(ROOT, Get, "/pools", json!({ "poolid": "talos/cp" })));
     assert_eq!(nested, json!([{ "members": [], "poolid": "talos/cp", "comment": "x" }]));
-    // A caller with rights on the pool also needs rights on the VM that it adds.
+    // Privileges on the pool are not sufficient: the caller also needs privileges on the VM that it adds.
     allow(&bench, "/pool/talos", "PVEPoolAdmin");
     bench.add_vm(102, "pve1", &[]);
     assert_eq!(
@@ -332,7 +332,7 @@ fn zones_and_vnets_are_listed_for_auditors() {
             vnets: [("vnet0".to_owned(), vnet)].into(),
         };
         let (zones, vnets) = ("/cluster/sdn/zones", "/cluster/sdn/vnets");
-        // `SDN.Use` on a vnet does not list its zone.
+        // With `SDN.Use` on a vnet alone, the zone of the vnet is not listed.
         allow(&bench, "/sdn/zones/rack/vnet0", "PVESDNUser");
         bench.site.world().access.roles.insert("Use".to_owned(), ["SDN.Use".to_owned()].into());
         for entry in &mut bench.site.world().access.acl {

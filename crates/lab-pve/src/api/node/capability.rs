@@ -25,8 +25,8 @@ pub(super) fn cpu(call: &Call) -> Outcome {
     data(shown.collect::<Vec<Json>>())
 }
 
-/// Answers `GET …/capabilities/qemu/machines`, newest version first. The newest machine type equals
-/// the installed QEMU version.
+/// Answers `GET …/capabilities/qemu/machines`: machine types, newest version first. The newest version equals the version of
+/// the installed QEMU.
 pub(super) fn machines(call: &Call) -> Outcome {
     const VERSIONS: [(u32, u32); 17] = [
         (10, 1),

@@ -6,8 +6,7 @@ use crate::call::{Call, Outcome};
 use crate::schema::split_list;
 use crate::world::PciDevice;
 
-/// Default of `pci-class-blacklist`: memory controllers, bridges and processors, which cannot be
-/// passed to a guest.
+/// Default of `pci-class-blacklist`: memory controllers, bridges and processors. These devices cannot be passed to a guest.
 const HIDDEN: &str = "05;06;0b";
 
 pub(super) fn pci(call: &Call) -> Outcome {

@@ -1,4 +1,4 @@
-//! `/nodes`: calls about hosts. VMs and storages of a host have modules of their own.
+//! `/nodes`: calls about hosts. Calls about the VMs and storages of a host are in other modules.
 
 mod capability;
 mod hardware;
@@ -86,7 +86,7 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
     }
 }
 
-/// Answers `GET /nodes`: all hosts. Load and uptime are included only for auditors.
+/// Answers `GET /nodes`: all hosts. Only a caller with `Sys.Audit` gets load and uptime.
 fn list(call: &Call) -> Outcome {
     let world = call.world();
     let mut entries: Vec<Json> = vec![];

@@ -13,8 +13,7 @@ use crate::world::{Bridge, Host, Vnet};
 /// Network interface of a host as JSON.
 type Interface = Map<String, Json>;
 
-/// Answers `GET /nodes/{node}/network`: network cards, and the bridges and vnets that the caller
-/// may use or audit.
+/// Answers `GET /nodes/{node}/network`: all network cards, and the bridges and vnets that the caller may use or audit.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let host = host(&world, &call.node)?;

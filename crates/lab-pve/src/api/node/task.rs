@@ -1,4 +1,4 @@
-//! `/nodes/{node}/tasks`: list, status, log and stopping of tasks.
+//! `/nodes/{node}/tasks`: list, status and log of tasks, and the call that stops a task.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
@@ -43,9 +43,10 @@ pub(super) fn list(call: &Call) -> Outcome {
     Ok(Reply::Page { data: json!(shown), total })
 }
 
-/// Whether a caller without `Sys.Audit` may see a task in the list. A user sees its own finished
-/// tasks and those of its tokens; a token sees only its own. Of running tasks, a user sees only
-/// those that it started without a token.
+/// Whether a caller without `Sys.Audit` may see a task in the list.
+///
+/// - A running task is visible only to the user or token that started it.
+/// - A finished task is also visible to the user whose token started it.
 fn may_see(call: &Call, task: &Task) -> bool {
     match &task.state {
         TaskState::Running { .. } => task.owner == call.caller.to_string(),
@@ -146,8 +147,7 @@ pub(super) fn status(call: &Call) -> Outcome {
     data(shown)
 }
 
-/// Answers `GET …/tasks/{upid}/log`: lines numbered from 1. An empty log is returned as one line
-/// that says so.
+/// Answers `GET …/tasks/{upid}/log`: lines numbered from 1. For an empty log, the answer is one line that says so.
 pub(super) fn log(call: &Call) -> Outcome {
     let world = call.world();
     let upid = parse(call)?;
@@ -171,7 +171,7 @@ pub(super) fn log(call: &Call) -> Outcome {
     Ok(Reply::Page { data: json!(shown), total })
 }
 
-/// Answers `DELETE …/tasks/{upid}`: stops a running task. Succeeds for a finished task.
+/// Answers `DELETE …/tasks/{upid}`: stops a running task. The call also succeeds for a finished task.
 pub(super) fn stop(call: &Call) -> Outcome {
     let mut world = call.world();
     let upid = parse(call)?;
@@ -204,7 +204,7 @@ fn parse(call: &Call) -> Result<Upid, ApiError> {
     Ok(Upid { text: text.to_owned(), owner: parts[2].to_owned() })
 }
 
-/// Task with this UPID that ran on the host of the request. Other hosts do not have its log.
+/// Task with this UPID that ran on the host of the request. Other hosts do not have the log of the task.
 fn find<'a>(call: &Call, world: &'a World, upid: &Upid) -> Result<&'a Task, ApiError> {
     let task = world.tasks.get(&upid.text).filter(|task| task.node == call.node);
     task.ok_or_else(|| ApiError::parameter("upid", "no such task"))

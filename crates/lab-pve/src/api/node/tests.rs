@@ -20,7 +20,7 @@ fn allow(bench: &ApiTestBench, path: &str, role: &str) {
     bench.site.world().access.acl.push(AclEntry { path, who, role, propagate: true });
 }
 
-/// Adds a task with two log lines. The task is finished if `exit` is given.
+/// Adds a task with two log lines. With `exit`, the task is finished.
 fn add_task(
     bench: &ApiTestBench,
     kind: &str,

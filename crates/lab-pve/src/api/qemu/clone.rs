@@ -1,7 +1,7 @@
 //! `POST /nodes/{node}/qemu/{vmid}/clone`: full and linked clones of a VM.
 //!
-//! As in Proxmox, the new VM has only a placeholder config until its first disk exists, so its
-//! owner is unknown until then. It joins its pool at the end.
+//! As in Proxmox, the new VM has only a placeholder config until its first disk exists. Until then, the config does not show
+//! which cluster or user the VM belongs to. The VM joins its pool at the end of the task.
 
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
@@ -21,7 +21,7 @@ use crate::{ApiError, Release};
 /// Description of the new VM until its config is written.
 const PLACEHOLDER: &str = " qmclone temporary file";
 
-/// Options that describe the history of the source VM and are not copied.
+/// Options about the snapshots and the runs of the source VM. They are not copied to the new VM.
 const NOT_COPIED: &[&str] = &[
     "parent",
     "snaptime",
@@ -48,18 +48,18 @@ struct CloneRequest {
     storage: Option<String>,
     format: Option<String>,
     full: Option<bool>,
-    /// Host of the new VM, if it differs from the host of the source.
+    /// Host of the new VM, if it is not the host of the source VM.
     target: Option<String>,
     running: bool,
 }
 
-/// Config and disks of the new VM, after all checks of the request have passed.
+/// Config and disks of the new VM, created after all checks of the request.
 #[derive(Debug)]
 struct ClonePlan {
-    /// Options of the new VM without the drives that must be cloned.
+    /// Options of the new VM, without the drives that the clone must create.
     config: Config,
     disks: Vec<PlannedDisk>,
-    /// Options of the source VM with pending changes, which the clone ignores.
+    /// Options of the source VM that have pending changes. The clone ignores the pending changes.
     discarded: Vec<String>,
 }
 
@@ -302,8 +302,7 @@ impl CloneRequest {
         Ok(())
     }
 
-    /// Sets the options that a clone does not share with its source: UUID, MAC addresses, name and
-    /// description.
+    /// Sets the options in which a clone differs from its source: UUID, MAC addresses, name and description.
     fn set_identity(&self, task: &TaskHandle, config: &mut Config) {
         let mut chance = task.site.chance(&format!("vm/{}", self.newid));
         let world = task.site.world();

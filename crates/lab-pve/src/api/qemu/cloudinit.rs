@@ -11,8 +11,8 @@ use crate::vm::disk_creation::Worker;
 use crate::vm::{cloudinit, config};
 use crate::world::Config;
 
-/// Answers `GET …/cloudinit`: each cloud-init option with its value on the drive and, if it
-/// differs, the value in the config. The values on the drive are recorded only while the VM runs.
+/// Answers `GET …/cloudinit`: each cloud-init option with its value on the drive. If the value in the config differs, the
+/// answer contains it as well. The values on the drive are recorded only while the VM runs.
 pub(super) fn pending(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let world = call.world();

@@ -64,7 +64,7 @@ fn prepared(call: &Call) -> Result<ConfigUpdate, ApiError> {
     Ok(update)
 }
 
-/// Waits for a task: null if it finishes within `time`, otherwise its UPID.
+/// Waits for a task. The answer is null if the task finishes within `time`, otherwise the UPID of the task.
 async fn finished_within(call: &Call, upid: String, time: Duration) -> Outcome {
     let deadline = call.site.clock.deadline(time);
     loop {

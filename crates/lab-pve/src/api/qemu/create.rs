@@ -1,7 +1,7 @@
 //! `POST /nodes/{node}/qemu`: creation of a VM.
 //!
-//! As in Proxmox, the config contains only `lock: create` until all disks exist, and the VM joins
-//! its pool at the end, so its owner is unknown until then.
+//! As in Proxmox, the config contains only `lock: create` until all disks exist. Until then, the config does not show which
+//! cluster or user the VM belongs to. The VM joins its pool at the end of the task.
 
 use talmox_lab_environment::Work;
 
@@ -122,8 +122,8 @@ impl CreateRequest {
         disk_creation::check_drives(world, &mut self.options)
     }
 
-    /// Rejects restoring a backup. The lab has no backups, so this always returns the error that
-    /// Proxmox returns for the given archive.
+    /// Rejects the restore of a backup, with the error that Proxmox returns for a missing archive. The lab has no backups, so
+    /// every restore is rejected.
     fn check_archive(&self, change: &ConfigChange<'_>, archive: &str) -> Result<(), ApiError> {
         if let Some(key) = self.options.keys().find(|key| crate::vm::drive::is_slot(key)) {
             return Err(ApiError::parameter(key, "option conflicts with option 'archive'"));
@@ -184,8 +184,7 @@ impl CreateRequest {
         Ok(())
     }
 
-    /// Adds the options that Proxmox generates (`meta`, `boot`, `smbios1`, `vmgenid`, `machine`),
-    /// and writes the config.
+    /// Adds the options that Proxmox generates (`meta`, `boot`, `smbios1`, `vmgenid`, `machine`), and writes the config.
     fn finish(&self, task: &TaskHandle, mut options: Config) -> Result<(), ApiError> {
         let site = &task.site;
         let mut chance = site.chance(&format!("vm/{}", self.vmid));
@@ -218,7 +217,7 @@ impl CreateRequest {
         Ok(())
     }
 
-    /// Adds the VM to HA and starts it, if requested. A failure here does not remove the VM.
+    /// Adds the VM to HA and starts it, if the request contains these options. If this fails, the VM is not removed.
     fn add_to_ha_and_start(&self, task: &TaskHandle) {
         if self.ha_managed {
             task.log("Add as HA resource");

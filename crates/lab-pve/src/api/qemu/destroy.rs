@@ -22,8 +22,7 @@ struct DestroyRequest {
     skip_lock: bool,
     /// `purge`: also remove the VM from HA and other cluster-wide configs.
     purge: bool,
-    /// `destroy-unreferenced-disks`: also remove volumes of this vmid that the config does not
-    /// name.
+    /// `destroy-unreferenced-disks`: also remove volumes that have the vmid of the VM but are not in its config.
     unreferenced: bool,
 }
 
@@ -48,8 +47,7 @@ pub(super) fn destroy(call: &Call) -> Outcome {
 }
 
 impl DestroyRequest {
-    /// Checks made by the call and again by the task. The lock of the VM is checked only by the
-    /// task.
+    /// Checks of the request. The call makes them, and the task repeats them. Only the task checks the lock of the VM.
     fn check(&self, world: &World) -> Result<(), ApiError> {
         let vmid = self.vmid;
         let vm = world.vm(&self.node, vmid)?;
@@ -80,7 +78,7 @@ impl DestroyRequest {
         if vm.is_template() {
             self.check_clones(task, &vm)?;
         }
-        // From here on a failure is logged, and the VM is removed nevertheless.
+        // From here on, a failure is only logged, and the VM is removed anyway.
         task.wait(Work::Call).await.map_err(ApiError::failed)?;
         self.remove_volumes(task, &vm).await?;
         let mut world = site.world();
@@ -104,7 +102,7 @@ impl DestroyRequest {
         Ok(())
     }
 
-    /// Rejects destruction of a template whose base volumes have linked clones.
+    /// Rejects the destruction of a template if linked clones of its base volumes exist.
     fn check_clones(&self, task: &TaskHandle, vm: &Vm) -> Result<(), ApiError> {
         let drives = drive::drives(&vm.config).into_iter().chain(drive::unused(&vm.config));
         for drive in drives.filter(|drive| !drive.is_cdrom()) {
@@ -127,7 +125,7 @@ impl DestroyRequest {
         Ok(())
     }
 
-    /// Logs an error as a warning on Proxmox VE 9; on 8 the error fails the task.
+    /// Logs an error as a warning on Proxmox VE 9. On Proxmox VE 8, the error fails the task.
     fn warn_or_fail(&self, task: &TaskHandle, error: ApiError, what: &str) -> Result<(), ApiError> {
         if task.site.world().release == Release::V8 {
             return Err(error);
@@ -179,8 +177,8 @@ impl DestroyRequest {
         Ok(())
     }
 
-    /// Logs an error of a volume removal. Since Proxmox VE 9 it also counts as a warning in the
-    /// exit status of the task.
+    /// Logs the error of a volume removal. Since Proxmox VE 9, the error also counts as a warning in the exit status of the
+    /// task.
     fn log_failure(
         &self,
         task: &TaskHandle,

@@ -1,5 +1,4 @@
-//! `GET /nodes/{node}/qemu/{vmid}/feature`: whether all disks of a VM support snapshot, clone or
-//! copy.
+//! `GET /nodes/{node}/qemu/{vmid}/feature`: whether all disks of a VM support snapshots, linked clones or full clones.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +36,7 @@ pub(super) fn get(call: &Call) -> Outcome {
     Ok(Reply::Data(json!({"hasFeature": u8::from(has), "nodes": nodes})))
 }
 
-/// Hosts on which the storages of all drives are available.
+/// Hosts that have access to the storages of all drives.
 fn shared_nodes(world: &World, node: &str, config: &Config) -> Result<BTreeSet<String>, ApiError> {
     let mut nodes: BTreeSet<String> = world.hosts.keys().cloned().collect();
     for drive in drive::drives(config) {

@@ -1,4 +1,4 @@
-//! `/nodes/{node}/qemu/{vmid}/migrate`: preconditions and start of a migration.
+//! `/nodes/{node}/qemu/{vmid}/migrate`: preconditions of a migration, and its start.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -15,8 +15,7 @@ use crate::vm::volume_references::{VolumeReference, references};
 use crate::world::{ContentType, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
-/// Answers `GET …/migrate`: hosts that the VM can migrate to, and the local disks and devices that
-/// prevent it.
+/// Answers `GET …/migrate`: hosts that the VM can migrate to, and the local disks and devices that prevent a migration.
 pub(super) fn get(call: &Call) -> Outcome {
     let world = call.world();
     let vmid = vmid(call);
@@ -74,7 +73,7 @@ pub(super) fn get(call: &Call) -> Outcome {
     Ok(Reply::Data(answer))
 }
 
-/// HA resources on a host that a resource affinity rule keeps apart from this VM.
+/// HA resources on a host that must not run on the same host as this VM, because of a resource affinity rule.
 fn blocking_resources(world: &World, vmid: u32, host: &str) -> Vec<Json> {
     let is_online = world.hosts.get(host).is_some_and(|host| host.online);
     if !is_online || world.release == Release::V8 || !world.is_ha_managed(vmid) {
@@ -196,8 +195,7 @@ fn prepared(call: &Call) -> Result<Migration, ApiError> {
     })
 }
 
-/// Parsed `targetstorage` mapping. Requires that the caller may allocate space on each target
-/// storage.
+/// Parsed parameter `targetstorage`. The caller must have the privilege to allocate space on each target storage.
 fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<StorageMap, ApiError> {
     let Some(text) = call.params.text("targetstorage").filter(|text| !text.is_empty()) else {
         check_availability(world, vm, &call.node, target)?;
@@ -222,7 +220,7 @@ fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<Stor
     Ok(map)
 }
 
-/// Rejects a migration if a storage of a drive is not available on both hosts.
+/// Rejects a migration if the storage of a drive is missing on one of the two hosts.
 fn check_availability(world: &World, vm: &Vm, node: &str, target: &str) -> Result<(), ApiError> {
     for drive in drive::drives(&vm.config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };

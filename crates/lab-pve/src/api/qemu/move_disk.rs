@@ -65,7 +65,7 @@ fn to_storage(call: &Call, storage: &str) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-/// Disk to move and the state of its VM.
+/// Disk to move, with the properties of its VM that the move depends on.
 #[derive(Debug)]
 struct MovedDisk {
     drive: Drive,
@@ -100,8 +100,7 @@ impl MoveRequest {
     fn check_target(&self, world: &World, volume: &VolumeId) -> Result<(), ApiError> {
         let id = &self.storage;
         let format = match world.release {
-            // Proxmox VE 8 derives the format from the suffix only, so a volume without one has no
-            // format.
+            // Proxmox VE 8 derives the format only from the suffix of the name. A volume without a suffix has no format.
             Release::V8 => ["raw", "qcow2", "vmdk"]
                 .into_iter()
                 .find(|format| volume.name.ends_with(&format!(".{format}"))),

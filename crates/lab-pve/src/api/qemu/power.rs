@@ -1,5 +1,4 @@
-//! `POST /nodes/{node}/qemu/{vmid}/status/…`: power calls. Some checks reject the call, the others
-//! fail its task.
+//! `POST /nodes/{node}/qemu/{vmid}/status/…`: power calls. Some checks reject the call; other checks fail the task of the call.
 
 use std::time::Duration;
 
@@ -95,8 +94,8 @@ pub(super) fn stop(call: &Call) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-/// Stops running shutdown tasks of a VM: those of the caller, or all with `Sys.Modify`. Returns
-/// their UPIDs.
+/// Stops running shutdown tasks of a VM, and returns their UPIDs. A caller with `Sys.Modify` stops all of them, other callers
+/// stop only their own.
 fn overrule_shutdowns(world: &mut World, caller: &Caller, node: &str, vmid: u32) -> Vec<String> {
     let may_end_all = world.allowed(caller, &format!("/nodes/{node}"), &["Sys.Modify"]);
     let is_own = |owner: &str| {
@@ -189,8 +188,8 @@ pub(super) fn suspend(call: &Call) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-/// Storage for the memory of a VM that is suspended to disk. Rejects the request if the VM or the
-/// caller's privileges do not permit it.
+/// Storage for the memory of a VM that is suspended to disk. Rejects the request if the VM cannot be suspended or the caller
+/// lacks a privilege.
 fn state_storage(call: &Call) -> Result<String, ApiError> {
     let vmid = vmid(call);
     let world = call.world();
@@ -214,7 +213,7 @@ fn state_storage(call: &Call) -> Result<String, ApiError> {
 pub(super) async fn resume(call: &Call) -> Outcome {
     check_root_only(call, &["skiplock", "nocheck"])?;
     let vmid = vmid(call);
-    // If another call holds the lock, the VM is treated as not suspended.
+    // If another operation holds the lock until the timeout, the VM is treated as not suspended.
     let lock = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await;
     let is_suspended = lock.is_ok()
         && call.world().vm(&call.node, vmid).is_ok_and(|vm| vm.lock() == Some("suspended"));
@@ -236,7 +235,7 @@ pub(super) async fn resume(call: &Call) -> Outcome {
     Ok(Reply::upid(upid))
 }
 
-/// Constructor of the `Power` operation of the call, given the task that runs it.
+/// Returns a function that creates the `Power` operation of the call for the task that runs it.
 fn power(call: &Call) -> impl FnOnce(TaskHandle) -> Power + Send + 'static {
     let (caller, node, vmid) = (call.caller.clone(), call.node.clone(), vmid(call));
     move |task| Power { worker: Worker::Task(task), caller, node, vmid }

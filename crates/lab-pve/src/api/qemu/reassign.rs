@@ -63,8 +63,7 @@ pub(super) fn reassign(call: &Call) -> Outcome {
 }
 
 impl ReassignRequest {
-    /// Checks the request and returns the drive with the options of the target VM and the old
-    /// volume id.
+    /// Checks the request. Returns the drive with the options for the target VM. The drive still has its old volume id.
     fn check(&self, world: &World) -> Result<Drive, ApiError> {
         let (vmid, target, disk) = (self.vmid, self.target, &self.disk);
         let find = |id: u32, what: &str| -> Result<&Vm, ApiError> {
@@ -153,7 +152,7 @@ impl ReassignRequest {
             vm.config.insert(self.target_disk.clone(), drive.print());
             return Ok(());
         }
-        // The config update acquires the lock of the target VM itself.
+        // The config update acquires the lock of the target VM again.
         drop(target);
         let options = [(self.target_disk.as_str(), drive.print())];
         let call = update_call(site, &self.caller, &self.node, self.target, &options)?;

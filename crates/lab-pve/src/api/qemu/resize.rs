@@ -1,4 +1,4 @@
-//! `PUT /nodes/{node}/qemu/{vmid}/resize`: growing a disk. All checks run in the task.
+//! `PUT /nodes/{node}/qemu/{vmid}/resize`: growth of a disk. The task makes all checks.
 
 use talmox_lab_environment::Work;
 
@@ -21,13 +21,13 @@ struct ResizeRequest {
     node: String,
     vmid: u32,
     disk: String,
-    /// New size in bytes, absolute or relative.
+    /// Requested size: absolute, or an increment.
     size: Size,
     digest: Option<String>,
     skip_lock: bool,
 }
 
-/// Requested disk size in bytes, absolute or relative.
+/// Requested disk size in bytes: absolute (`To`), or an increment (`By`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     To(u64),
@@ -85,7 +85,7 @@ impl ResizeRequest {
         Ok(())
     }
 
-    /// Drive, volume and new size in bytes, or `None` if the disk already has that size.
+    /// Drive, volume and new size in bytes; `None` if the disk already has the new size.
     fn find_change(&self, world: &World) -> Result<Option<(Drive, VolumeId, u64)>, ApiError> {
         let disk = &self.disk;
         let vm = world.vm(&self.node, self.vmid)?;

@@ -5,8 +5,7 @@ use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
 
-/// Checks the request and ignores the key, because a simulated guest has no keyboard. The VM must
-/// be running.
+/// Checks the request, and ignores the key because a simulated guest has no keyboard. The VM must be running.
 pub(super) async fn send_key(call: &Call) -> Outcome {
     let skip_lock = call.params.flag("skiplock").unwrap_or_default();
     if skip_lock && !call.caller.is_root() {

@@ -10,7 +10,7 @@ use crate::vm::snapshots::{SnapshotOperation, check_saving_memory};
 use crate::world::Snapshot;
 use crate::{ApiError, Release};
 
-/// Answers `GET …/snapshot`: all snapshots, then the entry `current` for the VM itself.
+/// Answers `GET …/snapshot`: all snapshots, and at the end the entry `current` for the VM itself.
 pub(super) fn list(call: &Call) -> Outcome {
     let world = call.world();
     let vm = world.vm(&call.node, vmid(call))?;
@@ -45,7 +45,7 @@ fn shown(name: &str, snapshot: &Snapshot) -> Json {
     Json::Object(item)
 }
 
-/// Answers `GET …/snapshot/{snapname}`: index of the calls for a snapshot.
+/// Answers `GET …/snapshot/{snapname}`: index of the calls about a snapshot.
 pub(super) fn index() -> Outcome {
     Ok(Reply::Data(json!([{"cmd": "rollback"}, {"cmd": "config"}])))
 }

@@ -1,5 +1,4 @@
-//! `PUT /nodes/{node}/qemu/{vmid}/unlink`: detaching disks, which Proxmox implements as a config
-//! update.
+//! `PUT /nodes/{node}/qemu/{vmid}/unlink`: detaches disks. Proxmox implements this call as a config update.
 
 use super::config_call::update_call;
 use super::vmid;

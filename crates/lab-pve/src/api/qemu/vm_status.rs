@@ -91,7 +91,7 @@ fn folders(names: &[&str]) -> Outcome {
     Ok(Reply::Data(names.iter().map(|name| json!({ "subdir": name })).collect()))
 }
 
-/// Status fields that Proxmox knows without a query to QEMU.
+/// Status fields that Proxmox returns without querying QEMU.
 fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
     let config = &vm.config;
     let number = |key: &str| config.get(key).and_then(|value| value.parse::<u64>().ok());
@@ -143,7 +143,7 @@ fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
     status
 }
 
-/// Adds the status fields that Proxmox queries from QEMU.
+/// Adds the status fields for which Proxmox queries QEMU.
 fn add_details(status: &mut Status, world: &World, vmid: u32, vm: &Vm) {
     let mut add = |key: &str, value: Json| status.insert(key.to_owned(), value);
     add("diskread", json!(0));
@@ -169,7 +169,7 @@ fn add_details(status: &mut Status, world: &World, vmid: u32, vm: &Vm) {
     add("proxmox-support", json!({ "pbs-dirty-bitmap": true, "query-bitmap-info": true }));
 }
 
-/// Simulated load of a running VM, derived from its vmid and uptime.
+/// Simulated load of a running VM, computed from its vmid and uptime.
 #[derive(Default)]
 struct VmLoad {
     cpu: f64,

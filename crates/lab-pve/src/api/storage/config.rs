@@ -13,7 +13,7 @@ use crate::call::{Call, Outcome, Reply};
 use crate::world::{Storage, StorageKind, World};
 use crate::{ApiError, digest};
 
-/// Capacity in bytes of a storage that was added through the API, which has no parameter for it.
+/// Capacity in bytes of a storage that a client adds. The API has no parameter for the capacity.
 const DEFAULT_CAPACITY: u64 = 4 << 40;
 
 /// Options of a storage as `storage.cfg` contains them.
@@ -116,7 +116,7 @@ pub(super) fn create(call: &Call) -> Outcome {
     data(json!({ "storage": id, "type": kind.name() }))
 }
 
-/// Parameters of the call that belong into the section.
+/// Parameters of the call that become options of the section.
 fn given(call: &Call) -> BTreeMap<String, String> {
     let names = ["storage", "type", "delete", "digest"];
     let sent = call.params.iter().filter(|(name, _)| !names.contains(name));
@@ -151,8 +151,8 @@ fn set(storage: &mut Storage, given: BTreeMap<String, String>, node: &str) -> Re
     Ok(())
 }
 
-/// Changes the `shared` flag. When a storage becomes shared, all hosts see the volumes of each of
-/// them; when it stops being shared, its volumes belong to `node`.
+/// Changes the `shared` flag of a storage. If the storage becomes shared, the volumes of all hosts become visible to every
+/// host. If it becomes local, all its volumes belong to `node`.
 fn share(storage: &mut Storage, shared: bool, node: &str) {
     if storage.shared == shared {
         return;
@@ -213,8 +213,8 @@ fn change(call: &Call, id: &str) -> Result<StorageKind, ApiError> {
     Ok(kind)
 }
 
-/// Answers `DELETE /storage/{storage}`: removes the section and the access control list entries of
-/// the storage. Its volumes stay on disk, but are no longer accessible.
+/// Answers `DELETE /storage/{storage}`: removes the section, and the access control list entries of the storage. The volumes
+/// stay on disk, but are no longer accessible.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
     let mut world = call.world();

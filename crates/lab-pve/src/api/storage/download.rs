@@ -82,8 +82,7 @@ async fn download(task: TaskHandle, order: DownloadRequest) -> Result<(), String
     result
 }
 
-/// Whether the requested file already exists with the expected checksum. A different file of the
-/// same name is an error.
+/// Whether a file with this name and the expected checksum exists. Any other file with this name is an error.
 async fn is_already_stored(task: &TaskHandle, target: &FileTarget) -> Result<bool, String> {
     let existing = target.existing(&task.site.world()).cloned();
     let Some(existing) = existing else { return Ok(false) };
@@ -184,7 +183,7 @@ fn is_interrupted(site: &Site, upid: &str) -> bool {
     matches!(state, Some(TaskState::Running { interrupted: true }))
 }
 
-/// Verifies the checksum, decompresses the file, and checks the image.
+/// Verifies the checksum, decompresses the file, and checks the format of the image.
 fn check(
     task: &TaskHandle,
     order: &DownloadRequest,
@@ -212,8 +211,7 @@ fn check(
     Ok((length, image))
 }
 
-/// Decompresses a file in place. Simulated hosts have only `zcat`; the other tools fail as on a
-/// host without them.
+/// Decompresses a file in place. Simulated hosts have only `zcat`. The other formats fail with the error of a missing command.
 fn decompress(compression: &str, path: &Path, temporary: &str) -> Result<(), String> {
     let command = match compression {
         "gz" => format!("zcat {temporary}"),

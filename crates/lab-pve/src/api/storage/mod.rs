@@ -17,8 +17,8 @@ use super::not_implemented;
 use crate::call::{Call, Outcome, Upload};
 use crate::schema::{Endpoint, Method};
 
-/// Answers calls below `/storage` and `/nodes/{node}/storage`, and `query-url-metadata`. Only
-/// uploads receive a file.
+/// Answers calls below `/storage` and `/nodes/{node}/storage`, and the call `query-url-metadata`. `file` is set only for
+/// uploads.
 pub(crate) async fn answer(endpoint: &Endpoint, call: Call, file: Option<Upload>) -> Outcome {
     use Method::{Delete, Get, Post, Put};
     match endpoint.id() {

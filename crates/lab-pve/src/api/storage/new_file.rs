@@ -1,4 +1,4 @@
-//! Common part of uploads and downloads: checks of a file and its installation as a volume.
+//! Common part of uploads and downloads: checks a file and stores it as a volume.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,12 +50,12 @@ impl FileTarget {
         format!("{}/{}", self.content.name(), self.file)
     }
 
-    /// Volume with the same name, if one exists.
+    /// Existing volume with the same name, if there is one.
     pub(super) fn existing<'a>(&self, world: &'a World) -> Option<&'a Volume> {
         world.storages.get(&self.storage)?.volume(&self.node, &self.key())
     }
 
-    /// Whether the storage has room for `bytes`. The space of a replaced file counts as free.
+    /// Whether the storage has room for `bytes`. The space of the file that would be replaced counts as free.
     pub(super) fn has_room(&self, world: &World, bytes: u64) -> bool {
         let freed = self.existing(world).map_or(0, |volume| volume.used);
         world
@@ -64,7 +64,7 @@ impl FileTarget {
             .is_some_and(|storage| bytes <= room(storage, &self.node).saturating_add(freed))
     }
 
-    /// Stores the file as a volume and replaces one of the same name.
+    /// Stores the file as a volume. A volume with the same name is replaced.
     pub(super) fn put(&self, site: &Site, file: &CheckedFile) {
         let CheckedFile { blob, length, image } = file;
         let backing = image.backing.clone().map(|file| Backing { file });
@@ -87,7 +87,7 @@ impl FileTarget {
         }
     }
 
-    /// Checks the image format of a file. `temporary` is its path in error messages.
+    /// Checks the image format of a file. `temporary` is the path of the file in error messages.
     pub(super) fn check(
         &self,
         path: &Path,
@@ -95,7 +95,8 @@ impl FileTarget {
     ) -> io::Result<Result<DiskImage, String>> {
         let detected = match DiskImage::read_file(path, None)? {
             Ok(image) => image,
-            // The file has the header of an image format but is corrupt.
+            // The file starts with the header of an image format, but the header is corrupt. Such a file is read as a raw
+            // image.
             Err(_) => match DiskImage::read_file(path, Some(ImageFormat::Raw))? {
                 Ok(image) => image,
                 Err(text) => return Ok(Err(text)),
@@ -145,7 +146,7 @@ pub(super) fn compare(
     Ok(mismatch_text(&got, expected).map_or(Ok(()), Err))
 }
 
-/// Error text for a checksum that differs from the expected one.
+/// Error text if the checksum differs from the expected checksum; `None` if both are equal.
 pub(super) fn mismatch_text(got: &str, expected: &str) -> Option<String> {
     (!got.eq_ignore_ascii_case(expected))
         .then(|| format!("checksum mismatch: got '{got}' != expect '{expected}'"))

@@ -8,9 +8,9 @@ use crate::{ApiError, Release};
 /// When an option of a storage may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionRule {
-    /// Required at creation and unchangeable afterwards.
+    /// Required at creation, and cannot be changed afterwards.
     Fixed,
-    /// Optional at creation and unchangeable afterwards.
+    /// Optional at creation, and cannot be changed afterwards.
     FixedIfGiven,
     Optional,
 }
@@ -70,7 +70,7 @@ pub(super) fn required(kind: StorageKind) -> &'static [&'static str] {
 /// Options that Proxmox stores outside `storage.cfg` and never returns.
 pub(super) const SECRET: [&str; 1] = ["password"];
 
-/// Whether an option is a number in answers.
+/// Whether Proxmox returns the option as a number.
 pub(super) fn is_number(option: &str) -> bool {
     let numbers = [
         "create-base-path",
@@ -98,7 +98,7 @@ pub(super) fn default_content(kind: StorageKind) -> BTreeSet<ContentType> {
     }
 }
 
-/// Parses a list of content types, without those that the storage type does not support.
+/// Parses a list of content types. Content types that the storage type does not support are omitted.
 pub(super) fn parse_content(
     kind: StorageKind,
     names: &[&str],

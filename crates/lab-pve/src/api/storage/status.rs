@@ -10,7 +10,7 @@ use crate::storage::{default_format, formats};
 use crate::world::{ContentType, Storage};
 use crate::{ApiError, Release};
 
-/// Privileges of which one is required to see a storage.
+/// Privileges to see a storage. One of them is sufficient.
 pub(super) const VIEW_PRIVILEGES: [&str; 2] = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 fn is_enabled(storage: &Storage, node: &str) -> bool {

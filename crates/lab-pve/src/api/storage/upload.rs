@@ -25,8 +25,7 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
             let text = format!("storage '{id}' does not support '{content}' content");
             return Err(ApiError::failed(text));
         }
-        // Proxmox copies the file by ssh if another host received it, which fails for an offline
-        // host.
+        // Proxmox copies the file by ssh if another host received it. This fails if the target host is offline.
         if let Some(host) = world.hosts.get(&call.node).filter(|host| !host.online) {
             let command =
                 format!("/usr/bin/ssh {} -- /usr/sbin/pvesm status --storage {id}", host.ip);
@@ -42,7 +41,7 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
     let upid = call.site.start(&contacted, "imgcopy", "", &call.caller, |task| async move {
         let result = store(&task, &target, &file).await;
         if result.is_err() {
-            // A rejected file is referenced by no volume.
+            // No volume refers to a rejected file, so the file is deleted.
             std::fs::remove_file(task.site.blobs.path(&file.blob)).ok();
         }
         result

@@ -1,5 +1,4 @@
-//! `/nodes/{node}/storage/{storage}/content/{volume}`: creating, reading, changing and deleting one
-//! volume.
+//! `/nodes/{node}/storage/{storage}/content/{volume}`: calls that create, read, change and delete one volume.
 
 use serde_json::{Map, json};
 use talmox_lab_environment::Work;
@@ -13,7 +12,7 @@ use crate::storage::{self, Allocation, check_access, name_of, path_of, size_info
 use crate::task::TaskHandle;
 use crate::world::{ContentType, StorageKind, TaskState, VolumeId};
 
-/// Volume id in the path, with or without the storage prefix.
+/// Volume id in the path of a call, which may omit the storage.
 fn volume_id(call: &Call) -> Result<VolumeId, ApiError> {
     let storage = call.params.text("storage").unwrap_or_default();
     let volume = call.params.text("volume").unwrap_or_default();
@@ -37,7 +36,7 @@ fn volume_id(call: &Call) -> Result<VolumeId, ApiError> {
     Ok(VolumeId::new(storage, name))
 }
 
-/// Parses a size in KiB, or with the suffix `M` or `G` in MiB or GiB.
+/// Parses a size in KiB. With the suffix `M` or `G`, the size is in MiB or GiB.
 fn kib(size: &str) -> Option<u64> {
     let (number, factor) = match size.as_bytes().last()? {
         b'M' => (&size[..size.len() - 1], 1 << 10),
@@ -180,8 +179,8 @@ pub(super) async fn delete(call: Call) -> Outcome {
         remove(&task, &node, &id).await.map_err(|error| error.to_string())
     });
     let Some(delay) = call.params.number("delay") else { return Ok(Reply::upid(upid)) };
-    // With `delay`, Proxmox waits for the task up to that many seconds and returns its result
-    // instead of the UPID.
+    // With `delay`, Proxmox waits up to that many seconds for the task. If the task finishes in this time, the answer is its
+    // result instead of the UPID.
     for _ in 0..delay {
         call.site.clock.sleep(std::time::Duration::from_secs(1)).await;
         let state = call.world().tasks.get(&upid).map(|task| task.state.clone());

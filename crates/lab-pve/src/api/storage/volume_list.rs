@@ -19,7 +19,7 @@ pub(super) fn answer(call: &Call) -> Outcome {
         let Ok(name) = VolumeName::parse(storage.kind, key) else { continue };
         let of_type = storage.content.contains(&name.content)
             && wanted.is_none_or(|wanted| wanted == name.content.name());
-        // Snippets and imports have no owner, and the `vmid` filter does not exclude them.
+        // Snippets and imports have no owner. The filter `vmid` does not exclude them.
         let of_owner = matches!(name.content, ContentType::Snippets | ContentType::Import)
             || owner.is_none_or(|owner| name.owner == Some(owner));
         let volume_id = VolumeId::new(id, full_name(storage.kind, key, volume));
@@ -44,7 +44,7 @@ fn entry(storage: &Storage, id: &VolumeId, name: &VolumeName, volume: &Volume) -
     }
     if name.content != ContentType::Images {
         put("ctime", json!(volume.created));
-        // For files Proxmox reports the file length, not the virtual size of the image.
+        // The size of a file is its length, not the virtual size of the image in it.
         put("size", json!(volume.used));
         if name.content == ContentType::Backup {
             put("subtype", json!(if name.owner.is_some() { "qemu" } else { "unknown" }));
@@ -76,8 +76,7 @@ fn entry(storage: &Storage, id: &VolumeId, name: &VolumeName, volume: &Volume) -
     Json::Object(entry)
 }
 
-/// Format in the volume list. ISO images, snippets and container templates have special format
-/// names.
+/// Format in the volume list. ISO images, snippets and container templates have format names of their own.
 fn listed_format(name: &VolumeName) -> String {
     let extension = |from: &str| name.file.rfind(from).map(|at| name.file[at + 1..].to_owned());
     match name.content {

@@ -14,7 +14,7 @@ const CLUSTER: u64 = 8;
 pub(super) async fn simulate_transfer(task: &TaskHandle, length: u64) -> Result<(), String> {
     let clock = task.site.clock;
     let started = clock.moment();
-    // A fault applies once to the whole transfer.
+    // The fault of the task is applied once, for the whole transfer and not for each part.
     task.apply_fault(Work::Fetch { bytes: length }).await?;
     task.wait(Work::Fetch { bytes: length.min(DOTS * DOT) }).await?;
     let mut start = 0;
@@ -29,7 +29,7 @@ pub(super) async fn simulate_transfer(task: &TaskHandle, length: u64) -> Result<
     Ok(())
 }
 
-/// `Length:` line of `wget` for a length reported by the server.
+/// `Length:` line of `wget` for the length that the server reported.
 pub(super) fn length(bytes: u64, kind: &str) -> String {
     let short = if bytes < 1024 { String::new() } else { format!(" ({})", short(bytes, 10)) };
     format!("Length: {bytes}{short} [{kind}]")
@@ -53,7 +53,7 @@ fn line(start: u64, end: u64, length: u64, taken: Duration) -> String {
     format!("{text}{:>3}% {rate:>5}{time}", u128::from(end) * 100 / u128::from(length))
 }
 
-/// Byte count with a unit suffix, with one decimal below `whole` units, as `wget` prints it.
+/// Byte count with a unit suffix, as `wget` prints it. A number below `whole` has one decimal.
 fn short(bytes: u64, whole: u64) -> String {
     let mut tenths = u128::from(bytes) * 10;
     let mut unit = 0;

@@ -32,10 +32,10 @@ const ARM_SINCE_9: &str = "a64fx cortex-a35 cortex-a53 cortex-a55 cortex-a57 cor
     cortex-a76 neoverse-n1 neoverse-n2 neoverse-v1";
 const OTHER: &str = "host kvm32 kvm64 max qemu32 qemu64";
 
-/// Models that Proxmox builds from QEMU's `qemu64` and flags.
+/// Models that Proxmox defines as QEMU's `qemu64` with additional flags.
 const LEVELS: [&str; 4] = ["x86-64-v2", "x86-64-v2-AES", "x86-64-v3", "x86-64-v4"];
 
-/// QEMU's CPU models of a release, in the order of error messages.
+/// CPU models of QEMU in a release, in the order in which error messages list them.
 pub(crate) fn cpu_models(release: Release) -> Vec<CpuModel> {
     let mut models: Vec<CpuModel> = unsorted(release).collect();
     models.sort_by_key(|model| model.name.to_ascii_lowercase());
@@ -62,7 +62,7 @@ fn is_cpu_model(release: Release, name: &str) -> bool {
     LEVELS.contains(&name) || unsorted(release).any(|model| model.name == name)
 }
 
-/// CPU flags that a VM can set, in the order of error messages.
+/// CPU flags that a VM can set, in the order in which error messages list them.
 fn flags(release: Release) -> &'static [&'static str] {
     match release {
         Release::V8 => &[
@@ -119,8 +119,7 @@ pub(super) fn cpu(release: Release) -> Format {
     .with_check(check_cpu)
 }
 
-/// Checks that the CPU model exists, that the flags are permitted for VMs, and that no key for
-/// custom models is set.
+/// Checks that the CPU model exists, that the flags are permitted for VMs, and that no key is set that only custom models have.
 fn check_cpu(fields: &Fields, release: Release) -> Result<(), String> {
     let model =
         fields.get("cputype").filter(|model| *model != "0").ok_or("CPU is missing cputype")?;

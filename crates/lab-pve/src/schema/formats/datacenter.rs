@@ -25,7 +25,7 @@ fn bandwidth_limit(release: Release) -> Format {
     Format::new(release, operations.map(|name| p(name, number().min(0))))
 }
 
-/// Cluster resource scheduling: how HA chooses hosts.
+/// Cluster resource scheduling (`crs`): determines how HA chooses hosts.
 fn crs(release: Release) -> Format {
     let auto = "ha-auto-rebalance";
     let tuning = || number().min(0).requires(auto).since(Release::V9);
@@ -58,7 +58,7 @@ fn migration(release: Release) -> Format {
     Format::new(release, [p("type", types.default_key().required()), p("network", formatted(CIDR))])
 }
 
-/// Range of `/cluster/nextid`. The limits are misspelled in the schema of Proxmox, so none apply.
+/// Range of vmids for `/cluster/nextid`. Proxmox misspells the limits in its schema, so no limits apply.
 fn next_id(release: Release) -> Format {
     Format::new(release, [p("lower", integer()), p("upper", integer())])
 }

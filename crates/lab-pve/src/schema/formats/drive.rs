@@ -43,7 +43,7 @@ fn wwn() -> TableEntry {
     p("wwn", pattern("(?:^(0x)[0-9a-fA-F]{16})"))
 }
 
-/// Keys that all four buses have.
+/// Keys that drives of all four buses have.
 fn common() -> impl Iterator<Item = TableEntry> {
     let geometry = || integer().until(Release::V8);
     [
@@ -118,8 +118,8 @@ fn tpm_state() -> [TableEntry; 5] {
     ]
 }
 
-/// Drive format with throttling keys: limits of bytes and operations per second, for reads, writes
-/// or both, sustained and in bursts.
+/// Drive format with keys for throttling: limits of bytes and operations per second, for reads, for writes and for both. Each
+/// limit has a sustained value and a burst value.
 fn throttled(release: Release, entries: impl Iterator<Item = TableEntry>) -> Format {
     let length = || integer().min(1);
     let limits = [

@@ -79,7 +79,7 @@ fn memory(release: Release) -> Format {
     Format::new(release, [p("current", integer().min(16).default_key().required())])
 }
 
-/// Informational option that is written at creation and read by no operation.
+/// Option that Proxmox writes at creation, for information. No operation reads it.
 fn meta(release: Release) -> Format {
     Format::new(
         release,

@@ -62,12 +62,12 @@ pub(crate) enum FormatName {
     WebAuthn,
 }
 
-/// Format of a release, by name.
+/// Format with this name in a release.
 pub(crate) fn format(release: Release, name: FormatName) -> &'static Format {
     shared(release, name)
 }
 
-/// Like [`format()`], as a shared reference for the endpoint tables.
+/// Format with this name in a release, as an [`Arc`] that the endpoint tables can share.
 pub(super) fn shared(release: Release, name: FormatName) -> &'static Arc<Format> {
     type Formats = BTreeMap<FormatName, Arc<Format>>;
     static V8: LazyLock<Formats> = LazyLock::new(|| all(Release::V8));

@@ -89,7 +89,7 @@ impl Differences {
         let default_key = theirs.get("default_key").is_some_and(is_true);
         self.unless_equal(place, "default_key", &default_key, &ours.default_key);
         if let (Some(theirs), Some(ours)) = (theirs.get("items"), &ours.items) {
-            // The schema marks no list item as optional.
+            // The schema marks every list item as required, so the definition of the lab is compared as required.
             let ours = (**ours).clone().required();
             self.property(facts, &format!("{place}[]"), theirs, &ours);
         } else {

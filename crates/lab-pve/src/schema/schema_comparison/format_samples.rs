@@ -1,5 +1,5 @@
-//! Valid and invalid sample values of formats that Perl code checks. The schema only names these
-//! formats, so the interpreter knows nothing else about them.
+//! Valid and invalid sample values of formats that Perl code checks. The schema contains only the names of these formats, so
+//! the interpreter needs the samples.
 
 use crate::Release;
 
@@ -67,7 +67,7 @@ pub(super) fn samples(name: &str, release: Release) -> [&'static [&'static str];
             &["scsi0", "net31", "usb13", "hostpci15", "ide3"],
             &["scsi31", "net32", "efidisk0", "tpmstate0", "unused0", "scsi00", "serial0"],
         ],
-        // Drives that only the `pattern` of the same property excludes are left out.
+        // Values that only the `pattern` of the same property excludes are omitted.
         "pve-qm-bootdisk" => {
             [&["scsi0", "virtio15", "sata5", "ide3"], &["scsi31", "net0", "unused0", "ide4"]]
         }

@@ -1,5 +1,4 @@
-//! Independent verification of parameters by the schema text, without the tables and code under
-//! test.
+//! Independent verification of parameters. It uses only the text of the schema, and not the tables and the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use super::schema_files::{
 };
 use crate::Release;
 
-/// Names of the rejected parameters, or `None` if the schema text does not decide.
+/// Names of the rejected parameters; `None` if the schema text does not determine them.
 pub(super) fn rejected(
     facts: &ApiSchema,
     method: &MethodSchema<'_>,
@@ -33,7 +32,7 @@ pub(super) fn rejected(
     Some(rejected)
 }
 
-/// Names of required parameters that are absent, including those that another parameter requires.
+/// Names of required parameters that are missing. This includes parameters that another parameter requires.
 fn absent<'a>(
     schema: &Map<String, Value>,
     given: impl Iterator<Item = &'a Value>,
@@ -188,7 +187,7 @@ fn properties_ok(
     }
 }
 
-/// Keys and values of a property string, or `None` if it is malformed.
+/// Keys and values of a property string; `None` if the string is malformed.
 fn read(
     release: Release,
     keys: &Map<String, Value>,
@@ -208,7 +207,7 @@ fn read(
             fields.insert(key.clone(), value.to_owned());
             continue;
         };
-        // As in Perl, a value ends before a final newline.
+        // As in Perl, a newline at the end is not part of the value.
         let value = value.strip_suffix('\n').unwrap_or(value);
         if key.is_empty() || value.is_empty() || value.contains('\n') {
             return None;
@@ -235,7 +234,7 @@ fn read(
     Some(fields)
 }
 
-/// `0` or `1` for the boolean words that keys of property strings accept.
+/// Converts a boolean word in a property string to `0` or `1`. Other texts stay unchanged.
 fn word<'a>(property: &Value, text: &'a str) -> &'a str {
     match text.strip_suffix('\n').unwrap_or(text).to_lowercase().as_str() {
         _ if property["type"] != "boolean" => text,

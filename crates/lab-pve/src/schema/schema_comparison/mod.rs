@@ -1,9 +1,9 @@
-//! Comparison of the endpoint tables with the API schema of Proxmox, which is not part of this
-//! repository: `$TALMOX_PVE_SCHEMA` names the folder that contains it.
+//! Comparison of the endpoint tables with the API schema of Proxmox. The schema is not part of this repository;
+//! `$TALMOX_PVE_SCHEMA` is the path of the folder that contains it.
 //!
-//! The first test compares every parameter with its type and limits. The second generates random
-//! parameters from the schema text and compares the verdicts of `interpreter`, which does not use
-//! the tables, and of [`verify`](super::verify).
+//! The first test compares every parameter with its type and limits. The second test generates random parameters from the
+//! schema text. It compares the results of `interpreter`, which does not use the tables, with those of
+//! [`verify`](super::verify).
 
 mod compare;
 mod format_samples;
@@ -24,7 +24,7 @@ use schema_files::ApiSchema;
 const VARIABLE: &str = "TALMOX_PVE_SCHEMA";
 const RELEASES: [Release; 2] = [Release::V8, Release::V9];
 
-/// Intentional differences, one per line: difference, ` # `, reason.
+/// Intentional differences. Each line contains a difference, ` # `, and the reason.
 const EXCEPTIONS: &str = include_str!("../../../tests/schema-exceptions.txt");
 
 #[test]
@@ -54,8 +54,7 @@ fn every_parameter_equals_the_schema() {
 /// Number of random cases per parameter.
 const ROUNDS: u64 = 25;
 
-/// Maximum share in percent of cases that the schema text does not decide, because it only names a
-/// format.
+/// Maximum percentage of cases that the schema text does not decide, because it contains only the name of a format.
 const MAX_UNDECIDED_PERCENT: u64 = 10;
 
 #[test]

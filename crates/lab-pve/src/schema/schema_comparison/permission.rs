@@ -1,11 +1,11 @@
-//! Declared permissions in the notation of the schema.
+//! Parser of declared permissions in the notation of the schema.
 
 use serde_json::Value;
 
 use super::super::endpoint::{Groups, Permission};
 
 pub(super) fn of(permissions: &Value) -> Permission {
-    // A declared `user` takes precedence over a `check` beside it.
+    // If the schema declares both `user` and `check`, only `user` counts.
     match permissions["user"].as_str() {
         Some("world") => Permission::World,
         Some("all") => Permission::All,

@@ -1,4 +1,4 @@
-//! Random parameters generated from the schema: mostly valid, often at a limit, sometimes invalid.
+//! Random parameters that are generated from the schema: mostly valid, often at a limit, sometimes invalid.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::schema_files::{
     ApiSchema, FormatSchema, MethodSchema, enumeration, is_true, limit, pattern,
 };
 
-/// Parameters for a call: the required ones, the tested one, and some others.
+/// Parameters for a call: the required parameters, the tested parameter, and some others.
 pub(super) fn parameters(
     facts: &ApiSchema,
     method: &MethodSchema<'_>,
@@ -92,7 +92,7 @@ impl ParameterGenerator<'_> {
         }
     }
 
-    /// Random value for a parameter: valid for its schema, or with a small error.
+    /// Random text for a parameter: valid by the schema, or with a small error.
     fn text(&mut self, property: &Value) -> String {
         let good = self.good(property);
         match self.below(10) {

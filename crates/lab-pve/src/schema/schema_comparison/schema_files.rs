@@ -20,7 +20,7 @@ pub(super) struct MethodSchema<'a>(pub(super) &'a Value);
 
 /// Format of a property, named or inline.
 pub(super) enum FormatSchema<'a> {
-    /// Format that Perl code checks and the schema only names.
+    /// Format that Perl code checks. The schema contains only its name.
     Named(&'a str),
     /// Format of each item of a list.
     Each(&'a str),
@@ -85,7 +85,7 @@ impl MethodSchema<'_> {
     }
 }
 
-/// Boolean of the schema, which may be a number or a string.
+/// Boolean in the schema, which may be written as a number or a string.
 pub(super) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -95,7 +95,7 @@ pub(super) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// Numeric limit of the schema, which may be a string.
+/// Numeric limit in the schema, which may be written as a string.
 pub(super) fn limit(property: &Value, name: &str) -> Option<i64> {
     match property.get(name)? {
         Value::Number(number) => number.as_i64(),
@@ -109,7 +109,7 @@ pub(super) fn enumeration(property: &Value) -> Option<Vec<&str>> {
     Some(values.iter().map(|value| value.as_str().unwrap()).collect())
 }
 
-/// Pattern of a property, rewritten from Perl to common regex syntax.
+/// Pattern of a property, converted from Perl syntax to the syntax of the `regex` crate.
 pub(super) fn pattern(property: &Value) -> Option<String> {
     let pattern = property.get("pattern")?.as_str().unwrap();
     let plain = pattern.replace("(?^:", "(?:").replace("(?^u:", "(?:").replace("(?^i:", "(?i:");

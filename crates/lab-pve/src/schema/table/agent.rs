@@ -1,5 +1,4 @@
-//! Endpoints of the guest agent, without those that read or write files or execute commands in the
-//! guest.
+//! Endpoints of the guest agent. Endpoints that access files or run commands in the guest are missing.
 
 use super::super::endpoint::{Endpoint, Permission, Table, all, any};
 use super::super::property::{one_of, p};
@@ -29,7 +28,7 @@ const COMMANDS: [&str; 20] = [
 ];
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
-    // Proxmox VE 8 has one privilege for all guest agent calls.
+    // Proxmox VE 8 has a single privilege for all guest agent calls.
     let may = |privileges| match table.0 {
         Release::V8 => all("/vms/{vmid}", &["VM.Monitor"]),
         Release::V9 => any("/vms/{vmid}", privileges),

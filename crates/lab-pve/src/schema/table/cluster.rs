@@ -35,8 +35,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     endpoints
 }
 
-/// Parameters that select the pending or the running SDN config. The lab has only one, which is
-/// always applied.
+/// Parameters that select the pending or the running SDN config. The lab has only one SDN config, which is always applied.
 fn config_views() -> [TableEntry; 2] {
     [p("pending", flag()), p("running", flag())]
 }

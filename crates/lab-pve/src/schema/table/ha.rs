@@ -1,5 +1,4 @@
-//! Endpoints of high availability. Proxmox VE 9 has rules instead of groups, but its API still
-//! contains both.
+//! Endpoints of high availability. Proxmox VE 9 uses rules instead of groups, but its API still contains the endpoints of both.
 
 use super::super::endpoint::{Endpoint, Permission, Table, all};
 use super::super::property::{

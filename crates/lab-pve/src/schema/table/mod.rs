@@ -34,12 +34,12 @@ pub(super) fn endpoints(release: Release) -> Vec<Endpoint> {
     areas.into_iter().flatten().collect()
 }
 
-/// Digest of a config file, with which a client detects concurrent changes.
+/// Digest of a config file. A client sends it back to detect changes by other clients.
 fn digest() -> Property {
     text().longest(64)
 }
 
-/// Digest of a VM config, which has a lower length limit.
+/// Digest of a VM config. Its maximum length is lower than that of other digests.
 fn vm_digest() -> Property {
     text().longest(40)
 }

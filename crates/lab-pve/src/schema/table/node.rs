@@ -39,7 +39,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     endpoints
 }
 
-/// Permission to let a host fetch a URL.
+/// Permission to make a host fetch a URL.
 pub(super) fn access_network() -> Permission {
     Permission::Or(vec![
         all("/", &["Sys.Audit", "Sys.Modify"]),

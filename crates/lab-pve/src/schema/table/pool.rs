@@ -1,5 +1,5 @@
-//! Endpoints of pools. Pool ids may contain slashes, so Proxmox has calls with the id as a
-//! parameter, and older ones with the id in the path.
+//! Endpoints of pools. The id of a pool may contain slashes, so Proxmox has calls with the id as a parameter. Older calls have
+//! the id in the path.
 
 use super::super::endpoint::{Endpoint, Table, all};
 use super::super::property::{each, flag, formatted, one_of, p, text};

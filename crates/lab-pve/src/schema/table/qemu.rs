@@ -18,7 +18,7 @@ const CLOUD_INIT: &str = "/nodes/{node}/qemu/{vmid}/cloudinit";
 const MIGRATE: &str = "/nodes/{node}/qemu/{vmid}/migrate";
 const VM: &str = "/vms/{vmid}";
 
-/// Privileges of which one is required to change a config. The option determines which.
+/// Privileges to change a config. The declared permission requires one of them; the changed option determines which one.
 const CHANGE: &[&str] = &[
     "VM.Config.Disk",
     "VM.Config.CDROM",
@@ -64,7 +64,7 @@ fn image_format() -> Property {
     one_of(["raw", "qcow2", "vmdk"])
 }
 
-/// Endpoints that concern a VM as a whole.
+/// Endpoints about a VM as a whole.
 fn vm_endpoints(table: Table) -> Vec<Endpoint> {
     let migration = || {
         [

@@ -13,7 +13,7 @@ const STORAGE: &str = "/storage/{storage}";
 
 pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
     let look = || any(STORAGE, &["Datastore.Audit", "Datastore.AllocateSpace"]);
-    // The volume id contains the storage, so the parameter is optional.
+    // The parameter `storage` is optional, because the volume id contains the storage.
     let storage = || p("storage", formatted(STORAGE_ID));
     vec![
         table.get("/nodes/{node}/storage").proxied().with([
@@ -59,7 +59,7 @@ pub(super) fn endpoints(table: Table) -> Vec<Endpoint> {
             .with(new_file())
             .with([
                 p("url", pattern("https?://.*").required()),
-                // Proxmox accepts any word here, and the task fails for an unknown one.
+                // Proxmox accepts any text here. For an unknown compression, the task fails.
                 p("compression", text()),
                 p("verify-certificates", flag()),
             ]),

@@ -159,7 +159,7 @@ fn missing_required_parameters_are_reported() {
         json!({"ipconfig0":
             format!("{before}ipconfig0.ip: missing property - 'ipconfig0.gw' requires this property\n")})
     );
-    // Two errors of the same name are joined with a literal `\n`.
+    // Two errors of the same parameter are joined with the two characters `\n`.
     let restore = json!({"vmid": 100, "force": 1, "unique": 1});
     assert_eq!(
         verify_errors(V9, CREATE, &restore),

@@ -8,7 +8,7 @@ fn of(name: FormatName) -> &'static Format {
     format(V9, name)
 }
 
-/// Parses a property string and prints it again.
+/// Parses a property string, and prints the result.
 fn reprinted(name: FormatName, text: &str) -> String {
     let format = of(name);
     format.print(&format.parse(text).unwrap())

@@ -10,7 +10,7 @@ use super::super::format::Format;
 use super::super::{Method, Raw, find, formats, verify};
 use crate::Release;
 
-/// Fragments of generated property strings, valid and invalid.
+/// Valid and invalid fragments, from which property strings are generated.
 const PIECES: [&str; 34] = [
     "",
     "0",
@@ -58,7 +58,7 @@ fn releases() -> impl Strategy<Value = Release> {
     select(vec![Release::V8, Release::V9])
 }
 
-/// Strategy for a format and a text that resembles its property strings.
+/// Strategy that generates a format and a text that resembles a property string of this format.
 fn formats_and_texts() -> impl Strategy<Value = (Arc<Format>, String)> {
     select(FORMATS.clone()).prop_flat_map(|format| {
         let mut keys: Vec<&str> = format.schema.plain.keys().copied().collect();

@@ -35,7 +35,7 @@ fn path_parameters_are_extracted() {
         Some(("/nodes/{node}/qemu/{vmid}/config", vec!["node=pve1".into(), "vmid=100".into()]))
     );
     assert_eq!(found(V9, Method::Get, "//version/").unwrap().0, "/version");
-    // Further slashes belong to the volume name.
+    // Slashes after the storage belong to the name of the volume.
     let content = "/nodes/pve1/storage/local/content";
     let (path, parameters) =
         found(V9, Method::Delete, &format!("{content}/local:iso/x.iso")).unwrap();

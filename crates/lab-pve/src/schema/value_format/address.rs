@@ -26,7 +26,7 @@ pub(crate) const CIDR: ValueFormat = ValueFormat {
     },
 };
 
-/// `ip` of `ipconfigN`.
+/// Value of the key `ip` of `ipconfigN`.
 pub(crate) const IPV4_CONFIG: ValueFormat = ValueFormat {
     name: "pve-ipv4-config",
     check: |text, _| {
@@ -37,7 +37,7 @@ pub(crate) const IPV4_CONFIG: ValueFormat = ValueFormat {
     },
 };
 
-/// `ip6` of `ipconfigN`.
+/// Value of the key `ip6` of `ipconfigN`.
 pub(crate) const IPV6_CONFIG: ValueFormat = ValueFormat {
     name: "pve-ipv6-config",
     check: |text, _| {

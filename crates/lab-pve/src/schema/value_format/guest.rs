@@ -5,7 +5,7 @@ use super::super::property::split_index;
 use super::super::vm::is_drive;
 use super::{ValueFormat, expect};
 
-/// Boot device in the `boot` option.
+/// Boot device in the option `boot`.
 pub(crate) const BOOT_DEVICE: ValueFormat = ValueFormat {
     name: "pve-qm-bootdev",
     check: |text, _| {
@@ -25,7 +25,7 @@ pub(crate) const BOOT_DISK: ValueFormat = ValueFormat {
     check: |text, _| expect(is_drive(text), format!("invalid boot disk '{text}'")),
 };
 
-/// Set of host CPUs: `0-3,8`.
+/// Set of host CPUs, such as `0-3,8`.
 pub(crate) const CPU_SET: ValueFormat = ValueFormat {
     name: "pve-cpuset",
     check: |text, _| {

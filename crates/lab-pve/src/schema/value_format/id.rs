@@ -4,7 +4,7 @@ use super::super::perl::{fits, is_true, split_list};
 use super::{ValueFormat, expect};
 use crate::Release;
 
-/// Format that accepts any text, for lists.
+/// Format that accepts any text, for lists of arbitrary items.
 pub(crate) const ANY: ValueFormat = ValueFormat { name: "string", check: |_, _| Ok(()) };
 
 pub(crate) const VMID: ValueFormat = ValueFormat {
@@ -24,7 +24,7 @@ pub(crate) const NODE: ValueFormat = ValueFormat {
     },
 };
 
-/// Name of a snapshot, mapping, option and similar objects.
+/// Name of a snapshot, a mapping, an option or a similar object.
 pub(crate) const CONFIG_ID: ValueFormat = ValueFormat {
     name: "pve-configid",
     check: |text, _| {
@@ -61,7 +61,7 @@ pub(crate) const STORAGE_PAIR: ValueFormat = ValueFormat {
                 }
                 _ => vec![entry],
             };
-            // Proxmox adds a newline in each of three layers that forward the error.
+            // In Proxmox, the text of this error gets a newline at each level that forwards it.
             let complain =
                 |complaint| format!("entry '{entry}' contains invalid ID - {complaint}\n\n");
             ids.into_iter().try_for_each(|id| storage_id(id, release).map_err(complain))
@@ -120,7 +120,7 @@ pub(crate) const HA_NODE: ValueFormat = ValueFormat {
     check: |text, _| ha_node(text, "value does not look like a valid ha node"),
 };
 
-/// Name of [`HA_NODE`] in HA groups.
+/// [`HA_NODE`] under the name that HA groups use.
 pub(crate) const HA_GROUP_NODE: ValueFormat = ValueFormat {
     name: "pve-ha-group-node",
     check: |text, _| ha_node(text, "value does not look like a valid ha group node"),

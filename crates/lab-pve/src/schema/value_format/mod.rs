@@ -1,6 +1,6 @@
-//! Formats of the API that code checks: names, ids and addresses.
+//! Formats of parameter values that functions check: names, ids and addresses.
 //!
-//! Error texts have no trailing newline; the caller adds it.
+//! The error texts have no newline at the end. The caller adds it.
 
 mod access;
 mod address;
@@ -24,7 +24,7 @@ pub(crate) struct ValueFormat {
     pub(crate) check: fn(&str, Release) -> Result<(), String>,
 }
 
-/// `Ok` if the condition holds, otherwise the error text.
+/// Returns `Ok` if the condition is true, otherwise the error text.
 fn expect(holds: bool, complaint: impl Into<String>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint.into()) }
 }

@@ -20,7 +20,7 @@ pub(crate) const VOLUME_ID_OR_PATH: ValueFormat = ValueFormat {
     },
 };
 
-/// Content of a drive: a volume id, a path, `none` or `cdrom`.
+/// File of a drive: a volume id, a path, `none` or `cdrom`.
 pub(crate) const DRIVE_FILE: ValueFormat = ValueFormat {
     name: "pve-volume-id-or-qm-path",
     check: |text, release| match text {
@@ -78,14 +78,14 @@ pub(crate) const VOLUME_GROUP: ValueFormat = ValueFormat {
     },
 };
 
-/// Folder override for a content type: `iso=images/cd`.
+/// Folder for a content type, in place of the default folder: `iso=images/cd`.
 pub(crate) const FOLDER_OVERRIDE: ValueFormat = ValueFormat {
     name: "pve-dir-override",
     check: |text, _| {
         let invalid = || format!("invalid override '{text}'");
         let (content, path) = text.split_once('=').ok_or_else(invalid)?;
         let word = !content.is_empty() && content.bytes().all(|byte| byte.is_ascii_lowercase());
-        // The path contains no `..` and does not end with a dot.
+        // The path must not contain `..`, and must not end with a dot.
         let path_ok = !path.is_empty() && !path.contains("..") && !path.ends_with('.');
         if !word || !path_ok {
             return Err(invalid());

@@ -1,7 +1,7 @@
-//! Changes of an existing VM config: `PUT` and `POST` on `config`.
+//! Changes of the config of an existing VM: `PUT` and `POST` on `config`.
 //!
-//! Invalid requests are rejected before any change. Then each option is processed separately and
-//! stored as pending, so an error in between leaves the preceding options changed.
+//! An invalid request is rejected before any change. Then each option is processed separately and stored as pending. So after
+//! an error, the options before it stay changed.
 
 mod value;
 
@@ -51,7 +51,7 @@ const OWN_PARAMETERS: &[&str] = &[
 ];
 
 impl ConfigUpdate {
-    /// Parses the call, and rejects requests that are invalid regardless of the VM.
+    /// Parses the call. Rejects requests that are invalid for every VM.
     pub(crate) fn new(call: &Call, vmid: u32) -> Result<Self, ApiError> {
         let params = &call.params;
         let skip_lock = params.flag("skiplock").unwrap_or_default();
@@ -92,7 +92,7 @@ impl ConfigUpdate {
         })
     }
 
-    /// Checks before the lock of the VM is acquired.
+    /// Makes the checks that need no lock of the VM.
     pub(crate) fn check(&mut self, call: &Call) -> Result<(), ApiError> {
         let mut chance = call.site.chance(&format!("vm/{}", self.vmid));
         let world = call.world();
@@ -119,8 +119,8 @@ impl ConfigUpdate {
         ConfigChange { world, caller: &self.caller, vmid: self.vmid, pool: None }
     }
 
-    /// Checks digest, lock and memory, and returns the options to set and to delete, with reverts
-    /// resolved.
+    /// Checks digest, lock and memory. Returns the options to set and the options to delete, after the parameter `revert` was
+    /// applied.
     fn resolve(&self, world: &World) -> Result<(Config, Vec<String>), ApiError> {
         let vm = world.vm(&self.node, self.vmid)?;
         config::check_digest(vm, self.digest.as_deref())?;
@@ -180,7 +180,7 @@ impl ConfigUpdate {
         done.map_err(ApiError::parameters)
     }
 
-    /// Parameters as the task log shows them.
+    /// Parameters in the form of the task log.
     fn shown(&self) -> String {
         let mut parts: Vec<String> = self
             .set
@@ -213,7 +213,7 @@ impl ConfigUpdate {
         };
         modified.insert(key.clone());
         let was_pending = vm.pending.contains_key(key);
-        // The copy is stored only if all checks pass.
+        // The checks use a copy of the VM. The copy is stored only if all checks pass.
         let mut changed = vm.clone();
         changed.pending.remove(key);
         if order.contains(key) {

@@ -1,4 +1,4 @@
-//! New value of one option: permissions and stored form.
+//! New value of a single option: permission checks, and the form in which the value is stored.
 
 use super::super::drive::Drive;
 use super::super::identity::is_net;
@@ -40,7 +40,7 @@ impl ConfigUpdate {
         change.check_device(key, value)
     }
 
-    /// Stored form of an option, with other options that change with it.
+    /// Value of an option in the form in which it is stored. The result includes other options that change with it.
     pub(super) fn written(
         &self,
         world: &World,

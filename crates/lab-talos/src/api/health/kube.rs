@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{CheckContext, Verdict};
 use crate::resource::COMPONENTS;
 
-/// All Kubernetes objects of a kind; a failed verdict if the API server cannot be reached.
+/// All Kubernetes objects of a kind. The error is a failed check, if no API server can be reached.
 fn list(context: &CheckContext<'_>, kind: &str) -> Result<Vec<Arc<Value>>, Verdict> {
     let unreachable = || Verdict::Failed("error getting objects: connection refused".to_owned());
     let part = context.node.etcd.ok_or_else(unreachable)?;
@@ -26,7 +26,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Host names of the nodes at these addresses that can be reached.
+/// Host names of the nodes at these addresses. Nodes that cannot be reached are omitted.
 fn names(context: &CheckContext<'_>, addresses: &[std::net::IpAddr]) -> Vec<String> {
     let nodes = context.at(addresses).into_iter();
     nodes.filter_map(|(_, node)| Some(node?.hostname().to_owned())).collect()
@@ -79,7 +79,7 @@ pub(super) fn schedulable(context: &CheckContext<'_>) -> Verdict {
     nodes(context, "some nodes are not schedulable", |node| node["spec"]["unschedulable"] != true)
 }
 
-/// Passes if each of these pods of the control plane is ready on each control plane.
+/// Passes if every control plane has a healthy pod of each control-plane component.
 fn control_plane_pods(
     context: &CheckContext<'_>,
     problem: &str,

@@ -8,7 +8,7 @@ use crate::talos_state::Node;
 const MIB: u64 = 1 << 20;
 const MIN_CONTROL_PLANE_MEMORY: u64 = (1848 - 150) * MIB;
 const MIN_WORKER_MEMORY: u64 = (1024 - 150) * MIB;
-/// Smallest disk with enough space for the system partitions and images.
+/// Minimum size of a disk that has enough space for the system partitions and images.
 const MIN_DISK_SIZE: u64 = 6 << 30;
 
 pub(super) fn etcd(context: &CheckContext<'_>) -> Verdict {

@@ -57,7 +57,7 @@ async fn bootstrap_is_rejected_when_the_node_is_not_ready_for_it() {
     let early = rejected(11, boot);
     assert_eq!(early.message(), "bootstrap is not available yet");
     bench.simulation.enter(11, boot, "cri", ServiceState::Running, "");
-    // It runs, but its health has not been checked yet.
+    // etcd runs, but its health has not been checked yet.
     assert_eq!(rejected(11, boot).message(), "bootstrap is not available yet");
     bench.simulation.set_health(11, boot, "cri", true, "");
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
@@ -79,7 +79,7 @@ async fn bootstrap_is_rejected_when_the_node_is_not_ready_for_it() {
     assert_eq!(rejected(11, again).code(), Code::AlreadyExists);
 }
 
-/// Observed on 1.12.0: Bootstrap was accepted again 1.8 s after the first request, and the console showed
+/// Observed on Talos 1.12.0: a second Bootstrap was accepted 1.8 s after the first request, and the console showed
 /// `service[etcd](Finished): Bootstrap requested` twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bootstrap_is_accepted_again_until_etcd_runs() {
@@ -101,7 +101,7 @@ async fn a_bootstrap_is_accepted_again_until_etcd_runs() {
     assert_eq!(bench.simulation.look(|talos| (requests(talos, 11), talos.etcds.len())), (2, 1));
 }
 
-/// The request exists only in memory, and there is no data before etcd runs.
+/// The bootstrap request exists only in memory, and no data exists before etcd runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reboot_loses_a_bootstrap_whose_etcd_has_not_started() {
     let bench = Bench::new();
@@ -115,13 +115,13 @@ async fn a_reboot_loses_a_bootstrap_whose_etcd_has_not_started() {
     assert_eq!(bench.simulation.look(|talos| talos.etcds.len()), 1);
 }
 
-/// Whether the node has prepared its etcd service and waits for a cluster.
+/// Whether the node has pulled the image of etcd and waits for a cluster.
 fn has_pulled(talos: &TalosState, vmid: u32) -> bool {
     let etcd = talos.nodes.get(&vmid).and_then(|node| node.services.get("etcd"));
     etcd.is_some_and(|etcd| etcd.state == ServiceState::Preparing)
 }
 
-/// Number of accepted bootstraps that this boot of the node has reported.
+/// Number of accepted bootstrap requests in the events of this boot.
 fn requests(talos: &TalosState, vmid: u32) -> usize {
     let (past, _) = talos.nodes[&vmid].events.subscribe();
     let data = past.into_iter().filter_map(|(_, event)| event.data);
@@ -243,7 +243,7 @@ async fn a_member_forfeits_leadership_and_leaves() {
             (service.state == ServiceState::Finished).then_some(())
         })
         .await;
-    // With two members, neither may leave while the other one is down.
+    // In a cluster with two members, no member may leave while the other member is down.
     bench.kill(12);
     let has_lost = |talos: &crate::talos_state::TalosState| {
         etcd::status(talos, 13).ok().filter(|status| status.leader == 0).map(drop)

@@ -78,7 +78,7 @@ async fn alarms_are_raised_and_disarmed_and_files_defragmented() {
         alarms.into_iter().map(|alarm| alarm.member_id).collect()
     });
     assert_eq!(raised, [full]);
-    // Every member reports this alarm, and no other.
+    // Every member reports this alarm, and no other alarm.
     for vmid in [11, 13] {
         let status = bench.simulation.look(|talos| etcd::status(talos, vmid)).unwrap();
         assert_eq!(status.errors, [format!("memberID:{full} alarm:NOSPACE ")]);
@@ -88,8 +88,8 @@ async fn alarms_are_raised_and_disarmed_and_files_defragmented() {
     for number in 0..50 {
         bench.store_of(11).create("configmaps", map(&format!("filler-{number}"))).unwrap();
     }
-    // The used size changes all the time, and the unused size grows until defragmentation: the defragmented member
-    // always has less of it than the others.
+    // The used size changes all the time, and the unused size grows until defragmentation. So the defragmented member always
+    // has less unused space than the other members.
     let waste = |vmid| {
         let status = bench.simulation.look(|talos| etcd::status(talos, vmid)).unwrap();
         status.db_size - status.db_size_in_use

@@ -1,12 +1,12 @@
 //! Official system extensions of each Talos version.
 //!
-//! Names, minor releases and the versions of the most used extensions are the published ones; refs of the others and
-//! all digests are generated from the name, so they are the same in every lab.
+//! The names, the minor releases, and the versions of the most used extensions are the published ones. The references of the
+//! other extensions and all digests are generated from the name, so they are the same in every lab.
 
 use semver::Version;
 use serde::Serialize;
 
-/// Extension as the factory lists it.
+/// Extension in the form in which the Image Factory lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Extension {
     pub(crate) name: String,
@@ -45,7 +45,7 @@ enum TagKind {
 
 const FIRST_MINOR: u64 = 8;
 
-/// One version for each minor release from 1.8 on.
+/// Versions of an extension: one for each minor release from 1.8 on.
 type Versions = [&'static str; 7];
 
 const FIRMWARE: Versions =
@@ -86,7 +86,7 @@ const NVIDIA_PRODUCTION: Versions =
 const TOOLKIT: Versions =
     ["v1.16.1", "v1.17.3", "v1.17.8", "v1.17.8", "v1.18.2", "v1.19.1", "v1.19.1"];
 
-/// Names without `siderolabs/`, with the first and the last minor release that have them.
+/// Names without `siderolabs/`. Each has the first and the last minor release that contain the extension.
 const EXTENSIONS: &[(&str, u64, u64, TagKind)] = &[
     ("amazon-ena", 10, 14, TagKind::Talos),
     ("amd-ucode", 8, 14, TagKind::Firmware),
@@ -178,7 +178,7 @@ const EXTENSIONS: &[(&str, u64, u64, TagKind)] = &[
     ("zfs", 8, 14, TagKind::Zfs),
 ];
 
-/// Old names that the factory accepts if the extension exists under its new name.
+/// Old names of extensions. The Image Factory accepts an old name if the extension exists under its new name.
 const ALIASES: [(&str, &str); 11] = [
     ("v4l-uvc", "v4l-uvc-drivers"),
     ("usb-modem", "usb-modem-drivers"),
@@ -241,7 +241,7 @@ pub(crate) fn extensions(talos: &Version) -> Vec<Extension> {
         .collect()
 }
 
-/// Whether a Talos version has an extension of this name, or of the new name for it.
+/// Whether a Talos version has an extension with this name, or with the new name if this is an old name.
 pub(crate) fn is_extension(talos: &Version, name: &str) -> bool {
     let Some(name) = name.strip_prefix("siderolabs/") else { return false };
     let is_there = |name: &str| {
@@ -291,7 +291,7 @@ mod tests {
         assert!(is("1.8.4", "siderolabs/i915-ucode"));
         assert!(!is("1.8.4", "siderolabs/i915"));
         assert!(is("1.9.0", "siderolabs/nvidia-container-toolkit"));
-        // The factory maps it to a new name that is not published.
+        // The Image Factory maps this old name to a new name that is not published.
         assert!(!is("1.9.0", "siderolabs/nvidia-fabricmanager"));
         assert!(!is("1.9.0", "qemu-guest-agent"));
         assert!(!is("1.9.0", "siderolabs/nonsense"));

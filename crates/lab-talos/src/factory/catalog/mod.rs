@@ -1,4 +1,4 @@
-//! Catalog of the image factory: Talos versions, extensions and overlays.
+//! Catalog of the Image Factory: Talos versions, extensions and overlays.
 
 mod extension;
 mod overlay;
@@ -9,9 +9,9 @@ use semver::Version;
 pub(super) use extension::{extensions, is_extension};
 pub(super) use overlay::overlays;
 
-/// Minor releases and their last patch release.
+/// Minor releases, each with its last patch release.
 const RELEASES: [(u64, u64); 6] = [(8, 4), (9, 6), (10, 9), (11, 6), (12, 11), (13, 9)];
-/// Pre-releases, which are listed for the newest minor release only.
+/// Pre-releases. Only the newest minor release has pre-releases in the list.
 const PRE_RELEASES: [&str; 6] = [
     "1.14.0-alpha.0",
     "1.14.0-alpha.1",
@@ -21,7 +21,7 @@ const PRE_RELEASES: [&str; 6] = [
     "1.14.0-rc.1",
 ];
 
-/// All Talos versions, the oldest first.
+/// All Talos versions, from the oldest to the newest.
 pub(super) fn versions() -> Vec<Version> {
     let released = RELEASES
         .into_iter()
@@ -29,7 +29,7 @@ pub(super) fn versions() -> Vec<Version> {
     released.chain(PRE_RELEASES.iter().filter_map(|text| Version::parse(text).ok())).collect()
 }
 
-/// Digest in the form `sha256:…`, derived from the text alone.
+/// Digest in the form `sha256:…`. It depends only on the text.
 fn digest(text: &str) -> String {
     let sum = hash::digest(&SHA256, text.as_bytes());
     let hex: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

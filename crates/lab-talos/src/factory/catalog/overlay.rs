@@ -1,9 +1,9 @@
-//! Overlays for single-board computers. No VM of the lab uses them.
+//! Overlays for single-board computers. No VM of the lab uses an overlay.
 
 use semver::Version;
 use serde::Serialize;
 
-/// Overlay as the factory lists it.
+/// Overlay in the form in which the Image Factory lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Overlay {
     pub(crate) name: &'static str,

@@ -1,5 +1,4 @@
-//! Compression formats of images. Only gzip compresses; the others are valid in their formats but store the bytes
-//! uncompressed.
+//! Compression formats of images. Only gzip compresses. The other formats are valid, but store the bytes uncompressed.
 
 mod xz;
 mod zstd;
@@ -41,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// Output of an external decompressor; none, with a message, if the program is not installed.
+    /// Output of an external decompressor; `None` if the program is not installed, which is reported on stderr.
     fn unpack(program: &str, packed: &[u8]) -> Option<Vec<u8>> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(packed).unwrap();

@@ -16,7 +16,8 @@ pub(super) fn pack(bytes: &[u8]) -> Vec<u8> {
     out.extend(FLAGS);
     out.extend(crc(&FLAGS));
     let block = out.len();
-    // Header size in words minus one, one filter, and that filter with one byte of properties.
+    // The header contains: its size in words minus one, the number of filters minus one, and one filter with one byte of
+    // properties.
     let header = [2, 0, LZMA2, 1, DICTIONARY, 0, 0, 0];
     out.extend(header);
     out.extend(crc(&header));
@@ -48,7 +49,7 @@ fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Variable-length integer: seven bits per byte, the lowest first; the highest bit is set if more bytes follow.
+/// Integer of variable length: seven bits per byte, lowest bits first. The highest bit of a byte is set if more bytes follow.
 fn number(mut number: usize) -> Vec<u8> {
     let mut out = vec![];
     loop {

@@ -1,9 +1,9 @@
-//! Zstandard frames in which only blocks of zeros are compressed.
+//! Zstandard frames. Only blocks of zeros are compressed.
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Frame header descriptor: a window descriptor and a content size of eight bytes follow.
+/// Frame header descriptor. A window descriptor and a content size of eight bytes follow the descriptor.
 const DESCRIPTOR: u8 = 0b1100_0000;
-/// Window of 128 KiB, the maximum block size.
+/// Window size of 128 KiB, which is the maximum block size.
 const WINDOW: u8 = 7 << 3;
 const BLOCK: usize = 128 << 10;
 

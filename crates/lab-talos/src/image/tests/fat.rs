@@ -1,4 +1,4 @@
-//! FAT file systems built by hand, because few machines have the tools to create them.
+//! FAT file systems that are built here, because the tools to create them are missing on many machines.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn entry(name: &str, first: u16, length: usize) -> Vec<u8> {
     out
 }
 
-/// FAT12 or FAT16 image with clusters of one sector and one file of two clusters, the second of which precedes the
+/// FAT12 or FAT16 image with clusters of one sector. It contains one file of two clusters, whose second cluster is before the
 /// first.
 pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     let is_12 = sectors < 4085;
@@ -37,8 +37,8 @@ pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     let mut boot = vec![0xeb, 0x3c, 0x90];
     boot.extend(b"mkfs.fat");
     boot.extend(512_u16.to_le_bytes());
-    boot.extend([1, 1, 0, 2]); // Sectors of a cluster, reserved ones, tables.
-    boot.extend(16_u16.to_le_bytes()); // Entries of the root folder.
+    boot.extend([1, 1, 0, 2]); // Sectors per cluster, reserved sectors, number of allocation tables.
+    boot.extend(16_u16.to_le_bytes()); // Number of entries in the root folder.
     boot.extend(sectors.to_le_bytes());
     boot.push(0xf8);
     boot.extend(fat_sectors.to_le_bytes());
@@ -51,7 +51,7 @@ pub(super) fn image(sectors: u16, content: &[u8]) -> Vec<u8> {
     image.resize(usize::from(sectors) * SECTOR, 0);
     let fat = SECTOR;
     if is_12 {
-        // Cluster 3 continues in cluster 2, which is the last one.
+        // The file continues from cluster 3 to cluster 2, which is the last cluster of the file.
         image[fat..fat + 6].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff, 0x2f, 0x00]);
     } else {
         image[fat..fat + 8].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0x00]);

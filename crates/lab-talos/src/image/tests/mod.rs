@@ -1,4 +1,4 @@
-//! Tests with images built by the lab and volumes built by other programs.
+//! Tests with images that the lab builds, and with volumes that other programs build.
 
 mod fat;
 mod volume;
@@ -31,7 +31,7 @@ impl Scratch {
     }
 }
 
-/// Whether an external program succeeded; none, with a message, if it is not installed.
+/// Runs an external program, which must succeed; `None` if the program is not installed, which is reported on stderr.
 fn run(program: &str, args: &[&str]) -> Option<()> {
     let Ok(output) = Command::new(program).args(args).output() else {
         let line = format!("SKIPPED: `{program}` is not installed\n");
@@ -106,7 +106,8 @@ fn compressed_clusters_are_read() {
     let scratch = Scratch::new();
     let system = talos("v1.13.6", Medium::Disk);
     let mut image = system.disk(Arch::Amd64, Scale::Small).to_qcow2(13);
-    // The descriptor is at 1 MiB: in the 129th cluster, in the first L2 table, which is in the fifth cluster.
+    // The descriptor is at 1 MiB, which is the 129th cluster. Its entry is in the first L2 table, which is the fifth cluster of
+    // the file.
     let entry = 4 * 8192 + 128 * 8;
     let place = u64::from_be_bytes(image[entry..entry + 8].try_into().unwrap()) & ((1 << 56) - 1);
     let place = usize::try_from(place).unwrap();
@@ -114,7 +115,7 @@ fn compressed_clusters_are_read() {
     encoder.write_all(&image[place..place + 8192]).unwrap();
     let packed = encoder.finish().unwrap();
     image[place..place + 8192].fill(0);
-    // The compressed cluster starts in the middle of a sector, at the end of the file.
+    // The compressed cluster is at the end of the file, and starts in the middle of a sector.
     image.resize(image.len() + 100, 0);
     let at = image.len();
     let sectors = (at % 512 + packed.len()).div_ceil(512) - 1;
@@ -133,12 +134,12 @@ proptest! {
         let qcow2 = talos("v1.13.6", Medium::Disk).disk(Arch::Amd64, Scale::Full).to_qcow2(13);
         for mut image in [cd, qcow2, fat::image(2880, &[7; 700])] {
             for (at, byte) in &hits {
-                // The first 64 KiB hold most of the metadata of each format.
+                // The first 64 KiB of a file contain most of the metadata of each format.
                 let at = usize::from(*at) % image.len();
                 image[at] = *byte;
             }
             let file = scratch.file("a", &image);
-            // The readers must terminate, whatever they return.
+            // The readers must return. Their results do not matter.
             System::read(&file);
             cidata_files(&file);
         }

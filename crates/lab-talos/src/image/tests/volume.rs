@@ -15,7 +15,7 @@ fn volumes_written_by_talmox_are_read() {
     let image = cidata::volume(&FILES).unwrap();
     let file = scratch.file("a.iso", image.as_bytes());
     assert_eq!(cidata_files(&file), Some(expected()));
-    // Stored as qcow2, and on a disk that is larger than the volume.
+    // The image is also tested as qcow2, and on a disk that is larger than the volume.
     let mut bytes = image.as_bytes().to_vec();
     bytes.resize(4 << 20, 0);
     assert_eq!(cidata_files(&scratch.file("b.raw", &bytes)), Some(expected()));
@@ -33,7 +33,7 @@ fn volumes_of_other_programs_are_read() {
     for (name, content) in FILES {
         std::fs::write(folder.join(name), content).unwrap();
     }
-    // Joliet and Rock Ridge together, each of them alone, and plain ISO names of any length.
+    // The flags select Joliet and Rock Ridge together, each of them alone, and plain ISO names of any length.
     for flags in [&["-J", "-r"][..], &["-J"], &["-r"], &["-U"]] {
         for label in ["cidata", "CIDATA"] {
             let iso = scratch.path("a.iso");

@@ -1,4 +1,4 @@
-//! Flannel, kube-proxy and CoreDNS, which Talos installs.
+//! Manifests of Flannel, kube-proxy and CoreDNS, which Talos installs.
 
 use std::net::Ipv4Addr;
 
@@ -32,7 +32,7 @@ fn role(name: &str, rules: &Value) -> Value {
     })
 }
 
-/// DaemonSet in the host network.
+/// DaemonSet whose pods use the host network.
 fn daemon_set(name: &str, account: &str, labels: &Value, container: &Value) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -148,7 +148,7 @@ pub(super) fn kube_proxy(facts: &Facts) -> Vec<Value> {
     ]
 }
 
-/// Tenth address of the first service subnet, which kubelets are configured with.
+/// Tenth address of the first service subnet. The kubelets use it as the address of the DNS service.
 fn dns_address(facts: &Facts) -> Option<String> {
     let (network, _) = facts.service_subnets.first()?.split_once('/')?;
     let tenth = u32::from(network.parse::<Ipv4Addr>().ok()?).checked_add(10)?;

@@ -1,4 +1,4 @@
-//! Bootstrap manifests: those of Talos and those of the config.
+//! Bootstrap manifests: the manifests of Talos, and those of the config.
 
 mod addon;
 mod rbac;
@@ -18,13 +18,13 @@ use crate::config::{AppliedConfig, Facts};
 use crate::simulation::Simulation;
 use crate::version::Version;
 
-/// Interval between attempts to create objects that failed.
+/// Time between two attempts to create objects, if the creation failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 30;
 /// Maximum size of a downloaded manifest.
 const MAX_SIZE: u64 = 8 << 20;
 
-/// Manifests of Talos and inline manifests, sorted by name.
+/// Manifests of Talos and inline manifests of the config, sorted by name.
 pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Value>)> {
     let mut all = rbac::manifests(facts, version);
     if facts.cni == "flannel" {
@@ -38,14 +38,14 @@ pub(crate) fn of_config(facts: &Facts, version: &Version) -> Vec<(String, Vec<Va
         all.push(("11-core-dns-svc".to_owned(), vec![addon::core_dns_service(facts)]));
     }
     for (name, contents) in &facts.inline_manifests {
-        // Invalid YAML was rejected when the config was applied.
+        // The YAML is valid here, because invalid YAML is rejected when the config is applied.
         all.push((format!("99-{name}"), read_yaml(contents).unwrap_or_default()));
     }
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
     all
 }
 
-/// Creates missing objects. Existing objects are not changed.
+/// Creates the objects that are missing. Existing objects stay unchanged.
 pub(super) async fn apply(
     simulation: &Arc<Simulation>,
     vmid: u32,
@@ -74,7 +74,7 @@ pub(super) async fn apply(
                 false
             }
             Ok(false) => false,
-            // Its kind or namespace may be created by another manifest.
+            // The creation is retried, because another manifest may create the kind or the namespace of the object.
             Err(failure) => {
                 if attempt == 0 {
                     log(format!("error applying {}: {}", name(object), failure.message));
@@ -89,7 +89,7 @@ pub(super) async fn apply(
     }
 }
 
-/// Downloads a manifest from loopback, or from the URL that the lab maps it to.
+/// Downloads a manifest from a loopback address, or from a server in the reach map of the lab.
 async fn fetch(simulation: &Arc<Simulation>, url: &str) -> Result<Vec<Value>, String> {
     let outside = simulation.environment.outside.clone();
     let url = url.to_owned();

@@ -1,4 +1,4 @@
-//! RBAC objects and the bootstrap token with which kubelets join.
+//! RBAC objects, and the bootstrap token that kubelets use to join the cluster.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::version::Version;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Role with which Talos on a node reads the endpoints of the API servers.
+/// Role that allows Talos on a node to read the endpoints of the API servers.
 const TALOS_NODES: &str = "system:talos-nodes";
 
 pub(super) fn manifests(facts: &Facts, version: &Version) -> Vec<(String, Vec<Value>)> {
@@ -47,7 +47,7 @@ pub(super) fn manifests(facts: &Facts, version: &Version) -> Vec<(String, Vec<Va
     all
 }
 
-/// Bootstrap token of kubelets.
+/// Bootstrap token that kubelets use to join the cluster.
 fn token(facts: &Facts) -> Value {
     let (id, secret) = facts.bootstrap_token.split_once('.').unwrap_or_default();
     json!({

@@ -1,4 +1,4 @@
-//! Test client with an administrator's certificate, which trusts only the CA of the cluster.
+//! Test client with the certificate of an administrator. It trusts only the CA of the cluster.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::test_bench::Bench;
 
-/// Status and body of an answer; none if no trusted server answers.
+/// Status and body of the answer to a GET request; `None` if no trusted server answers.
 pub(super) async fn get(bench: &Bench, address: IpAddr, path: &str) -> Option<(u16, String)> {
     send(bench, address, "GET", path, "").await
 }

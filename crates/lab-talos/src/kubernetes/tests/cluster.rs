@@ -48,7 +48,7 @@ async fn nodes_are_not_ready_without_a_cni() {
     })
     .await;
     let store = bench.store_of(11);
-    // The namespace is created after its object, which is retried.
+    // The manifest contains the namespace after the ConfigMap, so the creation of the ConfigMap is retried.
     bench.until_object(&store, ("configmaps", "x", "inline"), |_| true).await;
     let pod = ("pods", "kube-system", "kube-apiserver-node-11");
     bench.until_object(&store, pod, |pod| has_condition(pod, "Ready")).await;
@@ -56,7 +56,7 @@ async fn nodes_are_not_ready_without_a_cni() {
     assert!(!has_condition(&node, "Ready"));
     assert!(store.get("daemonsets.apps", "kube-system", "kube-flannel").is_none());
     assert!(store.get("daemonsets.apps", "kube-system", "kube-proxy").is_none());
-    // A read-only mount does not install a CNI config.
+    // A DaemonSet with a read-only mount does not install a CNI config.
     store.create("daemonsets.apps", host_daemon("reader", true)).unwrap();
     let is_ready = |set: &Value| set["status"]["numberReady"] == 1;
     bench.until_object(&store, ("daemonsets.apps", "kube-system", "reader"), is_ready).await;
@@ -65,7 +65,7 @@ async fn nodes_are_not_ready_without_a_cni() {
     bench.until_object(&store, ("nodes", "", "node-11"), |node| has_condition(node, "Ready")).await;
 }
 
-/// DaemonSet that mounts the CNI config folder of the host in an init container.
+/// DaemonSet whose init container mounts the CNI config folder of the host.
 fn host_daemon(name: &str, is_reader: bool) -> Value {
     let mount = json!({"name": "settings", "mountPath": "/host", "readOnly": is_reader});
     json!({
@@ -147,7 +147,8 @@ async fn a_node_that_used_the_name_of_another_returns_it_unchanged() {
     rename("node-22");
     bench.until_object(&store, other, |node| has_condition(node, "Ready")).await;
     bench.until_object(&store, owner, is_at("10.0.0.21")).await;
-    // If node-21 had stopped its heartbeats before node-22, it would be not ready by the time node-22 is.
+    // The heartbeats of node-21 must continue. If they had stopped before those of node-22, node-21 would become not ready
+    // before node-22.
     bench.kill(22);
     bench.until_object(&store, other, |node| !has_condition(node, "Ready")).await;
     assert!(has_condition(&store.get("nodes", "", "node-21").unwrap(), "Ready"));

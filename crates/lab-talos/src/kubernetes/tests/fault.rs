@@ -16,7 +16,7 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 12));
 const FULL: &str = "etcdserver: mvcc: database space exceeded";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Fault that acts once, on the first request to a path, on all nodes or on one.
+/// Fault that acts once, on the first request to a path. `node` limits the fault to one node.
 fn fault(path: &str, node: Option<&str>, action: Action) -> Fault {
     let kube = Some(PathPattern::parse(path).unwrap());
     Fault::new(When { kube, node: node.map(str::to_owned), ..When::default() }, action)
@@ -88,7 +88,7 @@ async fn until_registration_fails(bench: &Bench, vmid: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_fail_while_a_disk_is_full() {
-    // Slow enough for all to stop before a node becomes not ready.
+    // At this speed, all components stop writing before the node can become not ready.
     let bench = Bench::at_speed(20.0);
     let boot = bench.start_control_plane(11);
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
@@ -107,7 +107,7 @@ async fn writes_fail_while_a_disk_is_full() {
     until_registration_fails(&bench, 21).await;
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-11";
     let renewed = get(&bench, FIRST, lease).await.unwrap();
-    // With writes, the node would be marked not ready by then.
+    // If writes were possible, the node would become not ready in this time.
     bench.simulation.clock().sleep(Duration::from_mins(1)).await;
     assert_eq!(get(&bench, FIRST, lease).await.unwrap(), renewed);
     assert!(is_ready(&store.get("nodes", "", "node-11").unwrap()));

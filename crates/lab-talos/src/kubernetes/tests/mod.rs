@@ -1,4 +1,4 @@
-//! Tests of Kubernetes on a few nodes.
+//! Tests of Kubernetes with a few nodes.
 
 mod client;
 mod cluster;
@@ -13,7 +13,7 @@ use crate::etcd;
 use crate::test_bench::Bench;
 use std::sync::Arc;
 
-/// Bench with this many control planes, numbered from 11, and a bootstrapped cluster.
+/// Bench with this many control planes and a bootstrapped cluster. The vmids start at 11.
 async fn control_planes(count: u32, change: impl Fn(&mut Facts)) -> Bench {
     let bench = Bench::new();
     let boot = bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, &change));

@@ -56,7 +56,7 @@ async fn an_api_server_does_not_restart_when_its_addresses_get_listeners() {
         simulation.until(|talos| serves(talos).is_none().then_some(())).await;
     });
     etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
-    // Both networks get their loopback addresses for the first time here.
+    // Here both networks get their loopback addresses for the first time.
     until_answer(&bench, FIRST, "/version", 200, "v1.34.1").await;
     until_answer(&bench, elsewhere, "/version", 200, "v1.34.1").await;
     until_answer(&bench, FIRST, "/api/v1/nodes", 200, "node-11").await;

@@ -94,7 +94,7 @@ async fn a_kube_vip_address_exists_with_its_pods() {
         .await;
 }
 
-/// Nodes that hold the virtual IP.
+/// vmids of the nodes that hold the virtual IP.
 fn holders(talos: &TalosState) -> Vec<u32> {
     let nodes = talos.nodes.values().filter(|node| node.network.virtual_ips.contains(&VIP));
     nodes.map(|node| node.vmid).collect()
@@ -146,7 +146,7 @@ async fn two_virtual_ips_move_when_their_holder_stops() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_cluster_takes_the_virtual_ip_of_a_lost_one_at_once() {
-    // In real time, a lease lasts longer than any wait of this test.
+    // At the speed of real time, a lease lasts longer than any wait of this test.
     let bench = Bench::at_speed(1.0);
     for _ in 0..2 {
         let boot = bench.start(11, bench.config(&bench.bundle, Role::ControlPlane, with_vip));

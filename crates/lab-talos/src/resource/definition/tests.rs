@@ -22,8 +22,8 @@ fn aliases_of(name: &str) -> Vec<String> {
     all.iter().map(|alias| alias.as_str().unwrap().to_owned()).collect()
 }
 
-/// Counts from real nodes: 160 definitions on 1.12.0, and 167 on 1.13.6. The others are counted in the source code of
-/// the releases.
+/// Real nodes have 160 definitions on 1.12.0 and 167 on 1.13.6. The other numbers were counted in the source code of the
+/// releases.
 #[test]
 fn releases_have_the_expected_number_of_definitions() {
     for (release, count) in [
@@ -44,7 +44,7 @@ fn releases_have_the_expected_number_of_definitions() {
     assert_eq!(DEFINITIONS.len(), TABLE.lines().count(), "a line of the table is malformed");
 }
 
-/// A typo in the name of a source would leave its type empty on all nodes.
+/// Without a definition, a source has no effect. A typo in its name would make all nodes report no resources of the type.
 #[test]
 fn every_source_has_a_definition() {
     for source in ALL_SOURCES.iter().copied().flatten() {
@@ -83,7 +83,7 @@ fn types_are_found_by_their_aliases() {
         assert!(modules.contains(&alias.to_owned()), "{alias}");
     }
     assert!(aliases_of("Members.cluster.talos.dev").contains(&"member".to_owned()));
-    // Two types have this name since 1.10: the older one has only its own alias.
+    // Since 1.10, two types have this name. The older type has only its own alias.
     assert_eq!(aliases_of("MountStatuses.runtime.talos.dev"), ["mounts"]);
     assert!(aliases_of("MountStatuses.block.talos.dev").contains(&"mountstatus".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Faults of the matrix, and the result that the client must report for each.
+//! Faults of the matrix. For each fault, the result that the client must report is defined.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Class {
 pub(super) const BROKEN: &str = "the machine is on fire";
 
 impl FaultKind {
-    /// Fault of the next call with this method, or of the next task.
+    /// Fault rule for the next call with the method of the operation, or for the next task.
     pub(super) fn fault(self, operation: &Operation) -> Fault {
         let method = Some(operation.step.method().to_owned());
         let call = When { method, ..When::default() };
@@ -84,7 +84,7 @@ impl FaultKind {
             Self::Refused | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
                 Class::Rejected
             }
-            // The client retries reads, so they succeed.
+            // The client retries requests that only read, so they succeed.
             Self::CutBefore | Self::CutAfter if step.is_read() => Class::Done,
             Self::Late | Self::CutBefore | Self::CutAfter | Self::TimedOut => Class::MaybeApplied,
             Self::StorageFull if operation.room.is_none() => Class::Done,

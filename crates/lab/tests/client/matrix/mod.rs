@@ -1,5 +1,5 @@
-//! Every operation under every fault: the client must report the result by rule, and a caller that
-//! reads the state before a retry must reach the state of an undisturbed run exactly once.
+//! Tests of every operation under every fault. The client must report the expected class of result. A caller that reads the
+//! state before each retry must reach the same state as a run without faults. The operation must not be applied twice.
 
 mod fault;
 mod operation;
@@ -27,9 +27,9 @@ const TRIES: u32 = 100;
 
 struct Cell {
     rig: Rig,
-    /// Client that reads the state, without faults.
+    /// Client that reads the state. Faults do not affect it.
     admin: Client,
-    /// Client that runs the operation, and may lose its token.
+    /// Client that runs the operation. A fault may revoke its token.
     worker: Client,
 }
 
@@ -49,7 +49,7 @@ impl Cell {
         }
     }
 
-    /// Waits for the host that went down, and starts the VMs that ran on it.
+    /// Waits until the host is online again, and starts the VMs that ran on it.
     async fn bring_back(&self, operation: &Operation) {
         let lost = vm(102);
         while let Err(error) = self.admin.send(&qemu::current(&lost)).await {
@@ -73,14 +73,14 @@ impl Cell {
     }
 }
 
-/// State before and after an undisturbed operation.
+/// State before and after an operation without faults.
 #[derive(Clone)]
 struct ReferenceRun {
     before: Vec<String>,
     after: Vec<String>,
 }
 
-/// States by release and operation, which are the same for all faults.
+/// Results of the runs without faults, by release and operation. All faults share them.
 static REFERENCE_RUNS: Mutex<BTreeMap<String, Arc<OnceCell<ReferenceRun>>>> =
     Mutex::const_new(BTreeMap::new());
 
@@ -96,7 +96,7 @@ async fn reference_run(release: &str, operation: &Operation, files: SocketAddr) 
     cell.get_or_init(run).await.clone()
 }
 
-/// Runs one operation under one fault.
+/// Runs one operation with one fault, and checks the result.
 async fn run_under_fault(
     release: &str,
     fault_kind: FaultKind,
@@ -127,12 +127,12 @@ async fn run_under_fault(
         if found != before {
             return Err(format!("half done: {}", difference(&before, &found)));
         }
-        // The rejection is reported. Then the cause is removed, and the caller retries.
+        // The error was reported, and its cause is removed now. So the caller retries.
         cell.pause().await;
         let by = if fault_kind == FaultKind::TokenRevoked { &cell.admin } else { &cell.worker };
         result = operation.step.take(by).await;
         if fault_kind == FaultKind::StorageFull {
-            // The cause is not removed, so retries do not help.
+            // The storage is still full, so the retry must fail in the same way.
             let is_same = Class::of(&result) == class && cell.look().await == before;
             return if is_same { Ok(()) } else { Err(format!("at last {result:?}")) };
         }
@@ -144,8 +144,7 @@ async fn run_under_fault(
     Err(format!("not as undisturbed: {}", difference(&after, &found)))
 }
 
-/// Checks that a failed task left its mark in the VM config, and that retries are rejected without
-/// further changes.
+/// Checks that a failed task left its mark in the VM config. Retries must be rejected and must not change the state.
 async fn check_stuck(
     cell: &Cell,
     operation: &Operation,
@@ -166,7 +165,7 @@ async fn check_stuck(
     Err(format!("not stuck at `{mark}`: {again:?}"))
 }
 
-/// Lines of one list that are missing in the other.
+/// Lines that are in only one of the two lists.
 fn difference(wanted: &[String], found: &[String]) -> String {
     let missing = wanted.iter().filter(|line| !found.contains(line)).map(|line| format!("-{line}"));
     let more = found.iter().filter(|line| !wanted.contains(line)).map(|line| format!("+{line}"));
@@ -188,7 +187,7 @@ async fn row(fault_kind: FaultKind) {
     assert!(wrong.is_empty(), "{fault_kind:?}\n{}", wrong.join("\n"));
 }
 
-/// Defines one test for every fault, so that they run concurrently.
+/// Defines a test for each fault, so that the faults are tested concurrently.
 macro_rules! rows {
     ($($name:ident: $fault_kind:ident,)*) => {
         $(

@@ -1,4 +1,4 @@
-//! All changing operations of the client, each as one step on the test scenario.
+//! All operations of the client that change something. Each is one step in the test scenario.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use talmox_pve::{PveError, Request};
 use super::reading::Reading;
 use crate::rig::{TIMEOUT, id, vm, vmid};
 
-/// Request of a step, by the way in which its end is detected.
+/// Request of a step. The variants differ in how the client detects the end of the request.
 pub(super) enum Step {
     Task(Request<Upid>),
     Call(Request<()>),
@@ -25,15 +25,15 @@ pub(super) enum Step {
 pub(super) struct Operation {
     pub(super) name: &'static str,
     pub(super) step: Step,
-    /// Step that must be done before the operation.
+    /// Step that is run before the operation.
     pub(super) before: Option<Step>,
-    /// Storage that the operation needs space on.
+    /// Storage on which the operation needs free space.
     pub(super) room: Option<&'static str>,
-    /// Mark that stays in the VM config when its task fails halfway, as on a real host.
+    /// Text that stays in the VM config if the task fails halfway. On a real host it stays as well.
     pub(super) stuck_at: Option<&'static str>,
 }
 
-/// Content of an uploaded image, the minimum that qemu-img accepts.
+/// Content of an uploaded image. It has the minimum size that qemu-img accepts.
 pub(super) const IMAGE: &[u8] = &[7; 64 * 1024];
 
 impl Step {
@@ -69,7 +69,7 @@ impl Step {
         matches!(self, Self::Read(_))
     }
 
-    /// Whether the request is for one host, and another host forwards it.
+    /// Whether another host forwards the request, because the path contains a host.
     pub(super) fn is_proxied(&self) -> bool {
         match self {
             Self::Task(request) => request.path().starts_with("/nodes/"),
@@ -107,12 +107,12 @@ impl Operation {
     }
 }
 
-/// Changing operations that exist in every release.
+/// Operations that exist in every release.
 pub(super) fn common() -> Vec<Operation> {
     [machines(), disks(), power(), cluster()].into_iter().flatten().collect()
 }
 
-/// Changing operations that exist only in this release.
+/// Operations that exist only in this release.
 pub(super) fn own(release: &str) -> Vec<Operation> {
     if release == "8.4" { groups() } else { rules() }
 }
@@ -217,7 +217,7 @@ fn power() -> Vec<Operation> {
     ]
 }
 
-/// URL that the operations download a file from, if a server is started for it.
+/// URL from which the operations download a file. A test that uses it must start a server.
 pub(super) const URL: &str = "http://factory.example/talos.raw";
 
 fn cluster() -> Vec<Operation> {

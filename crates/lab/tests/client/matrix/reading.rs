@@ -1,5 +1,5 @@
-//! All reading operations of the client, each as one step on the test scenario. The client retries
-//! them when a connection breaks, because they change nothing.
+//! All operations of the client that only read. Each is one step in the test scenario. The client retries them if a connection
+//! breaks, because they change nothing.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use crate::rig::{id, vm, vmid};
 
 type Asked = Pin<Box<dyn Future<Output = Result<(), PveError>>>>;
 
-/// Reading request, independent of the type of its answer.
+/// Request that only reads. It hides the type of the answer.
 pub(super) struct Reading {
     pub(super) path: String,
     ask: Box<dyn Fn(Client) -> Asked>,
@@ -32,7 +32,7 @@ fn read<T: 'static>(name: &'static str, request: Request<T>) -> Operation {
     operation(name, Step::Read(Reading { path, ask: Box::new(ask) }))
 }
 
-/// Reading operations that exist in every release.
+/// Read operations that exist in every release.
 pub(super) fn common() -> Vec<Operation> {
     let (host, local) = (id("pve2"), id("local"));
     let (idle, running) = (vm(101), vm(102));
@@ -68,7 +68,7 @@ pub(super) fn common() -> Vec<Operation> {
     ]
 }
 
-/// Reading operations that exist only in this release.
+/// Read operations that exist only in this release.
 pub(super) fn own(release: &str) -> Vec<Operation> {
     vec![if release == "8.4" {
         read("HA groups", ha::groups())

@@ -1,4 +1,4 @@
-//! State of a lab as an administrator sees it, without values that differ between runs.
+//! State of a lab from the view of an administrator. Values that differ between runs are omitted.
 
 use talmox_pve::Client;
 use talmox_pve::api::{cluster, ha, mapping, node, pool, qemu, storage};
@@ -64,7 +64,7 @@ async fn vm_lines(client: &Client, vm: &qemu::Vm, lines: &mut Vec<String>) {
     }
 }
 
-/// Replaces random MAC addresses and UUIDs; those of the scenario are recognized by their prefix.
+/// Replaces random MAC addresses and UUIDs. The values of the scenario have a known prefix and stay unchanged.
 fn without_chance(value: &str) -> String {
     let part = |part: &str| match part.split_once('=') {
         Some(("uuid", uuid)) if !uuid.starts_with("aaaaaaaa") => "uuid=<new>".to_owned(),

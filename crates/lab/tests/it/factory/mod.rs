@@ -15,13 +15,13 @@ use rustls::{ClientConnection, StreamOwned};
 use crate::support::{Answer, TestLab, Tls};
 
 pub(crate) const FACTORY: &str = "factory.talos.dev";
-/// Id of the schematic without extensions, and of the one with only the guest agent.
+/// Ids of two schematics: one without extensions, and one with only the guest agent.
 const EMPTY: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const AGENT: &str = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";
 const AGENT_YAML: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            \
                           - siderolabs/qemu-guest-agent\n";
 
-/// Opens a connection with this host name.
+/// Opens a connection to the server with this host name.
 fn connect(lab: &TestLab, host: &'static str) -> Tls {
     let address: SocketAddr = lab.lab().ready().reach[&format!("{host}:443")].parse().unwrap();
     let socket = TcpStream::connect(address).unwrap();

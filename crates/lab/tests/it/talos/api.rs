@@ -1,4 +1,4 @@
-//! Tests of the Talos API in maintenance mode and after the configuration.
+//! Tests of the Talos API, in maintenance mode and on a configured node.
 
 use talmox_talos_api::client::{Apply, ApplyMode, LogSource, ResourceKind, Service};
 use talmox_talos_api::{Code, TalosError};
@@ -98,7 +98,7 @@ fn a_single_node_cluster_is_bootstrapped() {
         let dmesg = client.dmesg(false).await.unwrap().all().await.unwrap();
         let dmesg = String::from_utf8(dmesg).unwrap();
         assert!(dmesg.contains("service[etcd](Running)"));
-        // Every line has its own time.
+        // The times of all lines differ.
         let times = dmesg.lines().map(|line| line.split(['[', ']']).nth(1).unwrap());
         let times: Vec<&str> = times.collect();
         assert!(times.is_sorted() && times.first() < times.last(), "{times:?}");
@@ -140,7 +140,7 @@ fn roles_allow_their_methods() {
         let backup = bed.client_as(11, &[ClientRole::EtcdBackup]);
         let snapshot = backup.etcd_snapshot().await.unwrap().all().await.unwrap();
         talmox_talos_api::client::check_snapshot(&snapshot).unwrap();
-        // The file consists of whole pages, without a checksum at its end.
+        // The file consists of full pages, and has no checksum at its end.
         let mut copied = vec![];
         admin.etcd_database(&mut copied).await.unwrap();
         assert_eq!((copied.len() % 4096, &copied[16..20]), (0, &snapshot[16..20]));

@@ -23,7 +23,7 @@ fn a_dry_run_shows_the_changes() {
         let summary = tried.details.expose();
         let prefix = "Dry run summary:\nApplied configuration without a reboot (skipped in dry-run).\nConfig diff:\n\n--- a\n+++ b\n@@ -0,0 +1,";
         assert!(summary.starts_with(prefix), "{}", &summary[..prefix.len()]);
-        // The diff contains the whole config including its keys.
+        // The diff contains the whole config, including its keys.
         let keys = config.expose().lines().filter(|line| line.trim_start().starts_with("key: "));
         let missing = keys.filter(|line| !summary.contains(&format!("\n+{line}\n")));
         assert_eq!(missing.count(), 0);
@@ -95,7 +95,7 @@ fn invalid_configs_are_rejected_with_the_messages_of_talos() {
     bed.lab.stop();
 }
 
-/// Creates a cidata volume with these files as a CD of the machine.
+/// Creates a cidata volume with these files, as a CD of the machine.
 fn insert(bed: &TestBed, name: &str, user_data: &str, number: u8) -> String {
     let network = format!(
         "version: 1\nconfig:\n  - type: physical\n    name: eth0\n    mac_address: bc:24:11:00:00:{number:02x}\n    subnets:\n      - type: static\n        address: 10.0.0.{number}/24\n        gateway: 10.0.0.1\n"
@@ -123,10 +123,10 @@ fn a_machine_with_an_invalid_cidata_config_opens_no_port() {
         let client = bed.client(12);
         until("the node without maintenance mode", || async { client.version().await.ok() }).await;
         assert_eq!(client.hostname().await.unwrap(), "node-12");
-        // The machine booted earlier, so the port would be open by now.
+        // The machine has been running for some time, so the port would be open by now.
         assert!(matches!(bed.probe(11).await, Verdict::Nothing(_)));
     });
-    // With another volume the machine boots normally.
+    // With another cidata volume, the machine boots normally.
     bed.stop(11);
     let corrected = insert(&bed, "corrected.iso", bed.config(11, true).expose(), 11);
     bed.set(11, &format!("ide2={}", corrected.replace('=', "%3D")));
@@ -178,7 +178,7 @@ fn partial_configs_apply_in_maintenance_mode() {
         })
         .await;
         assert!(matches!(bed.probe(11).await, Verdict::Maintenance(_)));
-        // A complete config replaces the documents.
+        // A complete config replaces the partial config.
         let client = bed.configure(11, true).await;
         let all = client.list(ResourceKind::ADDRESS_STATUS).await.unwrap();
         let ids = all.into_iter().map(|one| one.id).filter(|id| id.starts_with("eth0/10."));

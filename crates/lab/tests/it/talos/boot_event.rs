@@ -1,4 +1,4 @@
-//! Test of the boot events that a node sends to later watchers.
+//! Test of boot events. A client that connects after the boot still gets them.
 
 use talmox_talos_api::client::{Payload, Since};
 use talmox_talos_api::proto::machine::sequence_event::Action;

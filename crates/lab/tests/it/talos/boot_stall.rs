@@ -1,4 +1,4 @@
-//! Tests of first boots from a nocloud drive that stall, as on real machines.
+//! Tests of first boots from a nocloud drive that stall, as they do on real machines.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use talmox_talos_api::{DialError, Verdict};
 
 use super::test_bed::{TestBed, until};
 
-/// Timeout of a boot in lab time.
+/// Maximum duration of a boot, in lab time.
 const LONG: Duration = Duration::from_mins(5);
 
-/// "nocloud stall before maintenance: 1.12.0 in 3 of 6 first boots under load (0 of 8 on an idle machine), once with a cidata
-/// volume; a reset cured it. 1.13.6: 0 of 3 this time, 3 of 9 earlier": the address is up, and port 50000 stays closed.
+/// Observed on real machines: some first boots with a nocloud drive stall before maintenance mode. The address is up, but port
+/// 50000 stays closed. On 1.12.0, 3 of 6 first boots stalled under load, one of them with a cidata volume. On an idle machine,
+/// 0 of 8 stalled. On 1.13.6, 3 of 9 first boots stalled, and 0 of 3 in a later series. A reset ended the stall.
 #[test]
 fn some_first_boots_stall_until_a_reset() {
     const NUMBERS: [u8; 8] = [11, 12, 13, 14, 15, 16, 17, 18];
     let bed = TestBed::with_profile("v1.13.6", Profile::Homelab, 400.0);
-    // A fault rule takes precedence over chance.
+    // A fault rule takes precedence over random stalls.
     bed.fault("{node: node-11, stall: false, times: always}");
     bed.fault("{node: node-12, stall: true}");
     for number in NUMBERS {
@@ -32,13 +33,13 @@ fn some_first_boots_stall_until_a_reset() {
                 stalled.push(number);
             }
         }
-        // Some of the six random boots stall with the seed of this lab.
+        // With the seed of this lab, some of the six random boots stall.
         assert!(stalled.contains(&12) && stalled.len() > 1 && stalled.len() < 6, "{stalled:?}");
         for number in stalled {
             let verdict = bed.probe(number).await;
             let is_closed = matches!(verdict, Verdict::Nothing(DialError::Connect { .. }));
             assert!(is_closed && bed.is_running(number), "{number}: {verdict:?}");
-            // Sometimes a second reset is needed.
+            // A second reset may be needed.
             for _ in 0..4 {
                 bed.power(number, "reset");
                 bed.lab.lab().clock().sleep(LONG).await;
@@ -52,7 +53,7 @@ fn some_first_boots_stall_until_a_reset() {
     bed.lab.stop();
 }
 
-/// "Boots with a config in STATE did not stall."
+/// Observed on real machines: boots with a config in STATE did not stall.
 #[test]
 fn boots_with_a_config_never_stall() {
     let bed = TestBed::with_profile("v1.13.6", Profile::Homelab, 400.0);

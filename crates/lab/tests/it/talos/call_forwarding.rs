@@ -1,4 +1,4 @@
-//! Tests of call forwarding: control-plane nodes forward calls and merge answers; workers do not.
+//! Tests of call forwarding. Control-plane nodes forward calls and merge the answers. Workers do not.
 
 use talmox_talos_api::proto::cosi::resource::GetRequest;
 use talmox_talos_api::proto::cosi::resource::state_client::StateClient;
@@ -30,12 +30,12 @@ fn control_planes_forward_calls_and_workers_do_not() {
         bed.configure(12, false).await;
         let (first, second) = (bed.raw(11).await, bed.raw(12).await);
 
-        // The answer of a single node is like a direct one.
+        // If one node is named, its answer looks like a direct answer.
         let answer = machine(&first).hostname(to((), "node", &["10.0.0.12"])).await.unwrap();
         let message = &answer.get_ref().messages[0];
         assert_eq!((message.hostname.as_str(), &message.metadata), ("node-12", &None));
 
-        // The answers of several nodes are merged, including the error of an unreachable one.
+        // If several nodes are named, their answers are merged. The error of an unreachable node is part of the merged answer.
         let nodes = ["10.0.0.11", "10.0.0.12", "10.0.0.13"];
         let answer = machine(&first).hostname(to((), "nodes", &nodes)).await.unwrap();
         let received: Vec<(String, String, bool)> = answer
@@ -59,7 +59,7 @@ fn control_planes_forward_calls_and_workers_do_not() {
         let both = machine(&first).hostname(to((), "node", &nodes)).await.unwrap_err();
         assert_eq!(both.code(), Code::InvalidArgument);
 
-        // Resources are requested from one node at a time.
+        // A call for resources may name only one node.
         let mut state = StateClient::with_origin(first, "https://node".parse().unwrap());
         let request = GetRequest {
             namespace: "k8s".to_owned(),
@@ -73,7 +73,7 @@ fn control_planes_forward_calls_and_workers_do_not() {
         let yaml = one.into_inner().resource.unwrap().spec.unwrap().yaml_spec;
         assert!(yaml.starts_with("nodename: node-12\n"), "{yaml}");
 
-        // Workers answer only for themselves.
+        // A worker answers only for itself.
         let own = machine(&second).hostname(to((), "nodes", &["10.0.0.12"])).await.unwrap();
         assert_eq!(own.into_inner().messages[0].hostname, "node-12");
         let rejected = machine(&second).hostname(to((), "node", &["10.0.0.11"])).await.unwrap_err();

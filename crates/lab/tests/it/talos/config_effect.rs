@@ -31,7 +31,7 @@ fn a_node_with_wrong_secrets_does_not_join() {
         bed.apply(12, &bed.patched(12, false, token)).await;
         let authority = format!("machine:\n  ca:\n    crt: {other}\n");
         bed.apply(13, &bed.patched(13, false, &authority)).await;
-        // A node with the right secrets that comes later joins.
+        // A node that starts later with the right secrets can join.
         let right = bed.configure(14, false).await;
         bed.ready(&right).await;
         for number in [12, 13] {
@@ -84,12 +84,12 @@ fn a_wrong_gateway_prevents_time_sync_and_pulls() {
             let services = client.services().await.ok()?;
             services.into_iter().find(|service| service.id == "kubelet")
         };
-        // The kubelet waits for the time, which the node cannot synchronize.
+        // The kubelet waits for the time synchronization, which fails on this node.
         until("the kubelet to wait", || async {
             kubelet(&client).await.filter(|kubelet| kubelet.state == "Waiting")
         })
         .await;
-        // Without time synchronization, the image pull fails instead.
+        // With time synchronization disabled, the image pull fails instead.
         let timeless = "machine:\n  time:\n    disabled: true\n";
         let second = bed.configure_with(12, &bed.patched(12, true, timeless)).await;
         until_log(&second, "failed to pull the image of kubelet").await;
@@ -139,7 +139,7 @@ fn the_guest_agent_reports_current_addresses() {
         assert!(before.contains("\"10.0.0.11\"") && !before.contains("10.0.0.78"), "{before}");
         let config = bed.patched(11, true, patch);
         let apply = Apply { config: &config, mode: ApplyMode::NoReboot, dry_run: false };
-        // The answer may be lost, because a node with another address has another certificate.
+        // The answer may be lost, because the node gets another address and another certificate.
         let applied = client.apply(&apply).await;
         assert!(matches!(applied, Ok(_) | Err(TalosError::Lost { .. })), "{applied:?}");
         let after = bed.lab.get(interfaces).text();
@@ -169,7 +169,7 @@ fn drivers_load_if_their_device_exists() {
         assert_eq!(service(&without).await, "Waiting");
         let with = bed.configure_with(12, &bed.patched(12, true, modules)).await;
         assert_eq!(service(&with).await, "Running");
-        // Modules are loaded before services start.
+        // Kernel modules are loaded before services start.
         let log = dmesg(&with).await.unwrap();
         assert!(!log.contains("failed to load kernel module"), "{log}");
     });
@@ -192,7 +192,7 @@ fn addresses_of_the_drive_and_of_the_config_are_combined() {
         let node = client.get(ResourceKind::NODE_IP, "kubelet").await.unwrap().unwrap();
         let text = node.yaml().expose();
         assert!(text.contains("10.0.0.11") && !text.contains("10.0.0.78"), "{text}");
-        // The node also answers on the second address.
+        // The node answers on the second address as well.
         assert!(matches!(bed.probe(78).await, Verdict::Ours));
     });
     bed.stop(11);

@@ -54,7 +54,7 @@ fn every_network_card_gets_its_config_from_the_drive() {
                 .await;
         let text = status.yaml().expose();
         assert!(text.contains("rack: r7") && text.contains("example.com/owner: ops"), "{text}");
-        // Settings that were removed from the config are removed from the node.
+        // Settings that are removed from the config are removed from the Node object as well.
         let bare = bed.patched(11, true, &subnets.replace("{example.com/owner: ops}", "{}"));
         let apply = talmox_talos_api::client::Apply {
             config: &bare,
@@ -95,8 +95,7 @@ fn vlans_and_bonds_are_links_and_can_have_a_shared_address() {
         assert_eq!(vlan, [card[0].as_str(), "vlan", "20", "bc:24:11:00:00:0b"]);
         let bond = of("bond0", &["index", "kind", "bondMaster.mode", "operationalState"]).await;
         assert_eq!(bond[1..], ["bond", "active-backup", "up"]);
-        // All links of a bond use the MAC address of the first; the permanent address of each
-        // stays.
+        // All members of a bond use the MAC address of the first member. Each member keeps its permanent address.
         let second =
             of("eth2", &["masterIndex", "slaveKind", "hardwareAddr", "permanentAddr"]).await;
         let macs = ["bc:24:11:00:01:0b", "bc:24:11:00:02:0b"];
@@ -147,14 +146,14 @@ fn a_linked_clone_on_files_boots_from_its_own_disk() {
             client.list(ResourceKind::ADDRESS_STATUS).await.ok()
         })
         .await;
-        // Data is written to the clone's own disk, and is there after a restart.
+        // The clone writes data to its own disk. The data is still there after a restart.
         bed.configure(11, true).await;
     });
     bed.lab.stop();
 }
 
-/// The lease brings a default route with the lease's address and the protocol `boot`, and the DHCP
-/// server's resolvers and time servers.
+/// A DHCP lease provides a default route, resolvers and time servers. The route has the leased address as its source, and the
+/// protocol `boot`.
 #[test]
 fn a_lease_brings_a_route_a_resolver_and_a_time_server() {
     let leases = [("bc:24:11:00:00:0b".to_owned(), "10.0.0.11/24".to_owned())].into();
@@ -183,7 +182,7 @@ fn a_lease_brings_a_route_a_resolver_and_a_time_server() {
             let text = spec(name, id).await.unwrap();
             assert!(lines.iter().all(|line| text.contains(line)), "{name}\n{text}");
         }
-        // The machine config replaces both.
+        // The machine config replaces the resolvers and the time servers.
         let patch =
             "machine:\n  network: {nameservers: [9.9.9.9]}\n  time: {servers: [time.example]}\n";
         let client = bed.configure_with(11, &bed.patched(11, true, patch)).await;
@@ -219,7 +218,7 @@ fn a_cluster_works_with_a_single_loopback_address() {
         bed.ready(&worker).await;
         plane.kubeconfig().await.unwrap()
     });
-    // kubectl does not use the address map of the lab, and connects through the shared address.
+    // kubectl does not use the reach map of the lab, so it connects to the loopback address of the shared endpoint.
     let kubeconfig = kubeconfig.expose().replace("10.0.0.11:6443", &reach["10.0.0.50:6443"]);
     if let Some(kubectl) = Kubectl::find(&kubeconfig) {
         kubectl.run("wait --for=condition=Ready nodes --all --timeout=90s");
@@ -256,7 +255,7 @@ fn volumes_are_on_a_matching_disk_or_report_that_none_matches() {
             let found = volumes.iter().find(|volume| volume.id == id).expect(id);
             found.text(key).unwrap_or_default()
         };
-        // The device letter of the system disk differs between boots.
+        // The device letter of the system disk can change at each boot.
         let disks = client.disks().await.unwrap();
         let system = disks.iter().find(|disk| disk.system_disk).unwrap().device_name.clone();
         assert_eq!(of("u-data", "phase"), "ready");
@@ -289,7 +288,7 @@ fn talos_is_installed_on_the_selected_disk() {
         let none = "machine:\n  install:\n    diskSelector:\n      size: '>= 1TB'\n";
         bed.apply(11, &bed.patched(11, true, none)).await;
         let anonymous = bed.maintenance(11);
-        // No disk matches: the installation fails, and the node reboots into maintenance mode.
+        // No disk matches, so the installation fails and the node reboots into maintenance mode.
         until("maintenance mode after the reboot", || async {
             let status = anonymous.get(ResourceKind::MACHINE_STATUS, "machine").await.ok()??;
             status.text("stage").filter(|stage| stage == "maintenance")
@@ -301,7 +300,7 @@ fn talos_is_installed_on_the_selected_disk() {
         let system = disks.iter().find(|disk| disk.system_disk).unwrap();
         assert_eq!(system.size, 40 << 30);
     });
-    // A CD that is first in the boot order does not replace the installed system.
+    // Although the CD is first in the boot order, the installed system is used.
     bed.stop(11);
     bed.set(11, "boot=order%3Dide0%3Bscsi1");
     bed.power(11, "start");

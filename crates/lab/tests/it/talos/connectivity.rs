@@ -1,4 +1,4 @@
-//! Tests of suspended machines and of disconnected network cables.
+//! Tests of suspended machines and of disconnected network cards.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn a_machine_renews_a_certificate_that_expired_while_suspended() {
     let bed = TestBed::with_fast_days("v1.13.6");
     bed.start(11);
     let before = bed.lab.wait(async {
-        // At this speed the node renews its certificate every few seconds and closes connections.
+        // At this speed, the node renews its certificate every few seconds, and closes connections each time.
         let client = bed.configure(11, true).await;
         until("the boot to finish", || async { client.boot_id().await.ok() }).await
     });
@@ -58,7 +58,7 @@ fn a_machine_renews_a_certificate_that_expired_while_suspended() {
         let client = bed.client(11);
         let after = until("the boot to finish", || async { client.boot_id().await.ok() }).await;
         assert_eq!(after, before);
-        // The certificate of the client is not renewed.
+        // Nothing renews the certificate of the client.
         until("the client certificate to expire", || async {
             let verdict = bed.probe_as(11, &brief).await;
             matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }).then_some(())
@@ -112,7 +112,7 @@ fn etcd_continues_without_a_suspended_member() {
     });
     bed.power(11, "suspend");
     bed.lab.wait(async {
-        // One of the two is the leader now, and etcd answers.
+        // One of the two remaining members is the leader now, so etcd answers.
         let second = bed.client(12);
         until("another leader", || async {
             second.etcd_alarms().await.ok()?;

@@ -98,7 +98,7 @@ async fn containers(raw: &Raw, space: &str, driver: i32) -> Result<Vec<Container
     Ok(answer.into_inner().messages.remove(0).containers)
 }
 
-/// Lists containers of the system, and those of pods with both drivers.
+/// The containers of Talos services are listed, and those of pods with both drivers.
 #[test]
 fn containers_of_the_system_and_of_pods_are_listed() {
     let bed = TestBed::new("v1.13.6");
@@ -126,7 +126,7 @@ fn containers_of_the_system_and_of_pods_are_listed() {
         assert!(pods.iter().any(|one| one.id == pod), "what holds the pod together");
         let pods = containers(&raw, "k8s.io", CRI).await.unwrap();
         let found = pods.iter().find(|one| one.id.starts_with(&server)).unwrap();
-        // The id is followed by twelve digits of the container id.
+        // The name is followed by a colon and twelve digits of the container id.
         assert_eq!(found.id.len(), server.len() + 1 + 12, "{found:?}");
         assert_eq!(found.status, "CONTAINER_RUNNING");
         let sandbox = pods.iter().find(|one| one.id == pod).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of disks: device letters change between boots; ids, paths and contents do not.
+//! Tests of disks. Device letters change at each boot; ids, paths and contents do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const LINKS: ResourceKind<'_> = ResourceKind::new("runtime", "BlockSymlinks.bloc
 const DEVICES: ResourceKind<'_> = ResourceKind::new("runtime", "BlockDevices.block.talos.dev");
 
 const BY_ID: &str = "/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-";
-/// Further disks: two of the same size, and one like a config volume.
+/// Additional disks: two of the same size, and one like a cidata volume.
 const EXTRA_DISKS: [(&str, &str); 3] =
     [("scsi1", "local-lvm:5"), ("scsi2", "local-lvm:5"), ("scsi30", "local-lvm:1")];
 
@@ -21,7 +21,7 @@ fn yaml(resource: &Resource) -> String {
     resource.yaml().expose().to_owned()
 }
 
-/// Device of each slot, by the link that names the slot.
+/// Device of each slot. The slot is read from a symlink of the disk.
 fn letters(disks: &[Resource]) -> BTreeMap<String, String> {
     let mut letters = BTreeMap::new();
     for disk in disks {
@@ -170,7 +170,7 @@ fn a_volume_stays_on_its_disk() {
     let wanted = |slot: &str| format!("\"{BY_ID}{slot}\" in disk.symlinks");
     let documents = [
         volume("named", &wanted("scsi2")),
-        // The device letter counts only when the volume is created.
+        // The device letter matters only when the volume is created.
         volume("lettered", "disk.dev_path == \"/dev/sdc\""),
     ];
     let ids = ["u-named", "u-lettered"];
@@ -216,7 +216,7 @@ fn user_disks_are_found_by_link_and_block_the_boot_if_missing() {
         let disk = found.iter().find(|disk| disk.text("dev_path").unwrap() == parent).unwrap();
         assert!(disk.text("bus_path").unwrap().ends_with("/2:0:0:2"), "{}", yaml(disk));
 
-        // Talos starts no service before it has found all disks.
+        // Talos starts no service before it has found all disks of the config.
         bed.apply(12, &bed.patched(12, false, &patch("/dev/disk/by-id/nothing"))).await;
         until("bootstrap", || async { client.bootstrap().await.ok() }).await;
         bed.ready(&client).await;

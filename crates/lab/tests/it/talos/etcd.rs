@@ -1,5 +1,4 @@
-//! Tests of the etcd calls, compared with observations on real nodes (v1.12.0 and v1.13.6), before
-//! and after etcd runs.
+//! Tests of the etcd calls, before and while etcd runs. The expected results were observed on real nodes (v1.12.0 and v1.13.6).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use super::test_bed::{TestBed, until};
 
 type MachineClient = MachineServiceClient<Raw>;
 
-/// Deadline of the etcd calls in real time.
+/// Deadline of the etcd calls, in real time.
 const DEADLINE: Duration = Duration::from_millis(400);
 
 async fn machine(bed: &TestBed, number: u8) -> MachineClient {
@@ -37,9 +36,9 @@ async fn service(client: &Client, id: &str) -> Option<Service> {
     client.services().await.ok()?.into_iter().find(|service| service.id == id)
 }
 
-/// "`EtcdMemberList`, `EtcdStatus`, `EtcdAlarmList` on a node whose etcd is not running hang until
-/// the caller's deadline"; "ServiceList and service resources answer at once"; "`Bootstrap` itself
-/// is accepted at once in that state; reading the database file answers NotFound".
+/// Observed on real nodes whose etcd does not run: `EtcdMemberList`, `EtcdStatus` and `EtcdAlarmList` hang until the deadline
+/// of the caller. `ServiceList` and service resources are answered at once. `Bootstrap` is accepted at once. A read of the
+/// database file is answered with NotFound.
 #[test]
 fn etcd_calls_wait_while_etcd_does_not_run() {
     let bed = TestBed::new("v1.12.7");
@@ -80,7 +79,7 @@ fn etcd_calls_wait_while_etcd_does_not_run() {
             other => panic!("{other:?}"),
         }
 
-        // Without a deadline the call waits until etcd runs.
+        // A call without a deadline waits until etcd runs.
         let mut patient = machine(&bed, 11).await;
         let open = tokio::spawn(async move { patient.etcd_member_list(local).await });
         Clock::real().sleep(DEADLINE).await;
@@ -89,14 +88,13 @@ fn etcd_calls_wait_while_etcd_does_not_run() {
         let answered = open.await.unwrap().unwrap().into_inner().messages.remove(0);
         assert_eq!(answered.legacy_members, ["node-11"]);
         bed.ready(&client).await;
-        // "After Bootstrap, EtcdMemberList and EtcdStatus answer at once".
+        // Observed on real nodes: after `Bootstrap`, `EtcdMemberList` and `EtcdStatus` are answered at once.
         assert!(node.etcd_status(brief(())).await.is_ok());
     });
     bed.lab.stop();
 }
 
-/// machined queries members through all known control-plane nodes, unless the caller asks for the
-/// local one only.
+/// machined asks all known control-plane nodes for the member list, unless the caller requests only the local one.
 #[test]
 fn etcd_members_are_queried_through_other_control_planes() {
     let bed = TestBed::new("v1.13.6");
@@ -117,8 +115,8 @@ fn etcd_members_are_queried_through_other_control_planes() {
     bed.lab.stop();
 }
 
-/// 1.13.6 "answers Bootstrap with `bootstrap is not available yet` until its time is in sync"; 1.12.0 with "time is not in
-/// sync yet".
+/// Observed on real nodes while the time is not in sync: 1.13.6 answers `Bootstrap` with "bootstrap is not available yet".
+/// 1.12.0 answers with "time is not in sync yet".
 #[test]
 fn bootstrap_is_rejected_before_time_sync() {
     for (version, reason) in
@@ -136,7 +134,7 @@ fn bootstrap_is_rejected_before_time_sync() {
             let status = node.bootstrap(bootstrap()).await.unwrap_err();
             let expected = (tonic::Code::FailedPrecondition, reason);
             assert_eq!((status.code(), status.message()), expected, "{version}");
-            // Neither etcd nor the kubelet starts before the time is synchronized.
+            // etcd, the kubelet and trustd do not start before the time is synchronized.
             for id in ["etcd", "kubelet", "trustd"] {
                 let waiting = service(&client, id).await.unwrap();
                 assert_eq!(waiting.state, "Waiting", "{version}: {waiting:?}");
@@ -151,7 +149,7 @@ fn bootstrap() -> talmox_talos_api::proto::machine::BootstrapRequest {
     talmox_talos_api::proto::machine::BootstrapRequest::default()
 }
 
-/// Members report the version of the image tag: 3.6.7 on Talos 1.12.0, 3.6.12 on 1.13.6.
+/// Members report the version that is also the tag of the image: 3.6.7 on Talos 1.12.0, and 3.6.12 on 1.13.6.
 #[test]
 fn etcd_versions_are_consistent() {
     for (talos, etcd, storage) in [("v1.12.0", "3.6.7", "3.6.0"), ("v1.13.6", "3.6.12", "3.6.0")] {
@@ -172,8 +170,7 @@ fn etcd_versions_are_consistent() {
     }
 }
 
-/// "`talosctl etcd snapshot` (1.09 MB) verifies; the lab's ends with `checksum error`": bbolt's
-/// message for a meta page with a wrong checksum.
+/// The snapshot must have valid checksums. bbolt reports `checksum error` for a meta page with a wrong checksum.
 #[test]
 fn a_snapshot_is_a_valid_etcd_database() {
     use aws_lc_rs::digest::{SHA256, digest};
@@ -182,7 +179,7 @@ fn a_snapshot_is_a_valid_etcd_database() {
     bed.start(11);
     bed.lab.wait(async {
         let client = bed.bootstrap(11).await;
-        // The snapshot contains the node after its kubelet has registered it.
+        // The snapshot contains the Node object, because the kubelet has registered the node.
         let snapshot = until("a snapshot with the node", || async {
             let snapshot = client.etcd_snapshot().await.ok()?.all().await.ok()?;
             let wanted = b"/registry/minions/node-11";
@@ -205,7 +202,7 @@ fn a_snapshot_is_a_valid_etcd_database() {
         assert_eq!(meta[&b"storageVersion"[..]], b"3.6.0");
         assert_eq!(meta[&b"consistent_index"[..]].len(), 8);
         let keys = bolt.bucket(root("key"));
-        // Revisions: eight bytes, an underscore, eight bytes.
+        // The key of a revision consists of eight bytes, an underscore, and eight bytes.
         assert!(keys.keys().all(|key| key.len() == 17 && key[8] == b'_'));
         let has = |wanted: &str| {
             keys.values().any(|entry| {
@@ -220,10 +217,10 @@ fn a_snapshot_is_a_valid_etcd_database() {
     bed.lab.stop();
 }
 
-/// Key, with its value or the number of a child page.
+/// Key with its value, or with the number of a child page.
 type Element<'f> = (&'f [u8], Result<&'f [u8], u64>);
 
-/// Reader of bbolt's format, independent of the lab's writer.
+/// Reader of the bbolt format. It is independent of the writer in the lab.
 struct Bolt<'f> {
     file: &'f [u8],
     root: u64,
@@ -268,7 +265,7 @@ impl<'f> Bolt<'f> {
         page
     }
 
-    /// Elements of a page: key, with its value or the number of a child page.
+    /// Elements of a page. Each is a key with its value, or with the number of a child page.
     fn elements(&self, id: u64) -> Vec<Element<'f>> {
         let page = self.page(id);
         let count = usize::from(u16::from_le_bytes([page[10], page[11]]));
@@ -302,7 +299,7 @@ impl<'f> Bolt<'f> {
         all
     }
 
-    /// Number of pages of buckets, meta pages and the free list together.
+    /// Number of pages that are found: the pages of buckets, the meta pages and the free list.
     fn pages_seen(&self) -> u64 {
         let roots = self.elements(self.root).into_iter().map(|(_, value)| value.unwrap());
         let trees = roots.map(|header| u64_at(header, 0)).filter(|root| *root != 0);

@@ -1,4 +1,4 @@
-//! Tests of etcd maintenance, META keys and the recovery of a lost cluster.
+//! Tests of etcd maintenance, of META keys, and of the recovery of a lost cluster.
 
 use talmox_talos_api::client::{RebootMode, Reset, ResourceKind, Wipe};
 use talmox_talos_api::proto::machine::MetaDeleteRequest;
@@ -15,7 +15,7 @@ fn code(error: &TalosError) -> Option<Code> {
     }
 }
 
-/// Leader, total size and used size of the database.
+/// Leader, total size and used size of the etcd database.
 async fn etcd(client: &Client) -> (u64, i64, i64) {
     let status = client.etcd_status().await.unwrap();
     (status.leader, status.db_size, status.db_size_in_use)
@@ -45,7 +45,7 @@ fn etcd_is_defragmented_queried_and_changes_its_leader() {
         assert_eq!(leader, own.id);
         assert_eq!(first.etcd_forfeit_leadership().await.unwrap().as_deref(), Some("node-12"));
         assert_ne!(etcd(&first).await.0, own.id);
-        // A member that is not the leader cannot forfeit the leadership.
+        // A member that is not the leader cannot give up the leadership.
         assert_eq!(first.etcd_forfeit_leadership().await.unwrap(), None);
         let unknown = first.etcd_remove_member(42).await.unwrap_err();
         assert_eq!(code(&unknown), Some(Code::NotFound));

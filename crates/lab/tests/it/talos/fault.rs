@@ -1,4 +1,4 @@
-//! Tests of faults of Talos calls, of boots, and of whole nodes.
+//! Tests of faults in Talos calls, at boots, and of whole nodes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use talmox_talos_config::secret::SecretText;
 use super::sequence::{booted, installer};
 use super::test_bed::{TestBed, until};
 
-/// Timeout in lab time, longer than any operation takes.
+/// Timeout in lab time. No operation takes this long.
 const LONG: Duration = Duration::from_hours(2);
 
 async fn rename(bed: &TestBed, client: &Client, name: &str) -> Result<(), TalosError> {
@@ -107,7 +107,7 @@ fn boots_stall_are_delayed_fail_and_have_wrong_clocks() {
     bed.fault("{node: node-14, boot: true, delay: 4m}");
     bed.start(11);
     bed.start(12);
-    // Without a gateway the node cannot synchronize its time.
+    // Without a gateway, the node cannot synchronize its time.
     bed.start_with(13, &[("ipconfig0", "ip=10.0.0.13/24")]);
     let before = bed.lab.lab().clock().moment();
     bed.start(14);
@@ -163,12 +163,12 @@ fn disks_are_full_and_etcd_is_slow() {
         let rejected = second.legacy_pull(&installer("v1.13.6"), true).await.unwrap_err();
         let text = format!("{rejected:?}");
         assert!(text.contains("no space left on device"), "{text}");
-        // With free space a pull succeeds, and only etcd has an alarm.
+        // With free space, the pull succeeds. Only etcd still has an alarm.
         client.legacy_pull(&installer("v1.13.6"), true).await.unwrap();
         assert_eq!(client.etcd_status().await.unwrap().errors.len(), 1);
 
-        // While the disk is full the alarm is raised again; it persists after the reboot that ends
-        // the fault.
+        // While the disk is full, the alarm is raised again after each disarm. It also persists after the reboot that ends the
+        // fault.
         assert_eq!(client.etcd_disarm().await.unwrap(), alarm);
         assert_eq!(client.etcd_alarms().await.unwrap(), alarm);
         let before = second.boot_id().await.unwrap();
@@ -194,7 +194,7 @@ fn impostors_answer_on_the_addresses_of_nodes() {
     bed.lab.wait(async {
         bed.configure(11, true).await;
         assert!(matches!(bed.probe(31).await, Verdict::OtherAuthority));
-        // The server waits for the client to send first, unlike a node.
+        // Unlike a node, this server waits until the client sends data first.
         let found = bed.probe(32).await;
         assert!(matches!(found, Verdict::NoNode(DialError::Silent { .. })), "{found:?}");
         let found = bed.probe(33).await;

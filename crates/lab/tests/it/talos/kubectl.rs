@@ -1,4 +1,4 @@
-//! Test with the real kubectl and the kubeconfig of a simulated node.
+//! Test of the real kubectl with the kubeconfig of a simulated node.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn kubectl_works_with_a_simulated_cluster() {
         }
         plane.kubeconfig().await.unwrap()
     });
-    // kubectl does not use the address map of the lab.
+    // kubectl does not use the reach map of the lab.
     let server = bed.loopback(11);
     let Some(kubectl) = Kubectl::find(&kubeconfig.expose().replace("10.0.0.11", &server)) else {
         return;
@@ -71,7 +71,7 @@ fn kubectl_works_with_a_simulated_cluster() {
     kubectl.run("delete deployment web --timeout=90s");
     kubectl.run("wait --for=delete pods -l app=web --timeout=90s");
 
-    // A running kubelet registers its node again; a stopped one does not.
+    // A running kubelet registers its node again. A stopped kubelet does not.
     bed.stop(12);
     kubectl.run("delete node node-12");
     assert!(!kubectl.run("get nodes").contains("node-12"));

@@ -1,4 +1,4 @@
-//! Test that new etcd members are learners before they vote, one at a time.
+//! Test that new etcd members are learners before they become voters, and that only one member is a learner at a time.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn health(client: &Client) -> Option<String> {
 #[test]
 fn members_are_learners_one_at_a_time_before_they_vote() {
     let bed = TestBed::new("v1.13.6");
-    // Slow enough to observe the learner.
+    // etcd of this node is slow, so that the learner can be observed.
     bed.fault("{node: node-12, slow: 5m}");
     for number in [11, 12, 13] {
         bed.start(number);
@@ -44,7 +44,7 @@ fn members_are_learners_one_at_a_time_before_they_vote() {
             (is_reported && service.health == Health::Bad).then_some(())
         })
         .await;
-        // From now on the learner never catches up.
+        // From now on, the learner cannot become synchronized.
         bed.fault("{after: 0s, slow: {node: node-12, by: 1000h}}");
 
         let third = bed.configure(13, true).await;
@@ -70,7 +70,7 @@ fn members_are_learners_one_at_a_time_before_they_vote() {
         assert_eq!(members.iter().filter(|member| member.is_learner).count(), 1);
         assert_eq!(members.len(), 2);
 
-        // The fault ends with a reboot, after which all members vote.
+        // The reboot ends the fault. Afterwards all members are voters.
         bed.power(12, "reset");
         let voters = until("three voters", || async {
             let members = first.etcd_members().await.ok()?;

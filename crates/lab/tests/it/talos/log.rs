@@ -46,7 +46,7 @@ fn containers_have_logs_and_missing_ones_are_errors() {
         }
         let problem = rejected(&plane, LogSource::Service("nginx".to_owned())).await;
         assert!(problem.contains("log \"nginx\" was not registered"), "{problem}");
-        // The kubelet is a service, also when it is requested as a container.
+        // The kubelet is a Talos service, even if its log is requested like that of a container.
         assert!(text(&plane, &container("kubelet")).await.unwrap().contains("Started"));
     });
     bed.lab.stop();

@@ -9,7 +9,7 @@ use talmox_talos_api::{Client, Code, TalosError, Verdict};
 use super::sequence::booted;
 use super::test_bed::{SCHEMATIC_ID, TestBed, until};
 
-/// Release, and the release that it is upgraded to.
+/// Releases, each with the release that it is upgraded to.
 const RELEASES: [(&str, &str); 7] = [
     ("v1.8.4", "v1.9.6"),
     ("v1.9.6", "v1.10.9"),
@@ -25,7 +25,7 @@ fn minor(version: &str) -> u32 {
 }
 
 fn installer(version: &str) -> String {
-    // Before 1.10, installers are for every platform.
+    // Before 1.10, one installer is used for every platform.
     let name = if minor(version) < 10 { "installer" } else { "nocloud-installer" };
     format!("factory.talos.dev/{name}/{SCHEMATIC_ID}:{version}")
 }
@@ -76,7 +76,7 @@ async fn check_reads(client: &Client, version: &str) {
     assert!(disks.iter().any(|disk| disk.system_disk), "{version}");
 }
 
-/// Upgrades with both calls; the newer one exists since 1.13.
+/// Tests both upgrade calls. The newer call exists since 1.13.
 async fn upgrade(bed: &TestBed, client: &Client, (from, to): (&str, &str)) {
     let before = client.boot_id().await.unwrap();
     let image = installer(to);

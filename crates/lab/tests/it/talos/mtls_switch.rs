@@ -14,7 +14,7 @@ enum Port {
     Refused,
     /// The connection is accepted, and closed without data.
     Closed,
-    /// The server waits for the client to send first, as TLS servers do.
+    /// The server waits until the client sends data first, as TLS servers do.
     Open,
 }
 
@@ -29,9 +29,9 @@ fn port_state(at: SocketAddr) -> Port {
     }
 }
 
-/// States of the port without repetitions, from maintenance mode until the node is configured.
+/// States of the port from maintenance mode until the node is configured. Equal states in a row are listed once.
 fn states_during_switch(version: &str) -> Vec<Port> {
-    // Slow enough that a busy machine does not miss the change between two polls.
+    // The lab is slow enough that the test observes each state of the port, even on a busy machine.
     let bed = TestBed::at_speed(version, 0.5);
     bed.start(11);
     let at = bed.socket(11);
@@ -64,7 +64,8 @@ fn states_during_switch(version: &str) -> Vec<Port> {
     seen
 }
 
-/// "1.12 refuses the port briefly"; of 1.13: "In its switch to mTLS (1 to 2 s) a connection is closed before it answers."
+/// Observed on real nodes during the switch to mutual TLS: the port of 1.12 is closed for a moment. 1.13 accepts connections
+/// for 1 to 2 s, but closes them without an answer.
 #[test]
 fn the_switch_to_mtls_refuses_connections_in_1_12_and_closes_them_in_1_13() {
     let old = states_during_switch("v1.12.7");

@@ -1,4 +1,4 @@
-//! Tests of simulated nodes with Talos's Go client.
+//! Tests of simulated nodes with the Go client of Talos.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const VARIABLE: &str = "TALMOX_ORACLE_CLIENT";
 const PLANE: u8 = 11;
 const WORKER: u8 = 12;
 
-/// Test bed with the Go client program.
+/// Test bed, with the program of the Go client.
 struct Oracle<'a> {
     bed: &'a TestBed,
     client: std::ffi::OsString,
@@ -19,7 +19,7 @@ struct Oracle<'a> {
 }
 
 impl<'a> Oracle<'a> {
-    /// Finds the program; prints a note and returns `None` if the variable is not set.
+    /// Finds the program. Without the environment variable, prints a note and returns `None`.
     fn find(bed: &'a TestBed) -> Option<Self> {
         #[expect(
             clippy::disallowed_methods,
@@ -54,7 +54,7 @@ impl<'a> Oracle<'a> {
         command
     }
 
-    /// Runs steps as an administrator; returns the output of each. All must succeed.
+    /// Runs steps as an administrator, and returns the output of each step. All steps must succeed.
     fn admin(&self, number: u8, line: &str) -> Vec<Json> {
         let mut command = self.start(number);
         command.args(["--talosconfig", &self.path("talosconfig"), "--out", &self.path("")]);
@@ -68,7 +68,7 @@ impl<'a> Oracle<'a> {
         run(command.args(line.split_whitespace()))
     }
 
-    /// Creates a cluster of two nodes from maintenance mode.
+    /// Creates a cluster of two nodes that are in maintenance mode.
     fn make_cluster(&self) {
         for number in [PLANE, WORKER] {
             self.anonymous(number, "wait-maintenance apply");
@@ -110,7 +110,7 @@ fn reads_resources(oracle: &Oracle<'_>, version: &str) {
     assert_eq!(saw[7]["node-11"]["peers"], json!(["https://10.0.0.11:2380"]));
     assert_eq!(saw[7]["node-11"]["learner"], false);
 
-    // By aliases that only the node can resolve, and through the control-plane node.
+    // The resources are requested by aliases that only the node can resolve, and through the control-plane node.
     let saw = oracle.admin(PLANE, "get=nodename get=hostname get=addresses get=disks get=rd");
     assert_eq!(saw[0][0]["spec"]["nodename"], "node-11");
     assert_eq!(saw[1][0]["spec"]["hostname"], "node-11");
@@ -146,7 +146,7 @@ fn reads_kubeconfig_snapshot_and_events(oracle: &Oracle<'_>) {
 }
 
 fn upgrades(oracle: &Oracle<'_>, step: &str, version: &str) {
-    // Installers for each platform exist since 1.10.
+    // Since 1.10, each platform has an installer of its own.
     let kind = if version.starts_with("v1.9.") { "installer" } else { "nocloud-installer" };
     let image = format!("factory.talos.dev/{kind}/{SCHEMATIC_ID}:{version}");
     for number in [WORKER, PLANE] {
@@ -159,18 +159,18 @@ fn upgrades(oracle: &Oracle<'_>, step: &str, version: &str) {
 
 fn resets(oracle: &Oracle<'_>) {
     oracle.admin(WORKER, "--graceful --labels STATE,EPHEMERAL reset wait-maintenance");
-    // The node is wiped, and can be configured again.
+    // The node was wiped, and can be configured again.
     oracle.anonymous(WORKER, "apply");
     oracle.admin(WORKER, "until=version wait-ready reboot wait-ready");
     oracle.admin(PLANE, "--labels EPHEMERAL reset");
     oracle.admin(PLANE, "until=version until=bootstrap wait-ready");
 }
 
-/// A staged config takes effect after a reboot; one in try mode at once.
+/// A staged config takes effect after a reboot. A config in try mode takes effect at once.
 fn applies_staged_and_try(oracle: &Oracle<'_>) {
     let config = oracle.bed.config(WORKER, false);
     let renamed = config.expose().replace("node-12", "renamed");
-    // Configs of older releases do not set the host name.
+    // The configs of older releases do not contain the host name.
     if renamed == *config.expose() {
         return;
     }

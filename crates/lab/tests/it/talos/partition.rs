@@ -42,15 +42,14 @@ fn the_minority_of_a_partition_has_no_leader_until_it_heals() {
         .await;
         until("an answer on the larger side", || async { first.etcd_alarms().await.ok() }).await;
 
-        // Calls are not forwarded across the partition.
+        // A call is not forwarded to a node on the other side of the partition.
         let raw = bed.raw(11).await;
         let rejected = machine(&raw).hostname(to((), "node", &["10.0.0.13"])).await.unwrap_err();
         assert!(rejected.message().contains("no route to host"), "{rejected:?}");
         let passed = machine(&raw).hostname(to((), "node", &["10.0.0.12"])).await.unwrap();
         assert_eq!(passed.get_ref().messages[0].hostname, "node-12");
 
-        // A worker in no group is isolated, so no control-plane node signs its
-        // certificate.
+        // The worker is in no group, so it reaches no control-plane node that could sign its certificate.
         bed.apply(14, &bed.config(14, false)).await;
         until("the port to be closed", || async {
             matches!(bed.probe(14).await, Verdict::Nothing(_)).then_some(())
@@ -74,7 +73,7 @@ fn two_bootstraps_create_two_etcd_clusters() {
     bed.start(11);
     bed.start(12);
     bed.lab.wait(async {
-        // The partition prevents the second node from joining the first before its own bootstrap.
+        // Because of the partition, the second node cannot join the first before its own bootstrap.
         bed.fault("{after: 0s, partition: [node-12]}");
         let clients = [bed.configure(11, true).await, bed.configure(12, true).await];
         for client in &clients {

@@ -1,4 +1,4 @@
-//! Tests of the verdicts of the probe for nodes in each state.
+//! Tests of the results of the probe for nodes in each state.
 
 use talmox_talos_api::Verdict;
 use talmox_talos_api::client::{Apply, ApplyMode};
@@ -42,8 +42,7 @@ fn the_probe_distinguishes_nodes() {
 #[test]
 fn a_node_with_a_slow_clock_rejects_the_client_certificate() {
     let bed = TestBed::new("v1.13.6");
-    // The node's certificate is still valid for the client, but that of the client is not yet valid
-    // for the node.
+    // For the client, the certificate of the node is still valid. For the node, the certificate of the client is not valid yet.
     bed.fault("{node: node-11, clock: -11h, times: always}");
     bed.start_alone(11);
     bed.lab.wait(async {
@@ -62,7 +61,7 @@ fn a_node_issues_its_certificate_by_its_own_clock() {
     bed.fault("{node: node-13, clock: -48h, times: always}");
     bed.start_alone(11);
     bed.start_alone(12);
-    // This node synchronizes its time, and then has a valid certificate.
+    // This node synchronizes its time, and then gets a valid certificate.
     bed.start(13);
     bed.lab.wait(async {
         let behind = verdict_after_apply(&bed, 11).await;
@@ -80,7 +79,7 @@ fn a_node_issues_its_certificate_by_its_own_clock() {
     bed.lab.stop();
 }
 
-/// Applies the config of a node, and returns the verdict of the probe.
+/// Applies the config of a node, and returns the result of the probe.
 async fn verdict_after_apply(bed: &TestBed, number: u8) -> Verdict {
     let anonymous = bed.maintenance(number);
     let config = bed.config(number, true);

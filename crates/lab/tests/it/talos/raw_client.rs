@@ -1,4 +1,4 @@
-//! gRPC client for calls with metadata, which the client of talmox never sends.
+//! gRPC client for calls with metadata. The client of talmox never sends metadata.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use tonic::codegen::Service;
 pub(crate) struct Raw(SendRequest<Body>);
 
 impl Raw {
-    /// Connects as an administrator. `name` is the address in the node's certificate.
+    /// Connects as an administrator. `name` is the address in the certificate of the node.
     pub(crate) async fn connect(
         bundle: &Bundle,
         now: UnixTime,

@@ -1,4 +1,4 @@
-//! Tests that nodes accept the documents and keys of their release, and reject later ones.
+//! Tests that a node accepts the documents and keys of its release, and rejects those of later releases.
 
 use talmox_talos_api::TalosError;
 use talmox_talos_api::client::{Apply, ApplyMode};
@@ -6,7 +6,7 @@ use talmox_talos_config::secret::SecretText;
 
 use super::test_bed::{TestBed, until};
 
-/// Documents with the release (1.x) that introduced their kind.
+/// Documents, each with the minor release of Talos 1 that introduced its kind.
 const DOCUMENTS: [(u32, &str); 12] = [
     (8, "kind: KmsgLogConfig\nname: a\nurl: tcp://10.0.0.1:1/"),
     (
@@ -28,8 +28,7 @@ const DOCUMENTS: [(u32, &str); 12] = [
     (15, "kind: SometimeConfig\nname: a"),
 ];
 
-/// Documents with a key that is newer than their kind: release of the kind, release of the key, and
-/// the document.
+/// Documents with a key that is newer than their kind: minor release of the kind, minor release of the key, and the document.
 const LATER_KEYS: [(u32, u32, &str); 7] = [
     (8, 14, "kind: VolumeConfig\nname: EPHEMERAL\ntrim: {enabled: true, interval: 24h}"),
     (
@@ -55,13 +54,13 @@ const LATER_KEYS: [(u32, u32, &str); 7] = [
     (12, 12, "kind: TimeSyncConfig\nntp: {servers: [time.example]}"),
 ];
 
-/// Keys of the v1alpha1 document: release, preceding line, and key.
+/// Keys of the v1alpha1 document: minor release, preceding line in the document, and key.
 const KEYS: [(u32, &str, &str); 2] = [
     (9, "diskQuotaSupport: true", "imageCache: {localEnabled: false}"),
     (12, "wipe: false", "grubUseUKICmdline: true"),
 ];
 
-/// Checks all of them on a node of this release.
+/// Checks all documents and keys on a node of this release.
 fn check_release(minor: u32, version: &str) {
     let bed = TestBed::new(version);
     bed.start(11);

@@ -1,4 +1,4 @@
-//! Tests of differences in the newest release.
+//! Tests of the differences between the newest release and earlier releases.
 
 use talmox_talos_api::client::{Apply, ApplyMode, ResourceKind};
 use talmox_talos_api::{Code, TalosError};
@@ -21,7 +21,7 @@ fn nodes_of_1_14_apply_configs_without_a_reboot() {
             matches!(rejected, TalosError::No { code: Code::Unimplemented, .. }),
             "{rejected:?}"
         );
-        // A change that needed a reboot in earlier releases takes effect at the next boot.
+        // In earlier releases, this change needed a reboot at once. Here it takes effect at the next boot.
         let other = config.expose().replace("diskQuotaSupport: true", "diskQuotaSupport: false");
         assert_ne!(other, *config.expose());
         let other = SecretText::new(other);

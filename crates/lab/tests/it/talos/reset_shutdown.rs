@@ -58,7 +58,7 @@ fn a_shutdown_stops_the_vm() {
         let client = bed.bootstrap(11).await;
         client.shutdown(false).await.unwrap();
         until("the machine to be off", || async { (!bed.is_running(11)).then_some(()) }).await;
-        // An open connection closes first.
+        // The open connection is closed first.
         until("the node to be unreachable", || async {
             matches!(client.version().await, Err(TalosError::Unreachable { .. })).then_some(())
         })

@@ -1,8 +1,8 @@
-//! Tests that the resources of nodes have the ids, fields and owners of real ones.
+//! Tests that the resources of nodes have the ids, fields and owners of real nodes.
 //!
-//! Observed on real nodes: the numbers of definitions and routes, the form of route ids, the three
-//! endpoints, the length of the kubelet's spec, `$(POD_IP)`, the listen addresses of etcd.
-//! Everything else follows from Talos's sources.
+//! Some values were observed on real nodes: the numbers of definitions and routes, the form of route ids, and the three
+//! endpoints. Others are the length of the kubelet's spec, `$(POD_IP)`, and the listen addresses of etcd. All remaining values
+//! come from the source code of Talos.
 
 use talmox_talos_api::Client;
 use talmox_talos_api::client::{Resource, ResourceKind};
@@ -33,7 +33,7 @@ async fn ids(client: &Client, name: &str) -> Vec<String> {
     list(client, kind(name)).await.into_iter().map(|one| one.id).collect()
 }
 
-/// The only resource of a kind, as YAML.
+/// Spec of a resource type that has exactly one resource, as YAML.
 async fn only(client: &Client, kind: ResourceKind<'_>) -> String {
     let all = list(client, kind).await;
     assert_eq!(all.len(), 1, "{}: {all:?}", kind.name);
@@ -56,7 +56,7 @@ fn maintenance_mode_has_the_resource_definitions_of_its_release() {
             })
             .await;
             assert_eq!(found.len(), count, "{version}");
-            // A kind without resources answers with an empty list.
+            // For a type without resources, the answer is an empty list.
             assert!(ids(&client, "KubeletLifecycles.kubernetes.talos.dev").await.is_empty());
             // Anonymous callers cannot read sensitive resources.
             assert!(client.list(kind("CertSANs.secrets.talos.dev")).await.is_err());
@@ -66,7 +66,7 @@ fn maintenance_mode_has_the_resource_definitions_of_its_release() {
                 _ => "name: Talos\nversion: v1.13.6\n",
             };
             assert_eq!(version_of, expected);
-            // None of the platforms that talmox uses has a provider id.
+            // The platforms that talmox uses have no provider id.
             let platform = only(&client, kind("PlatformMetadatas.talos.dev")).await;
             assert!(platform.starts_with("platform: nocloud\nhostname: "), "{platform}");
             assert!(!platform.contains("providerId"), "{platform}");
@@ -82,8 +82,8 @@ fn the_network_resources_match_a_real_node() {
     let patch = "machine:\n  network:\n    nameservers: [10.0.0.53]\n    searchDomains: [home.example]\n  time:\n    servers: [ntp.home.example]\n";
     bed.lab.wait(async {
         let client = bed.configure_with(11, &bed.patched(11, true, patch)).await;
-        // Observed: the number of twelve, and the id of the default route. The other ids are
-        // derived.
+        // Observed on a real node: the number of twelve routes, and the id of the default route. The other ids are derived from
+        // the source code.
         assert_eq!(
             ids(&client, "RouteStatuses.net.talos.dev").await,
             [
@@ -181,8 +181,8 @@ fn control_plane_resources_match_a_real_node() {
             ["controlplane", "discovery", "kube-apiserver"].map(|id| (id, expected))
         );
 
-        // Observed: 86 lines of `talosctl get -o yaml`. 11 of them are assumed to be metadata, and
-        // the node to have had no taint, which has 3 lines here.
+        // Observed on a real node: 86 lines of `talosctl get -o yaml`. This test assumes that 11 of these lines are metadata,
+        // and that the real node had no taint. The taint has 3 lines here.
         let kubelet = only(&client, kind("KubeletSpecs.kubernetes.talos.dev")).await;
         assert_eq!(kubelet.lines().count(), 86 - 11 + 3, "{kubelet}");
         assert!(kubelet.starts_with(
@@ -252,7 +252,7 @@ fn control_plane_resources_match_a_real_node() {
     bed.lab.stop();
 }
 
-/// Owner, annotations and binary spec, which the client of talmox does not read.
+/// The client of talmox does not read owner, annotations and binary spec, so this test reads them directly.
 #[test]
 fn resource_metadata_names_the_controllers_of_talos() {
     let bed = TestBed::new("v1.12.0");
@@ -299,7 +299,7 @@ fn resource_metadata_names_the_controllers_of_talos() {
         let resource = answer.into_inner().resource.unwrap();
         let annotations = resource.metadata.unwrap().annotations;
         assert_eq!(annotations.get("talos.dev/yaml-spec").map(String::as_str), Some("1"));
-        // The first field of the message is the config: key, length, text.
+        // The first field of the message is the config. It consists of key, length and text.
         let spec = resource.spec.unwrap().proto_spec;
         assert_eq!(spec[0], 0x0a);
         assert!(spec.ends_with(bed.config(11, true).expose().as_bytes()));
@@ -307,8 +307,7 @@ fn resource_metadata_names_the_controllers_of_talos() {
     bed.lab.stop();
 }
 
-/// Up to 1.11 the YAML of the resource is the config; since then it is a string that contains the
-/// config.
+/// Before 1.12, the YAML of the resource is the config itself. Since 1.12, it is a string that contains the config.
 #[test]
 fn machine_configs_are_strings_since_1_12() {
     for (version, is_string) in [("v1.11.6", false), ("v1.12.0", true)] {

@@ -16,7 +16,7 @@ async fn tag(client: &Client) -> String {
     until("a version", || async { Some(client.version().await.ok()?.tag) }).await
 }
 
-/// Waits until the node has rebooted and is ready; returns the new boot id.
+/// Waits until the node has rebooted and is ready, and returns the new boot id.
 pub(super) async fn booted(bed: &TestBed, client: &Client, before: &str) -> String {
     let now = until("a new boot id", || async {
         client.boot_id().await.ok().filter(|now| now != before)
@@ -37,7 +37,7 @@ fn a_reboot_sends_events_and_ends_with_a_new_boot_id() {
         let actor = client.reboot(RebootMode::Default).await.unwrap();
         let mut phases = vec![];
         let mut has_started = false;
-        // The event stream ends when the machine goes down.
+        // The stream of events ends when the machine goes down.
         while let Ok(Some(event)) = events.next().await {
             if event.actor != actor {
                 continue;
@@ -121,7 +121,7 @@ fn invalid_upgrades_are_rejected() {
         assert!(text.contains("error validating installer image"), "{text}");
         assert!(client.upgrade("anything").await.is_err());
 
-        // A system that does not boot is reverted to the previous one.
+        // If the new Talos does not boot, the node reverts to the previous Talos.
         bed.fault("{node: node-11, revert: true}");
         let before = client.boot_id().await.unwrap();
         let bad = LegacyUpgrade { image: installer("v1.13.6"), stage: false, force: false };
@@ -129,8 +129,7 @@ fn invalid_upgrades_are_rejected() {
         let before = booted(&bed, &client, &before).await;
         assert_eq!(tag(&client).await, "v1.12.7");
 
-        // A downgrade by two releases is rejected by the installer, and the node comes back
-        // unchanged.
+        // The installer rejects a downgrade by two releases. The node then runs the same Talos as before.
         let old = LegacyUpgrade { image: installer("v1.10.0"), stage: false, force: false };
         client.legacy_upgrade(&old).await.unwrap();
         booted(&bed, &client, &before).await;

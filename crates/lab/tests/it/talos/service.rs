@@ -1,4 +1,4 @@
-//! Tests of starting, stopping and restarting services.
+//! Tests of start, stop and restart of services.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn the_guest_agent_does_not_answer_while_its_service_is_stopped() {
     bed.lab.stop();
 }
 
-/// "Services include `auditd`; the last event of a healthy service is `Health check successful`."
+/// Observed on real nodes: the services include `auditd`. The last event of a healthy service is `Health check successful`.
 #[test]
 fn services_report_their_start_events() {
     for (version, has_auditd) in [("v1.8.4", false), ("v1.12.7", true), ("v1.13.6", true)] {
@@ -164,7 +164,7 @@ fn services_report_their_start_events() {
     }
 }
 
-/// "1.13's maintenance answers services, logs, dmesg; 1.12's does not."
+/// Observed on real nodes: in maintenance mode, 1.13 answers requests for services, logs and the kernel log. 1.12 does not.
 #[test]
 fn services_run_in_maintenance_mode() {
     let bed = TestBed::new("v1.13.6");

@@ -31,10 +31,10 @@ use crate::support::{TestLab, scenario};
 
 /// Speed of lab time relative to real time.
 const SPEED: f64 = 50.0;
-/// Speed of lab time for tests in which days pass.
+/// Speed of lab time for tests that need days of lab time.
 const DAYS_SPEED: f64 = 20_000.0;
 const YEAR: Duration = Duration::from_hours(24 * 365);
-/// Timeout in real time, for slow machines.
+/// Timeout in real time. It is sufficient on slow machines.
 const TIMEOUT: Duration = Duration::from_secs(90);
 pub(crate) const SCHEMATIC: &str = "customization:\n    systemExtensions:\n        officialExtensions:\n            - siderolabs/qemu-guest-agent\n";
 pub(crate) const SCHEMATIC_ID: &str =
@@ -59,28 +59,28 @@ impl TestBed {
         Self::made(version, schematic, nodes, SPEED, "{}")
     }
 
-    /// Lab with the hosts of a scenario.
+    /// Lab with the hosts of this scenario.
     pub(crate) fn on(hosts: &str, version: &str, schematic: &str) -> Self {
         Self::made(version, schematic, NodeSettings::default(), SPEED, hosts)
     }
 
-    /// Lab in which a day passes in a few seconds.
+    /// Lab in which a day of lab time takes a few seconds.
     pub(crate) fn with_fast_days(version: &str) -> Self {
         let bed = Self::made(version, SCHEMATIC, NodeSettings::default(), DAYS_SPEED, "{}");
-        // Hours of lab time pass before an answer arrives.
+        // At this speed, hours of lab time pass before an answer arrives.
         Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..bed }
     }
 
-    /// Lab whose time runs at another speed.
+    /// Lab at another speed.
     pub(crate) fn at_speed(version: &str, speed: f64) -> Self {
         Self::made(version, SCHEMATIC, NodeSettings::default(), speed, "{}")
     }
 
-    /// Lab with another latency profile and speed.
+    /// Lab with another profile and speed.
     pub(crate) fn with_profile(version: &str, profile: Profile, speed: f64) -> Self {
         let settings = LabSettings { speed, profile, ..scenario("{}") };
         let bed = Self::of(version, SCHEMATIC, TestLab::start(settings));
-        // The machines answer in real time, however fast the lab time runs.
+        // The machines need real time to answer, which is a long lab time at a high speed.
         Self { limits: Limits { answer: YEAR, ..Limits::default() }, ..bed }
     }
 
@@ -100,24 +100,24 @@ impl TestBed {
         bed
     }
 
-    /// URL of a file of this release in the Image Factory.
+    /// URL of a file in the Image Factory, for the version and schematic of the test bed.
     pub(crate) fn image_url(&self, file: &str) -> String {
         let Self { schematic, version, .. } = self;
         format!("https://factory.talos.dev/image/{schematic}/{version}/{file}")
     }
 
-    /// Downloads a file to a storage through Proxmox.
+    /// Makes Proxmox download a file to a storage.
     pub(crate) fn download(&self, content: &str, name: &str, url: &str) {
         let order = format!("content={content}&filename={name}&url={url}");
         run(&self.lab, "/nodes/pve/storage/local/download-url", &order);
     }
 
-    /// Creates and starts a machine at 10.0.0.`number`.
+    /// Creates and starts a machine with the address 10.0.0.`number`.
     pub(crate) fn start(&self, number: u8) {
         self.start_with(number, &[]);
     }
 
-    /// Starts a machine without a gateway, so that its clock is not synchronized.
+    /// Creates and starts a machine without a gateway, so that its clock is not synchronized.
     pub(crate) fn start_alone(&self, number: u8) {
         self.start_with(number, &[("ipconfig0", &format!("ip=10.0.0.{number}/24"))]);
     }
@@ -157,7 +157,7 @@ impl TestBed {
         self.power(number, "start");
     }
 
-    /// Makes a Proxmox call whose task must succeed.
+    /// Makes a Proxmox call, whose task must succeed.
     pub(crate) fn run(&self, path: &str, form: &str) {
         run(&self.lab, path, form);
     }
@@ -185,7 +185,7 @@ impl TestBed {
         self.lab.get(&path).json()["data"]["status"] == "running"
     }
 
-    /// Adds a fault rule, in the form of an entry of a fault file.
+    /// Adds a fault rule. `entry` has the form of an entry in a fault file.
     pub(crate) fn fault(&self, entry: &str) {
         let faults = Fault::parse("faults.yaml", &format!("faults:\n  - {entry}\n")).unwrap();
         for fault in faults {
@@ -218,23 +218,23 @@ impl TestBed {
         Credentials::issue(&self.bundle, roles, ttl, from, &mut SystemRandomness::new()).unwrap()
     }
 
-    /// Verdict of the probe with administrator credentials.
+    /// Result of the probe with administrator credentials.
     pub(crate) async fn probe(&self, number: u8) -> Verdict {
         self.probe_as(number, &self.credentials(&[ClientRole::Admin], now(), YEAR)).await
     }
 
-    /// Verdict of the probe with a certificate that expired days ago.
+    /// Result of the probe with a client certificate that expired days ago.
     pub(crate) async fn probe_late(&self, number: u8) -> Verdict {
         let (day, week) = (Duration::from_hours(24), Duration::from_hours(24 * 7));
         self.probe_as(number, &self.credentials(&[ClientRole::Admin], now().minus(week), day)).await
     }
 
-    /// Credentials that are valid for one day from now on.
+    /// Credentials that are valid for one day.
     pub(crate) fn brief_credentials(&self) -> Credentials {
         self.credentials(&[ClientRole::Admin], now(), Duration::from_hours(24))
     }
 
-    /// Verdict of the probe with credentials of another cluster.
+    /// Result of the probe with credentials of another cluster.
     pub(crate) async fn probe_from(&self, other: &Bundle, number: u8) -> Verdict {
         let (from, mut randomness) = (now(), SystemRandomness::new());
         let admin = Credentials::issue(other, &[ClientRole::Admin], YEAR, from, &mut randomness);
@@ -242,7 +242,7 @@ impl TestBed {
     }
 
     pub(crate) async fn probe_as(&self, number: u8, credentials: &Credentials) -> Verdict {
-        // Servers that send nothing must not delay the tests.
+        // The timeout is short, so that servers that send nothing do not delay the tests.
         let limits = Limits { connect: Duration::from_secs(2), ..self.limits };
         let settings = Settings { limits, ..self.settings() };
         probe(&address(number), credentials, None, &settings).await.unwrap()
@@ -261,7 +261,7 @@ impl TestBed {
         talosconfig::generate(&self.bundle, &request, now(), &mut randomness).unwrap()
     }
 
-    /// Loopback address of a node, for clients that do not use the address map.
+    /// Loopback address of a node, for clients that do not use the reach map.
     pub(crate) fn loopback(&self, number: u8) -> String {
         self.lab.lab().ready().reach[&format!("10.0.0.{number}")].clone()
     }
@@ -273,7 +273,7 @@ impl TestBed {
         at.parse().unwrap()
     }
 
-    /// Raw connection to a node.
+    /// Raw gRPC connection to a node.
     pub(crate) async fn raw(&self, number: u8) -> Raw {
         let name = format!("10.0.0.{number}");
         Raw::connect(&self.bundle, now(), &name, self.socket(number)).await
@@ -314,20 +314,19 @@ impl TestBed {
         SecretText::new(patch::apply(config.expose(), &[patch], release).unwrap())
     }
 
-    /// Applies a config to a node in maintenance mode, without waiting for its effect.
+    /// Applies a config to a node in maintenance mode. Does not wait for the effect of the config.
     pub(crate) async fn apply(&self, number: u8, text: &SecretText) {
         let anonymous = self.maintenance(number);
         let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
         until("maintenance mode", || async {
-            // The answer may be lost when the node closes the port.
+            // The answer may be lost, because the node closes the port.
             let applied = anonymous.apply(&apply).await;
             matches!(applied, Ok(_) | Err(TalosError::Lost { .. })).then_some(())
         })
         .await;
     }
 
-    /// Applies a config to a node in maintenance mode, and waits until it answers as a configured
-    /// node.
+    /// Applies a config to a node in maintenance mode, and waits until it answers as a configured node.
     pub(crate) async fn configure(&self, number: u8, is_control_plane: bool) -> Client {
         self.configure_with(number, &self.config(number, is_control_plane)).await
     }
@@ -336,7 +335,7 @@ impl TestBed {
         let anonymous = self.maintenance(number);
         let apply = Apply { config: text, mode: ApplyMode::Auto, dry_run: false };
         let client = self.client(number);
-        // The answer may be lost when the node closes the port; the config is applied all the same.
+        // The answer may be lost because the node closes the port, but the config is applied anyway.
         until("maintenance mode", || async {
             let is_applied = anonymous.apply(&apply).await.is_ok();
             (is_applied || client.version().await.is_ok()).then_some(())
@@ -346,7 +345,7 @@ impl TestBed {
         client
     }
 
-    /// Bootstraps a cluster on this control-plane node.
+    /// Configures this control-plane node, and bootstraps a cluster on it.
     pub(crate) async fn bootstrap(&self, number: u8) -> Client {
         let client = self.configure(number, true).await;
         until("bootstrap", || async { client.bootstrap().await.ok() }).await;

@@ -1,4 +1,4 @@
-//! Talmox's own settings of one node, as documents that are merged into what Talos generates.
+//! The settings of talmox for one node, as documents that are merged into the config that Talos generates.
 
 use talmox_model::inventory::Mount;
 use talmox_model::value::{Filesystem, NetworkForm, Role};
@@ -65,7 +65,7 @@ fn install(node: &Node, image: &Image) -> Yaml {
     map([("disk", Some(text(disk))), ("image", Some(text(&image.installer)))])
 }
 
-/// Names and values that users chose.
+/// Names and values from the inventory, such as labels.
 fn table<K>(entries: &Table<Setting<String>, K>) -> Yaml {
     map(entries.entries.iter().map(|(name, value)| (name.value.as_str(), value.get().map(text))))
 }
@@ -115,7 +115,7 @@ fn mount(destination: &str, source: &str, kind: &str, options: &[String]) -> Yam
     ])
 }
 
-/// Talos writes a taint as `key: value:Effect`.
+/// The taints of a node. Talos writes a taint as `key: value:Effect`.
 fn taints(node: &Node) -> Yaml {
     let taints = node.settings().kubernetes.taints.values();
     let pairs: Vec<(String, String)> = taints
@@ -148,12 +148,13 @@ fn time_document(inputs: &Inputs<'_>) -> Option<Yaml> {
     Some(document("TimeSyncConfig", [("ntp", Some(map([("servers", Some(servers))])))]))
 }
 
-/// Whether user volumes are separate config documents, as since Talos 1.10. Before that, they are in `machine.disks`.
+/// Whether user volumes are separate config documents. This is so since Talos 1.10. Before, user volumes are part of
+/// `machine.disks`.
 fn has_volume_documents(contract: Contract) -> bool {
     contract >= Contract::new(1, 10)
 }
 
-/// Extra disks that are volumes: the link to the disk, the volume's name, the file system.
+/// The disks with a user volume: the link to the disk, the name of the volume, and the file system.
 fn volumes(node: &Node) -> impl Iterator<Item = (String, &str, Filesystem)> {
     let hardware = &node.settings().hardware;
     let bus = *hardware.disk_bus.required();
@@ -198,7 +199,7 @@ fn old_disks(node: &Node, contract: Contract) -> Option<Yaml> {
     unless_empty(list(volumes(node).map(disk)))
 }
 
-/// Config documents of registries, which exist since Talos 1.12.
+/// Config documents of registries. These documents exist since Talos 1.12.
 fn registry_documents(
     inputs: &Inputs<'_>,
     node: &Node,

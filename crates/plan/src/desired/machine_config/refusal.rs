@@ -7,7 +7,7 @@ use talmox_talos_config::validate::{Mode, validate_config};
 
 use crate::desired::error::Problem;
 
-/// Applies the patches one by one, and attributes each remaining problem to the patch that causes it.
+/// Applies the patches one by one. Returns each problem of the final config, with the patch after which the problem appeared.
 pub(super) fn trace<'a>(
     unpatched: Config,
     patches: impl Iterator<Item = (Span, &'a Patch)>,
@@ -31,7 +31,7 @@ pub(super) fn trace<'a>(
     known
 }
 
-/// The problems that the validator reports, one by one. The validator returns them as nested lists.
+/// The problems that the validator reports, one by one. The validator returns them as a text with nested lists.
 fn messages(config: &Config, mode: Mode) -> Vec<String> {
     let text = validate_config(config, mode).error.unwrap_or_default();
     let lines = text.lines().map(|line| line.trim().trim_start_matches("* "));

@@ -3,9 +3,9 @@
 use crate::plan::change::{Class, FieldChange};
 use crate::plan::field_value::FieldValue;
 
-/// The text of a field. A destroyed value is shown as it was.
+/// The text of a field: its new value, or the old and the new value. A deleted object is shown with its old value.
 pub(super) fn value(field: &FieldChange, class: Class) -> String {
-    // The memory of a new VM is shown with its unit, a changed option as Proxmox spells it.
+    // The memory of a new VM is shown with its unit. A changed option is shown as Proxmox spells it.
     let unit = if class == Class::Create && field.path == "memory" { " MiB" } else { "" };
     match (&field.old, &field.new) {
         (None, Some(new)) => format!("{new}{unit}"),

@@ -9,10 +9,10 @@ const WIDTH: usize = 100;
 /// Minimum width of the list of dependencies.
 const NARROWEST: usize = 40;
 
-/// The round of each step: one more than the highest round of its dependencies.
+/// The round of each step: 0 if the step has no dependencies, otherwise one more than the highest round of its dependencies.
 pub(super) fn depths(plan: &Plan) -> BTreeMap<&StepId, usize> {
     let mut depths: BTreeMap<&StepId, usize> = BTreeMap::new();
-    // Steps are sorted after their dependencies.
+    // `plan.steps` lists each step after its dependencies.
     for step in &plan.steps {
         let deepest = step.after.iter().filter_map(|id| depths.get(id)).max();
         depths.insert(&step.id, deepest.map_or(0, |depth| depth + 1));
@@ -20,7 +20,7 @@ pub(super) fn depths(plan: &Plan) -> BTreeMap<&StepId, usize> {
     depths
 }
 
-/// The steps as text, round by round: steps of one round can run at the same time.
+/// The steps as text, grouped by round. The steps of one round can run at the same time.
 pub fn graph(plan: &Plan) -> String {
     let depths = depths(plan);
     let last = depths.values().max().copied();

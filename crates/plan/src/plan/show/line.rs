@@ -1,6 +1,6 @@
 //! Lines of text: columns, wrapping and shortening.
 
-/// Rows as aligned columns, two spaces apart.
+/// The rows as text, with aligned columns that are two spaces apart.
 pub fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     let rows: Vec<&[String]> = rows.iter().map(R::as_ref).collect();
     let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A text, wrapped to this number of columns. Longer words are not split.
+/// A text, wrapped to this number of columns. A longer word is not split.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -33,7 +33,7 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Shortens digests to their first digits, as in the names of images.
+/// Shortens each SHA-256 in a text to its first digits, as in the names of images.
 pub(super) fn shortened(text: &str) -> String {
     const DIGEST: usize = 64;
     const SHOWN: usize = 16;

@@ -12,8 +12,8 @@ const ROW: usize = 34;
 const GAP: usize = 56;
 const EDGE: usize = 16;
 
-/// The steps as SVG: a column for each round, a lane for each node and one above them for the cluster, and a line from each step
-/// to the steps that depend on it.
+/// The steps as SVG. Each round is a column. The cluster has a lane at the top, and each node has a lane below it. A line
+/// leads from each step to the steps that depend on it.
 pub fn svg(plan: &Plan) -> String {
     let depths = depths(plan);
     let columns = Columns::of(plan, &depths);
@@ -65,7 +65,7 @@ pub fn svg(plan: &Plan) -> String {
     )
 }
 
-/// Left edge and width of each column. A column contains the steps of the same depth.
+/// Left edge and width of each column. A column contains the steps of one round.
 struct Columns {
     lefts: Vec<usize>,
     widths: Vec<usize>,
@@ -91,7 +91,7 @@ impl Columns {
     }
 }
 
-/// The rows of a node, or of steps without a node.
+/// The rows of the steps of a node, or of the steps without a node.
 struct Lane<'a> {
     node: Option<&'a str>,
     top: usize,

@@ -10,31 +10,32 @@ use crate::desired::ExpectedNetwork;
 use crate::plan::planned_secret::PlannedSecret;
 use crate::plan::step_id::StepId;
 
-/// Applies the config of a node, and waits until the node answers with the credentials of the cluster, at its address and with its name.
+/// Applies the config of a node. Then waits until the node answers with the credentials of the cluster, at its address and
+/// with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyConfig {
     pub node: TalosNode,
     pub by: ConfigBy,
-    /// Whether the VM has a cloud-init drive. Then the machine must also have the instance id of that drive.
+    /// Whether the VM has a cloud-init drive. If so, the machine must also report the instance id of that drive.
     pub has_drive: bool,
     pub config: PlannedSecret,
     /// The Talos version of the config, such as `v1.11.2`.
     pub talos_version: String,
-    /// The template that the VM is cloned from, if the node was never in the cluster. Only the running machine shows which
-    /// version of Talos the template contains.
+    /// The template that the VM is cloned from. None if the node was in the cluster before. The Talos version of the template
+    /// is known only after the machine has started.
     pub template: Option<String>,
     /// The network that the config describes.
     #[serde(rename = "network")]
     pub shape: ExpectedNetwork,
     /// Whether this run starts the VM of the node.
     pub is_started: bool,
-    /// Maximum number of resets of the VM while its port stays closed.
+    /// Maximum number of resets of the VM while the Talos API port of the machine stays closed.
     pub resets: u32,
-    /// Timeout of each boot.
+    /// Timeout of a boot. A boot that a reset can still follow has a shorter timeout.
     #[serde(rename = "boot_seconds", with = "crate::plan::seconds")]
     pub boot: Duration,
-    /// Steps without which the node never answers: a worker gets its certificate from a control plane. They are not needed to
-    /// apply the config.
+    /// Steps that the node needs before it can answer: a worker gets its certificate from a control plane. The config can be
+    /// applied before these steps are done. If one of them fails, this step stops waiting.
     pub needs: Vec<StepId>,
     /// Deadline of the whole step.
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
@@ -55,6 +56,6 @@ impl StepKind for ApplyConfig {
 pub enum ConfigBy {
     /// talmox sends the config to the machine in maintenance mode, after a check of the identity of the machine.
     Maintenance,
-    /// The machine reads the config from its volume; the step only waits.
+    /// The machine reads the config from its cidata volume. The step only waits.
     Volume,
 }

@@ -8,12 +8,11 @@ use super::StepKind;
 use super::talos_node::TalosNode;
 use crate::desired::ExpectedNetwork;
 
-/// Waits until a node has joined: its kubelet is registered, and a control plane is a member of
-/// etcd.
+/// Waits until a node has joined the cluster: its kubelet is registered, and a control plane is also a member of etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitMember {
     pub node: TalosNode,
-    /// The network that the node must have, if no other step of the run has checked it.
+    /// The network that the node must have. None if another step of the run checks the network.
     #[serde(rename = "network")]
     pub shape: Option<ExpectedNetwork>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]

@@ -13,7 +13,7 @@ use crate::desired::Contact;
 pub struct AwaitUbuntu {
     pub own: OwnVm,
     pub contact: Contact,
-    /// Whether the guest agent must answer. Otherwise port 22 must be open.
+    /// Whether the guest agent must answer. If not, port 22 must be open.
     pub has_agent: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

@@ -1,4 +1,4 @@
-//! Step: wait for the virtual address.
+//! Step: wait for the shared address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 
-/// Waits until the virtual address answers. If no holder is known for certain, a timeout is only reported.
+/// Waits until the shared address answers. If no holder of the address is certain, a timeout is reported and is not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitVip {
     pub address: IpAddr,
@@ -25,15 +25,15 @@ impl StepKind for AwaitVip {
     }
 }
 
-/// Holder of the virtual address.
+/// Holder of the shared address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VipBringer {
-    /// Talos, as soon as etcd runs.
+    /// Talos. It holds the address as soon as etcd runs.
     Talos,
     /// The add-on of this name.
     Addon(String),
-    /// Possibly a component that cannot be checked.
+    /// Possibly a component that talmox cannot check.
     #[serde(rename = "unknown")]
     Perhaps,
     /// No holder is known.

@@ -16,9 +16,9 @@ use crate::ownership::ClusterMark;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapEtcd {
     pub node: TalosNode,
-    /// Signs of the cluster. Every VM and address with one of them may hold etcd data.
+    /// Signs of the cluster. Any VM or address with one of these signs may hold etcd data.
     pub signs: ClusterSigns,
-    /// Every other control plane. The step fails if one of them has etcd data, or must answer and does not.
+    /// All other control planes. The step fails if one of them has etcd data, or if one that must answer does not answer.
     pub witnesses: Vec<Witness>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
@@ -40,21 +40,21 @@ impl StepKind for BootstrapEtcd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// This run creates the disk of the control plane. The bootstrap step checks that this run really created it; if not,
-    /// the control plane must answer like any other.
+    /// According to the plan, the run creates the disk of the control plane before the bootstrap. The bootstrap step checks
+    /// this. If another run created the disk, the control plane must answer as with `Answer`.
     FreshDisk,
-    /// The control plane itself must report before the bootstrap that it has no etcd data.
+    /// Before the bootstrap, the control plane must report that it has no etcd data.
     Answer,
 }
 
-/// Another control plane, and how it shows that it has no etcd data.
+/// Another control plane, with the evidence that it has no etcd data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
     pub node: TalosNode,
     pub evidence: Evidence,
 }
 
-/// Signs of a node by which its VM is recognised, independent of the name, tags and notes of the VM.
+/// Properties of a node by which its VM is recognised, even if the name, tags and notes of the VM were changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSign {
     pub name: String,
@@ -64,10 +64,10 @@ pub struct NodeSign {
     pub has_etcd: bool,
 }
 
-/// Signs by which the VMs and addresses of a cluster are recognised at its bootstrap.
+/// Properties by which the VMs and addresses of a cluster are recognised before the bootstrap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterSigns {
-    /// The name of the cluster, which is a tag of its VMs.
+    /// The name of the cluster. Each VM of the cluster has it as a tag.
     pub cluster: String,
     pub mark: ClusterMark,
     pub nodes: Vec<NodeSign>,

@@ -2,7 +2,7 @@
 
 use talmox_pve_types::id::{NodeName, StorageId};
 
-/// Load of a step, so that not too many steps run on one host or storage at a time.
+/// Load of a step. The executor uses it to limit how many steps run on one host or storage at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
     pub host: Option<NodeName>,

@@ -10,13 +10,13 @@ use super::StepKind;
 use super::burden::Burden;
 use super::own_vm::OwnVm;
 
-/// Clones a template, in stage `clone`.
+/// Clones a template. The marker of the new VM has the stage `clone`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneVm {
     pub own: OwnVm,
     pub template: Vm,
     pub clone: qemu::CloneVm,
-    /// The task of an earlier run that is still creating this VM: wait for it first.
+    /// The task of an earlier run that is still creating this VM. The step waits for that task first.
     pub running: Option<Upid>,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

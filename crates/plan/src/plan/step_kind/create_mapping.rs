@@ -8,7 +8,7 @@ use talmox_pve_types::id::ConfigId;
 
 use super::StepKind;
 
-/// Creates a mapping of a PCI device, so that a token may pass it through.
+/// Creates a PCI mapping of a device, because a token may pass through only mapped devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateMapping {
     pub id: ConfigId,

@@ -11,13 +11,12 @@ use super::StepKind;
 use super::burden::Burden;
 use super::own_vm::OwnVm;
 
-/// Creates a VM, in stage `create`.
+/// Creates a VM. The marker of the new VM has the stage `create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateVm {
     pub own: OwnVm,
     pub pool: Option<PoolId>,
-    /// All options except the tags, which need a privilege on the VM. The token has that privilege only after the VM
-    /// was created.
+    /// All options except the tags. Setting tags needs a privilege on the VM, which the token has only after the VM exists.
     pub options: VmOptions,
     /// The task of an earlier run that is still creating this VM. The step waits for that task first.
     pub running: Option<Upid>,

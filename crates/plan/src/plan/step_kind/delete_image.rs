@@ -8,7 +8,7 @@ use talmox_pve_types::id::{NodeName, VolumeId};
 use super::StepKind;
 use super::burden::Burden;
 
-/// Deletes an image of the inventory that no VM needs.
+/// Deletes an image of the inventory that no VM uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteImage {
     pub host: NodeName,

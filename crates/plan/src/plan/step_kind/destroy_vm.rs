@@ -8,7 +8,7 @@ use super::StepKind;
 use super::burden::Burden;
 use super::own_vm::OwnVm;
 
-/// Destroys a stopped VM and its volumes, and no other object with its vmid.
+/// Destroys a stopped VM and its volumes. Another VM that has the same vmid is not destroyed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestroyVm {
     pub own: OwnVm,

@@ -1,4 +1,4 @@
-//! Step: detach the volume with the config.
+//! Step: detach the cidata volume.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::own_vm::OwnVm;
 pub struct DetachCidata {
     pub own: OwnVm,
     pub slot: DiskSlot,
-    /// Whether the VM is protected afterwards. Proxmox removes no drive of a protected VM.
+    /// Whether the step sets the protection flag of the VM afterwards. Proxmox does not remove a drive from a protected VM.
     pub protect: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

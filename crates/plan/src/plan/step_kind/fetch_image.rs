@@ -12,20 +12,20 @@ use super::burden::Burden;
 /// Fetches an image to a storage, with the content type `import`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchImage {
-    /// The host of the storage; of a shared storage, any of its hosts.
+    /// The host of the storage. For a shared storage, any host that has the storage.
     pub host: NodeName,
     pub volume: VolumeId,
     pub url: String,
-    /// The checksum in the inventory, if any.
+    /// The checksum in the inventory.
     pub checksum: Option<Checksum>,
-    /// Files in which the source may publish a checksum, if the inventory has none. The public Image Factory publishes no
-    /// checksums. Without a checksum, only length, magic bytes and virtual size are checked.
+    /// URLs of files in which the source may publish a checksum. Empty if the inventory has a checksum. The public Image
+    /// Factory publishes no checksums. Without a checksum, only length, magic bytes and virtual size are checked.
     #[serde(rename = "checksum_urls")]
     pub sums: Vec<String>,
     /// The ways to try, in this order. There may be several, because a host may have no access to the Internet.
     pub ways: Vec<FetchWay>,
-    /// Whether the file existed when the plan was made. The step checks that the file is complete. That is the usual case, so the
-    /// preflight check does not require the privilege to write the file.
+    /// Whether the file existed when the plan was made. The step then checks that the file is complete. Usually the file is
+    /// complete, so the preflight check does not require the privilege to write the file.
     pub is_present: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

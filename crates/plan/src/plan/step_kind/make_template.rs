@@ -10,7 +10,7 @@ use talmox_pve_types::id::PoolId;
 use super::StepKind;
 use super::burden::Burden;
 
-/// Creates a template that contains Talos without config or identity.
+/// Creates a template that contains Talos, without a machine config and without an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MakeTemplate {
     pub vm: Vm,

@@ -5,9 +5,9 @@ use talmox_pve_types::api::qemu::Vm;
 
 use crate::ownership::Identity;
 
-/// An owned VM, or one that will be created, with its host and vmid.
+/// An owned VM, or a VM that the run will create, with its host and vmid.
 ///
-/// Before each change its config is read and compared with `identity`.
+/// Before each change, the step reads the config of the VM and compares it with `identity`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnVm {
     pub vm: Vm,

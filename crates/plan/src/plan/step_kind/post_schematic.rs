@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 
-/// Posts a schematic to the Image Factory. It can be repeated.
+/// Posts a schematic to the Image Factory. Posting the same schematic twice does no harm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PostSchematic {
-    /// The address of the factory, without a slash at the end.
+    /// The URL of the factory, without a slash at the end.
     pub factory: String,
     /// The id that the factory must return.
     pub id: String,
-    /// The schematic as it is sent.
+    /// The schematic, as it is sent to the factory.
     pub yaml: String,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

@@ -1,4 +1,4 @@
-//! Step: overwrite an uploaded config with zeros.
+//! Step: overwrite an uploaded cidata volume with zeros.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use talmox_pve_types::id::{NodeName, VolumeId};
 use super::StepKind;
 use super::burden::Burden;
 
-/// Size of an overwritten upload, in bytes. No volume with a config is as small.
+/// Size of an overwritten upload, in bytes. Every volume with a config is larger.
 pub const SCRUBBED: usize = 4096;
 
-/// Overwrites an upload with zeros, by another upload of the same name.
+/// Overwrites an uploaded cidata volume with zeros, by an upload of zeros with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubCidata {
     pub host: NodeName,
     pub volume: VolumeId,
-    /// Whether the token may delete the volume.
+    /// Whether the token may delete the volume. If so, the step also deletes it.
     pub delete: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,

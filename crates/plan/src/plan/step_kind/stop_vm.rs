@@ -8,7 +8,7 @@ use super::StepKind;
 use super::burden::Burden;
 use super::own_vm::OwnVm;
 
-/// Stops a VM without a shutdown: Talos in maintenance mode answers a shutdown with a reboot.
+/// Stops a VM without a shutdown of its operating system, because Talos in maintenance mode reboots on a shutdown request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopVm {
     pub own: OwnVm,

@@ -12,8 +12,8 @@ pub struct TalosNode {
     pub name: String,
     pub own: OwnVm,
     pub contact: Contact,
-    /// Identity that the machine at the address must report before a config is sent to it, or any of its answers is
-    /// used.
+    /// The identity that the machine at the address must report. Only then does talmox send a config to the machine or use
+    /// its answers.
     pub expected: Expected,
     pub is_control_plane: bool,
 }

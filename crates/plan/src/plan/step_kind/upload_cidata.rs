@@ -1,4 +1,4 @@
-//! Step: upload the volume with the config of a node.
+//! Step: upload the cidata volume of a node.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::StepKind;
 use super::burden::Burden;
 use crate::plan::planned_secret::PlannedSecret;
 
-/// Uploads a volume with the config of a node, with a unique name.
+/// Uploads the cidata volume of a node: a volume with the config of the node, and with a unique name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadCidata {
     pub host: NodeName,
-    /// The uploaded volume.
+    /// The name of the uploaded volume.
     pub volume: VolumeId,
     pub user_data: PlannedSecret,
     pub instance_id: String,

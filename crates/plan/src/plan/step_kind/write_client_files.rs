@@ -9,16 +9,16 @@ use super::StepKind;
 use super::talos_node::TalosNode;
 use crate::plan::step_id::StepId;
 
-/// Passes kubeconfig and talosconfig to the caller, which writes the files.
+/// Creates kubeconfig and talosconfig, and passes them to the caller, which writes the files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteClientFiles {
     pub cluster: String,
     /// The endpoint of the Kubernetes API.
     pub server: String,
-    /// The shared address, if it is the endpoint. Until it answers, kubeconfig contains the address of the first
-    /// control plane.
+    /// The shared address, if it is the endpoint. Until the shared address answers, kubeconfig contains the address of the
+    /// first control plane.
     pub shared: Option<SharedAddress>,
-    /// The control planes, which are the endpoints of talosconfig.
+    /// The control planes. Their addresses are the endpoints in talosconfig.
     pub endpoints: Vec<TalosNode>,
     /// All nodes that run Talos.
     pub nodes: Vec<TalosNode>,
@@ -34,7 +34,7 @@ impl StepKind for WriteClientFiles {
     }
 }
 
-/// The shared address of control planes.
+/// The shared address of the control planes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedAddress {
     pub address: IpAddr,
@@ -42,13 +42,14 @@ pub struct SharedAddress {
     pub meanwhile: Meanwhile,
 }
 
-/// Content of client files while the shared address does not answer.
+/// What the step does while the shared address does not answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meanwhile {
-    /// Wait for the shared address as long as this step does, if there is one; then lead to a control plane.
+    /// Wait for the shared address. If no step is named, or if the named step has failed, write the address of a control
+    /// plane.
     Await(Option<StepId>),
-    /// Lead to a control plane. A later step of the run writes them again.
+    /// Write the address of a control plane. A later step of the run writes the files again.
     #[serde(rename = "control-plane")]
     Around,
     /// Write nothing, because an earlier step has written files with the address of a control plane.

@@ -64,7 +64,7 @@ pub(super) fn check_templates(
     }
 }
 
-/// The host. None, and a finding, if it does not exist or is not online.
+/// The host. If the host does not exist or is not online, adds a finding and returns None.
 fn find<'a>(
     builder: &Builder<'a>,
     host: &NodeName,
@@ -130,8 +130,8 @@ fn bridges(
     }
 }
 
-/// The error about a bridge that does not exist. A token without the right on it cannot see it: that is an error of the check of
-/// rights.
+/// The error about a bridge that does not exist. None if the token may not use the bridge, because the check of privileges
+/// reports that.
 fn no_bridge(
     builder: &Builder<'_>,
     host: &NodeName,
@@ -153,7 +153,7 @@ fn no_bridge(
         let hint = "correct `bridge:`, or create the bridge on the host";
         return Some(Finding::error(FindingCode::BridgeMissing, host.as_str(), message).hint(hint));
     }
-    // A right in the wrong zone hides a vnet.
+    // A privilege in the wrong zone hides a vnet.
     let message =
         format!("bridge or SDN vnet {bridge} not found, or the token may not use it{others}");
     let hint = format!(

@@ -1,4 +1,4 @@
-//! Preflight check: names and pools.
+//! Preflight check: names of VMs, and pools.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
         let guests = builder.observed.pve.resources.guests.iter();
         let is_absent = matches!(placed.state, VmPresence::Absent);
         let doubles = guests.filter(|guest| {
-            // A foreign VM in the place of a node's VM is another finding.
+            // A foreign VM with the name of a node without a VM has another finding.
             let is_told = is_absent && builder.observed.pve.vms.contains_key(&guest.vmid);
             let is_other = guest.vmid != placed.own.vm.vmid && !is_told;
             is_other && guest.name.as_deref() == Some(node.name.as_str())
@@ -30,7 +30,7 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     pools(builder, findings);
 }
 
-/// A pool that the token may see and that is not listed does not exist.
+/// Checks that pools exist. A pool that the token may see and that Proxmox does not list does not exist.
 fn pools(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let pve = &builder.observed.pve;
     let new = builder.places.nodes.iter().filter(|one| matches!(one.state, VmPresence::Absent));

@@ -1,4 +1,4 @@
-//! Preflight check: image factories and web servers have the images.
+//! Preflight check: the image factories and web servers have the images.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::needed_image::needed_images;
 
-/// Requirements of the plan for an image factory.
+/// What the plan needs from an image factory.
 #[derive(Debug, Default)]
 struct FactoryDemand<'a> {
     extensions: BTreeSet<&'a str>,
-    /// Whether a schematic must be posted to the factory. talmox posts it itself, so a host with access to the factory
-    /// is not enough.
+    /// Whether a schematic must be posted to the factory. talmox itself posts the schematic, so it is not sufficient that a
+    /// host can reach the factory.
     is_told: bool,
 }
 
@@ -88,7 +88,8 @@ fn factory(
     }
 }
 
-/// A warning only: hosts may reach a server that this machine does not.
+/// The warning about a server that this machine cannot reach. It is not an error, because the hosts may still reach the
+/// server.
 fn unreachable_from_here(address: &str, why: &str) -> Finding {
     let message = format!("this machine cannot reach it: {why}");
     let hint =
@@ -96,7 +97,7 @@ fn unreachable_from_here(address: &str, why: &str) -> Finding {
     Finding::warning(FindingCode::SourceUnreachable, address, message).hint(hint)
 }
 
-/// Hint for an unknown extension, with the names of similar extensions of the factory.
+/// Hint for an unknown extension, with the names of similar extensions that the factory has.
 fn hint_for(name: &str, known: &BTreeSet<String>) -> String {
     let bare = name.rsplit('/').next().unwrap_or(name);
     let stem = bare.split('-').next().unwrap_or(bare);

@@ -7,12 +7,12 @@ use crate::id::MacAddress;
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Checks whether the guest agent answers; a rejection contains the reason.
+/// Checks whether the guest agent answers. If it does not, the rejection contains the reason.
 pub fn agent_ping(vm: &Vm) -> Request<()> {
     vm.post(&[&"agent", &"ping"])
 }
 
-/// Network interface inside of the guest.
+/// Network interface inside the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInterface {
     pub name: String,
@@ -27,7 +27,7 @@ pub struct AgentAddress {
     pub prefix: Option<u8>,
 }
 
-/// Interfaces of a guest. Proxmox wraps the answer of the agent in another object.
+/// Interfaces of a guest. Proxmox wraps the answer of the agent in another object, which is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInterfaces(pub Vec<AgentInterface>);
 

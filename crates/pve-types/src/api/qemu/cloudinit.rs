@@ -4,7 +4,7 @@ use super::Vm;
 use crate::request::Request;
 use crate::wire::{Decode, Unreadable};
 
-/// Rewrites the cloud-init drive from the current config.
+/// Writes the cloud-init drive again, from the current config.
 pub fn regenerate_cloudinit(vm: &Vm) -> Request<()> {
     vm.put(&[&"cloudinit"])
 }
@@ -23,7 +23,8 @@ impl Decode for InstanceId {
     }
 }
 
-/// Reads the instance ID that the drive gets if it is written now, from the current config. Every start writes it.
+/// Reads the instance ID that the cloud-init drive would have if it were written now. Every start of the VM writes the
+/// drive.
 pub fn instance_id(vm: &Vm) -> Request<InstanceId> {
     vm.get(&[&"cloudinit", &"dump"]).with("type", "meta")
 }

@@ -2,8 +2,8 @@ use super::Vm;
 use crate::id::{Digest, DiskSlot, StorageId, Upid};
 use crate::request::Request;
 
-/// Grows a disk to a size; the same size is accepted, a smaller one rejected. Growing by an amount could not be
-/// retried safely. Nothing is copied, so no storage permit is needed.
+/// Grows a disk to `gib`. Proxmox accepts the current size and rejects a smaller size. The request contains the final
+/// size, because growing by an amount could not be retried safely. No data is copied, so no storage permit is needed.
 pub fn resize(vm: &Vm, slot: &DiskSlot, gib: u32, digest: Option<&Digest>) -> Request<Upid> {
     vm.put(&[&"resize"])
         .with("disk", slot)
@@ -11,19 +11,19 @@ pub fn resize(vm: &Vm, slot: &DiskSlot, gib: u32, digest: Option<&Digest>) -> Re
         .with_some("digest", digest)
 }
 
-/// Detaches disks; with `force` their volumes are destroyed.
+/// Detaches disks. With `force`, their volumes are destroyed.
 pub fn unlink(vm: &Vm, slots: &[DiskSlot], force: bool) -> Request<()> {
     let slots: Vec<&str> = slots.iter().map(DiskSlot::as_str).collect();
     vm.put(&[&"unlink"]).with("idlist", slots.join(",")).with_flag("force", force)
 }
 
-/// Target of moving a disk.
+/// Move of a disk to another storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveDisk {
     pub slot: DiskSlot,
     pub from: StorageId,
     pub to: StorageId,
-    /// Whether the old volume is deleted; otherwise it stays as `unusedN`.
+    /// Whether the old volume is deleted. Otherwise it stays as `unusedN`.
     pub delete: bool,
     pub digest: Option<Digest>,
 }

@@ -40,12 +40,12 @@ pub fn list(node: &NodeName) -> Request<Vec<VmEntry>> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmStatus {
     pub running: bool,
-    /// Status of QEMU: `running`, `paused`, `prelaunch`…
+    /// Status of QEMU, such as `running`, `paused` or `prelaunch`.
     pub qmp_status: Option<String>,
     pub name: Option<String>,
     pub lock: Option<String>,
     pub template: bool,
-    /// Whether HA manages the VM: then start and stop are requests to HA.
+    /// Whether HA manages the VM. If so, start and stop are requests to HA.
     pub ha_managed: bool,
     /// Uptime in seconds.
     pub uptime: Option<u64>,

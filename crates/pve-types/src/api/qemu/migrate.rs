@@ -9,7 +9,7 @@ use crate::wire::{Decode, Fields, Unreadable};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrateCheck {
     pub running: bool,
-    /// Possible target nodes; only reported for a stopped VM.
+    /// Possible target nodes. Proxmox reports them only for a stopped VM.
     pub allowed_nodes: Vec<NodeName>,
     pub local_disks: Vec<LocalDisk>,
     /// Resources that tie the VM to its host, such as `hostpci0`.
@@ -59,7 +59,7 @@ pub struct Migrate {
     pub target: NodeName,
     /// Whether the VM is migrated while it runs.
     pub online: bool,
-    /// Storage that disks which are not shared are copied to.
+    /// Storage that receives the copies of disks that are not shared.
     pub local_disks_to: Option<StorageId>,
 }
 

@@ -1,7 +1,7 @@
 //! Calls about VMs.
 //!
-//! Nearly every change runs as a task. A call goes to the node of the VM, which is looked up before, because VMs
-//! move.
+//! Nearly every change runs as a task. A request contains the node of the VM. The caller must look the node up first,
+//! because VMs move.
 
 mod agent;
 mod cloudinit;
@@ -69,12 +69,12 @@ pub fn create(vm: &Vm, pool: Option<&PoolId>, options: &VmOptions) -> Request<Up
     request
 }
 
-/// Reads the config that applies after pending changes.
+/// Reads the config that includes pending changes.
 pub fn config(vm: &Vm) -> Request<VmConfig> {
     vm.get(&[&"config"])
 }
 
-/// Reads the config that a running VM uses.
+/// Reads the config that the running VM uses, without pending changes.
 pub fn current_config(vm: &Vm) -> Request<VmConfig> {
     vm.get(&[&"config"]).with("current", 1)
 }
@@ -83,9 +83,10 @@ pub fn pending(vm: &Vm) -> Request<Vec<PendingOption>> {
     vm.get(&[&"pending"])
 }
 
-/// Changes the config synchronously; it must take less than 30 seconds, so it is not suited for disks.
+/// Changes the config without a task. The change must take less than 30 seconds, so this call is not suitable for
+/// disks.
 ///
-/// A rejection may leave a part of the change pending.
+/// If the request is rejected, a part of the change may be pending.
 pub fn set_config(vm: &Vm, change: &VmChange) -> Request<()> {
     with_change(vm.put(&[&"config"]), change)
 }
@@ -113,17 +114,19 @@ fn with_change<T>(mut request: Request<T>, change: &VmChange) -> Request<T> {
 pub struct CloneVm {
     pub newid: VmId,
     pub name: String,
-    /// Description, never empty: Proxmox replaces an empty one by that of the template, including the marker.
+    /// Description. It must not be empty: Proxmox replaces an empty description by the description of the template,
+    /// including its marker.
     pub description: String,
     pub pool: Option<PoolId>,
-    /// Whether the clone gets full copies of the disks, on this storage if given; otherwise linked clones.
+    /// Whether the clone has full copies of the disks, on `storage` if it is given. Otherwise the disks are linked
+    /// clones.
     pub full: bool,
     pub storage: Option<StorageId>,
-    /// Another node for the clone, if all disks are shared.
+    /// Node of the clone, if it differs from the node of the source. All disks must be on shared storages.
     pub target: Option<NodeName>,
 }
 
-/// Clones a VM; the call goes to the node of the source.
+/// Clones a VM. The request is sent to the node of `source`.
 pub fn clone(source: &Vm, clone: &CloneVm) -> Request<Upid> {
     source
         .post(&[&"clone"])
@@ -137,14 +140,15 @@ pub fn clone(source: &Vm, clone: &CloneVm) -> Request<Upid> {
         .with_some("target", clone.target.as_ref())
 }
 
-/// Converts a stopped VM to a template, which cannot be undone.
+/// Converts a stopped VM to a template. The conversion cannot be undone.
 pub fn make_template(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"template"])
 }
 
-/// Destroys a stopped VM with its volumes. With `purge` it is also removed from jobs and HA.
+/// Destroys a stopped VM with its volumes. With `purge`, the VM is also removed from jobs and HA.
 ///
-/// Unreferenced volumes with its vmid are kept: they may have been kept on purpose.
+/// Volumes with the same vmid that the config does not contain are kept, because they may have been detached on
+/// purpose.
 pub fn delete(vm: &Vm, purge: bool) -> Request<Upid> {
     Request::delete(&vm.path(&[])).on(&vm.node).with_flag("purge", purge)
 }

@@ -8,30 +8,30 @@ pub fn start(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"status", &"start"])
 }
 
-/// Stops a VM immediately; succeeds if it is stopped already. With `overrule_shutdown`, a running shutdown is
+/// Stops a VM immediately. Succeeds if the VM is already stopped. With `overrule_shutdown`, a running shutdown is
 /// aborted.
 pub fn stop(vm: &Vm, overrule_shutdown: bool) -> Request<Upid> {
     vm.post(&[&"status", &"stop"]).with_flag("overrule-shutdown", overrule_shutdown)
 }
 
-/// Shuts the guest down and waits; at the timeout the task fails, or with `force_stop` stops the VM.
+/// Shuts the guest down and waits. At the timeout the task fails, or, with `force_stop`, stops the VM.
 pub fn shutdown(vm: &Vm, timeout: Duration, force_stop: bool) -> Request<Upid> {
     vm.post(&[&"status", &"shutdown"])
         .with("timeout", timeout.as_secs())
         .with_flag("forceStop", force_stop)
 }
 
-/// Shuts down and starts again, which applies pending changes.
+/// Shuts the VM down and starts it again. This applies pending changes.
 pub fn reboot(vm: &Vm, timeout: Duration) -> Request<Upid> {
     vm.post(&[&"status", &"reboot"]).with("timeout", timeout.as_secs())
 }
 
-/// Resets the VM, which does not apply pending changes.
+/// Resets the VM. This does not apply pending changes.
 pub fn reset(vm: &Vm) -> Request<Upid> {
     vm.post(&[&"status", &"reset"])
 }
 
-/// Pauses the VM, or with `to_disk` saves its memory to disk and stops it.
+/// Pauses the VM. With `to_disk`, the memory of the VM is saved to disk and the VM stops.
 pub fn suspend(vm: &Vm, to_disk: bool) -> Request<Upid> {
     vm.post(&[&"status", &"suspend"]).with_flag("todisk", to_disk)
 }

@@ -5,7 +5,7 @@ use crate::id::{ConfigId, Upid};
 use crate::request::Request;
 use crate::wire::{Decode, Fields, Unreadable};
 
-/// Snapshot of a VM. The last entry of a list is named `current` and is the VM itself.
+/// Snapshot of a VM. The last entry of a list is named `current` and is not a snapshot, but the VM itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub name: String,
@@ -50,7 +50,7 @@ pub fn delete_snapshot(vm: &Vm, name: &ConfigId) -> Request<Upid> {
     Request::delete(&vm.path(&[&"snapshot", name])).on(&vm.node)
 }
 
-/// Rolls a VM back to a snapshot; with `start` it is started afterwards.
+/// Rolls a VM back to a snapshot. With `start`, the VM is started afterwards.
 pub fn rollback(vm: &Vm, name: &ConfigId, start: bool) -> Request<Upid> {
     vm.post(&[&"snapshot", name, &"rollback"]).with_flag("start", start)
 }

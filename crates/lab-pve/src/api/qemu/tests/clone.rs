@@ -101,7 +101,7 @@ async fn clone_has_placeholder_config_until_first_disk_exists() {
     assert_eq!(bench.option(110, "lock").unwrap(), "clone");
     assert_eq!(bench.option(110, "scsi0"), None);
     assert!(bench.site.world().pools["talos"].vms.is_empty());
-    // Another clone of the template can start meanwhile, but the new VM is locked.
+    // The lock of the source VM is shared, so another clone of it can start. The new VM itself is locked.
     assert_eq!(
         message(bench.call(Post, "/110/clone", &[("newid", "111")]).await),
         "500 VM is locked (clone)"

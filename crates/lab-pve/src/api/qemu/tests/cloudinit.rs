@@ -107,7 +107,7 @@ async fn network_config_supports_static_dhcp_and_ipv6() {
             "- type: static6\n        address: 'fd00::2/64'\n        gateway: 'fd00::1'\n"
         )
     );
-    // A gateway without a static address is dropped, and a card without `ipconfig` is omitted.
+    // A gateway without a static address is dropped. A network card without `ipconfig` is omitted.
     assert!(text.contains("'bc:24:11:10:00:03'\n      subnets:\n    - type: nameserver\n"));
     assert!(!text.contains("00:04"));
 }

@@ -18,7 +18,7 @@ async fn disks_grow_and_never_shrink() {
     let size = |text| [("disk", "scsi0"), ("size", text)];
     assert_eq!(resized(&bench, &size("+1M")).await, "OK");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local-lvm:vm-100-disk-0,size=10241M");
-    // The storage rounds the volume up to whole extents, and the next resize starts from that size.
+    // The storage rounds the size of the volume up to full extents. The next resize starts from the rounded size.
     assert_eq!(resized(&bench, &size("+4M")).await, "OK");
     assert_eq!(bench.option(100, "scsi0").unwrap(), "local-lvm:vm-100-disk-0,size=10248M");
     assert_eq!(resized(&bench, &size("10G")).await, "shrinking disks is not supported");

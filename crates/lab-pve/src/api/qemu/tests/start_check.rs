@@ -17,7 +17,8 @@ fn device(address: &str, group: i32) -> PciDevice {
     }
 }
 
-/// Test site whose host has two PCI devices, the first of them in the mapping `gpu`.
+/// Test bench whose host has two PCI devices. The mapping `gpu` contains the first device, and `gpus` contains both. The
+/// mapping `away` is for another host, and `other` has the ID of another device.
 fn bench() -> QemuTestBench {
     let bench = QemuTestBench::new();
     let mut world = bench.site.world();
