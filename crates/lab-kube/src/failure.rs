@@ -1,4 +1,4 @@
-//! Errors of the API, in the form of the `Status` objects that clients read.
+//! Errors of the Kubernetes API, in the form of `Status` objects.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ impl Failure {
         )
     }
 
-    /// 409 of server-side apply, for fields with their other managers, each quoted.
+    /// 409 of server-side apply. Each conflict has the other manager, in quotes, and the field.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let message = match conflicts {
             [(manager, field)] => {
@@ -96,7 +96,7 @@ impl Failure {
         })
     }
 
-    /// 422 with all validation errors, each with its field and in the words of the API server.
+    /// 422 with all validation errors, or `Ok` if there are none. Each error has its field and the text of the API server.
     pub(crate) fn unless_valid(
         kind: &Kind,
         name: &str,
@@ -162,14 +162,13 @@ impl Failure {
         )
     }
 
-    /// 422 for a patch that does not fit the object. A real API server writes the cause only to its
-    /// log.
+    /// 422 for a patch that cannot be applied to the object. A real API server writes the cause only to its log.
     pub(crate) fn patch_failed() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message)
     }
 
-    /// 422; `problem` is in the words of the API server, such as `Required value`.
+    /// 422 about one field. `problem` has the wording of the API server, such as `Required value`.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, problem: &str) -> Self {
         let message = format!("{} \"{name}\" is invalid: {field}: {problem}", kind.qualified());
         let mut failure = Self::new(422, "Invalid", message).about(kind, name);
@@ -191,7 +190,7 @@ impl Failure {
         Self::new(403, "Forbidden", message).about(kind, name)
     }
 
-    /// 403 for a user that is not allowed to impersonate another.
+    /// 403 for a user that is not allowed to impersonate another user.
     pub(crate) fn forbidden_impersonation(user: &str, access: &AccessRequest<'_>) -> Self {
         let AccessRequest { group, resource, name, .. } = access;
         let resource = resource.split('/').next().unwrap_or_default();
@@ -217,7 +216,7 @@ impl Failure {
         Self::new(403, "Forbidden", message)
     }
 
-    /// 403 for an object created in a terminating namespace.
+    /// 403 for the creation of an object in a terminating namespace.
     pub(crate) fn terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let cause = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -248,7 +247,7 @@ impl Failure {
         Self::new(410, "Expired", message)
     }
 
-    /// Error of a kubelet that does not answer: the lab runs no containers.
+    /// Error of a connection to a kubelet. Such a connection always fails, because the lab runs no containers.
     pub(crate) fn no_kubelet(message: String) -> Self {
         Self::new(500, "InternalError", message)
     }
@@ -258,7 +257,7 @@ impl Failure {
         Self::new(500, "InternalError", message)
     }
 
-    /// Error that an injected fault asks for.
+    /// Error with the status code and message of an injected fault.
     pub(crate) fn of_fault(code: u16, message: &str) -> Self {
         let reason = match code {
             401 => "Unauthorized",
@@ -282,6 +281,11 @@ impl Failure {
         Self::new(429, "TooManyRequests", message).because("DisruptionBudget", &cause, "")
     }
 
+    pub(crate) fn several_budgets() -> Self {
+        let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        Self::new(500, "InternalError", message)
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -301,7 +305,7 @@ impl Failure {
     }
 }
 
-/// Reason of a validation error (`FieldValueRequired` and so on), derived from its text.
+/// Reason of a validation error, such as `FieldValueRequired`, derived from the text of the error.
 fn cause(problem: &str) -> &'static str {
     match problem {
         _ if problem.starts_with("Required") => "FieldValueRequired",

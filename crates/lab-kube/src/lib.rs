@@ -1,18 +1,18 @@
 //! Simulated Kubernetes API server with controllers.
 //!
-//! One [`KubeStore`] holds the objects of a cluster. Any number of listeners serve it ([`serve`]),
-//! so that every control-plane node and the shared endpoint can have its own server. [`control`]
-//! runs the controller manager, the scheduler and the kubelets; [`KubeStore::start_kubelet`] and
-//! [`KubeStore::stop_kubelet`] add and remove machines.
+//! One [`KubeStore`] holds the objects of a cluster. Any number of listeners can serve one store ([`serve`]), so that every
+//! control-plane node and the shared endpoint have a server of their own. [`control`] runs the controller manager, the
+//! scheduler and the kubelets. [`KubeStore::start_kubelet`] and [`KubeStore::stop_kubelet`] add and remove machines.
 //!
-//! The simulation is not complete: validation covers common mistakes, each built-in kind has one
-//! version, and there are no admission webhooks, no conversion and no quotas.
+//! The simulation is not complete. Validation covers common mistakes. Each built-in kind has one version. Admission webhooks,
+//! version conversion and quotas are missing.
 
 mod admission;
 mod answer;
 mod auth;
 mod body;
 mod bootstrap;
+mod broken_budget;
 mod builtin;
 mod controller;
 mod custom;
@@ -48,6 +48,7 @@ mod write;
 mod yaml;
 
 pub use answer::ask;
+pub use broken_budget::BrokenBudget;
 pub use controller::{KubeControllers, Machine, control};
 pub use failure::Failure;
 pub use heartbeat::micro_time;

@@ -1,4 +1,4 @@
-//! Store of all objects of a cluster, with the recent changes for watchers.
+//! Store of all objects of a cluster, with the recent changes that watchers need.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use talmox_clock::{Chance, Clock};
 use talmox_talos_config::time::UnixTime;
 use tokio::sync::watch;
 
-use super::controller::Machines;
+use super::broken_budget::{BrokenBudget, BudgetObservers};
+use super::controller::{Machines, disruption};
 use super::failure::Failure;
 use super::kind::{Kind, Kinds};
 use super::object;
 use super::security::PodSecurity;
 
-/// Number of changes of one kind kept for watchers; a watch from an older revision is answered with
-/// 410.
+/// Number of changes of one kind that are kept for watchers. A watch from an earlier revision is answered with 410.
 const HISTORY_LENGTH: usize = 1000;
 
 /// Settings of a new simulated Kubernetes cluster.
@@ -25,11 +25,11 @@ pub struct KubeSettings {
     pub clock: Clock,
     /// Source of random ids, names and jitter.
     pub chance: Chance,
-    /// Approximate time from scheduling a pod until it runs; zero for none.
+    /// Average time from the scheduling of a pod until the pod runs; zero if pods run immediately.
     pub pod_start: Duration,
     /// First three bytes of service addresses.
     pub service_network: [u8; 3],
-    /// First two bytes of pod addresses; every node gets a /24 of it.
+    /// First two bytes of pod addresses. Every node gets a /24 of this network.
     pub pod_network: [u8; 2],
     /// PEM of the cluster CA, for the ConfigMap `kube-root-ca.crt` of each namespace.
     pub authority: String,
@@ -40,6 +40,7 @@ pub struct KubeSettings {
 pub struct KubeStore {
     state: Mutex<State>,
     news: watch::Sender<u64>,
+    budget_observers: BudgetObservers,
     pub(crate) clock: Clock,
 }
 
@@ -66,30 +67,44 @@ impl KubeStore {
             settings,
         };
         let revision = state.revision;
-        Arc::new(Self { state: Mutex::new(state), news: watch::channel(revision).0, clock })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            news: watch::channel(revision).0,
+            budget_observers: BudgetObservers::default(),
+            clock,
+        })
     }
 
-    /// Runs a function with exclusive access to the objects, and notifies watchers if any object
-    /// changed.
+    /// Calls `act` with exclusive access to the objects, and notifies watchers if an object changed.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         state.now = self.clock.since_epoch();
         let before = state.revision;
         let result = act(&mut state);
         let after = state.revision;
+        let is_observed = after != before && !self.budget_observers.is_empty();
+        let broken = if is_observed { disruption::broken_since(&state, before) } else { vec![] };
         drop(state);
         if after != before {
             self.news.send_replace(after);
         }
+        for one in &broken {
+            self.budget_observers.notify(one);
+        }
         result
     }
 
-    /// Locks the state, also after a panic of another request.
+    /// Calls `observer` for every eviction or deletion of a pod that leaves a PodDisruptionBudget with too few healthy pods.
+    pub fn observe_budgets(&self, observer: impl Fn(&BrokenBudget) + Send + Sync + 'static) {
+        self.budget_observers.add(observer);
+    }
+
+    /// Locks the state, even if another request panicked while it held the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Channel that reports each new revision.
+    /// Channel that sends the revision after each change.
     pub fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
@@ -110,7 +125,7 @@ impl KubeStore {
         sizes.sum()
     }
 
-    /// Current object. `id` is `pods`, `deployments.apps` and so on; the namespace is empty for
+    /// Current object. `id` is the id of the kind, such as `pods` or `deployments.apps`. The namespace is empty for
     /// cluster-scoped kinds.
     pub fn get(&self, id: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.with(|state| state.get(id, namespace, name).cloned())
@@ -121,12 +136,12 @@ impl KubeStore {
         self.with(|state| state.iter(id).cloned().collect())
     }
 
-    /// Creates an object without authorization.
+    /// Creates an object without checking permissions.
     pub fn create(&self, id: &str, object: Value) -> Result<Arc<Value>, Failure> {
         self.with(|state| state.create_inside(id, object))
     }
 
-    /// Changes an object; does nothing if it does not exist or stays the same.
+    /// Changes an object. Does nothing if the object does not exist or the edit changes nothing.
     pub fn change(&self, id: &str, namespace: &str, name: &str, edit: impl FnOnce(&mut Value)) {
         self.with(|state| state.change(id, namespace, name, edit));
     }
@@ -142,7 +157,7 @@ impl KubeStore {
 pub(crate) struct KindStore {
     pub(crate) objects: BTreeMap<(String, String), Arc<Value>>,
     pub(crate) history: VecDeque<Change>,
-    /// Newest revision whose change is no longer in the history.
+    /// Newest revision whose change was removed from the history.
     pub(crate) forgotten: u64,
 }
 
@@ -151,7 +166,7 @@ pub(crate) struct KindStore {
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) before: Option<Arc<Value>>,
-    /// Object after the change, or before its deletion.
+    /// Object after the change. For a deletion, the object before the deletion.
     pub(crate) after: Arc<Value>,
     pub(crate) gone: bool,
 }
@@ -167,7 +182,7 @@ pub(crate) struct State {
     /// Current lab time since 1970.
     pub(crate) now: Duration,
     pub(crate) machines: Machines,
-    /// Pod admission; `None` where another API server admits pods.
+    /// PodSecurity config; `None` if another API server admits the pods.
     pub(crate) pod_security: Option<PodSecurity>,
     /// Warnings to send with the answer to the current request.
     pub(crate) warnings: Vec<String>,
@@ -199,7 +214,7 @@ impl State {
         self.kind_stores.get(id).into_iter().flat_map(|kind_store| kind_store.objects.values())
     }
 
-    /// All objects of a kind, copied so that a controller can change them while iterating.
+    /// All objects of a kind, as a copy, so that a controller can change objects during the iteration.
     pub(crate) fn all(&self, id: &str) -> Vec<Arc<Value>> {
         self.iter(id).cloned().collect()
     }
@@ -232,8 +247,7 @@ impl State {
         self.kind_stores.entry(id.to_owned()).or_default().objects.insert(key, object);
     }
 
-    /// Continues with the revision and the counter of a saved cluster; earlier changes are not in
-    /// the history.
+    /// Sets the revision and the counter to those of a saved cluster. Earlier changes count as removed from the history.
     pub(super) fn resume_from(&mut self, revision: u64, made: u64) {
         self.revision = revision;
         self.made = made;
@@ -242,7 +256,7 @@ impl State {
         }
     }
 
-    /// Random numbers that are the same in every run with the same seed.
+    /// Random numbers for an operation. They are the same in every run with the same seed.
     pub(crate) fn chance(&mut self, what: &str) -> Chance {
         self.made += 1;
         self.chance.of(what, self.made)
@@ -257,7 +271,7 @@ impl State {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// Key that signs tokens, stable for the lifetime of the cluster.
+    /// Key that signs tokens. It stays the same for the lifetime of the cluster.
     pub(crate) fn token_key(&self) -> [u8; 32] {
         let mut key = [0; 32];
         self.chance.of("token-key", 0).fill(&mut key);

@@ -1,20 +1,21 @@
-//! Authenticated and authorized API call: caller, host and verified parameters.
+//! API call after authentication and permission checks: caller, host and verified parameters.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
 use super::schema::Parameters;
 use super::site::Site;
-use super::world::{Caller, World};
+use super::world::Caller;
+use super::world_guard::WorldGuard;
 use super::{ApiError, Release};
 use crate::blob::BlobId;
 
-/// Authenticated and authorized API call.
+/// API call after authentication and permission checks.
 pub(crate) struct Call {
     pub(crate) site: Arc<Site>,
     pub(crate) caller: Caller,
-    /// Host in the path, otherwise the host that received the request.
+    /// Host in the path of the call, or else the host that received the request.
     pub(crate) node: String,
     /// Verified parameters of path, query and body.
     pub(crate) params: Parameters,
@@ -36,7 +37,7 @@ pub(crate) enum Reply {
 pub(crate) type Outcome = Result<Reply, ApiError>;
 
 impl Call {
-    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> WorldGuard<'_> {
         self.site.world()
     }
 
@@ -60,6 +61,6 @@ pub(crate) struct Upload {
     pub(crate) length: u64,
     /// Path at which Proxmox stores the file temporarily: `/var/tmp/pveupload-…`.
     pub(crate) temporary: String,
-    /// Host that received the request. The task runs there, even if the path contains another host.
+    /// Host that received the request. The task runs on this host, even if the path names another host.
     pub(crate) contacted: String,
 }

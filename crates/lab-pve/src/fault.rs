@@ -7,21 +7,26 @@ use std::time::Duration;
 use talmox_lab_environment::Work;
 use talmox_lab_environment::fault::{Action, Order, Place, Seen, Sight};
 
-use crate::Site;
+use crate::{Site, world_guard};
 
-/// Fault that the fault script injects into a task.
+/// Fault that a fault rule injects into a task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskFault {
     delay: Duration,
-    /// Progress in percent at which the task fails, and its error.
+    /// Percentage of the first wait after which the task fails, and the error of the task.
     failure: Option<(u8, String)>,
     prevents_start: bool,
     applied: AtomicBool,
 }
 
 impl Site {
-    /// Applies a fault that changes the simulated state.
+    /// Applies a fault that changes the simulated state. The caller whose request or task triggers
+    /// the fault does not make its changes.
     pub fn apply_fault(self: &Arc<Self>, action: &Action) {
+        world_guard::attribute(None, || self.change_by_fault(action));
+    }
+
+    fn change_by_fault(self: &Arc<Self>, action: &Action) {
         match action {
             Action::Full { storage } => {
                 if let Some(storage) = self.world().storages.get_mut(storage) {
@@ -53,7 +58,7 @@ impl Site {
         }
     }
 
-    /// Faults of the fault script that apply to a new task.
+    /// Faults that apply to a new task, combined from all matching fault rules.
     pub(crate) fn task_fault(self: &Arc<Self>, node: &str, kind: &str, id: &str) -> TaskFault {
         let vmid = id.parse().ok();
         let sight = Sight { place: Place::Task(kind), vmid, host: node, ..Sight::default() };
@@ -80,7 +85,7 @@ impl TaskFault {
         self.prevents_start
     }
 
-    /// Applies the delay and the failure at the first wait of the task.
+    /// Applies the delay and the failure. Only the first call, at the first wait of the task, has an effect.
     pub(crate) async fn apply(&self, site: &Site, work: Work) -> Result<(), String> {
         if self.applied.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -97,7 +102,7 @@ impl TaskFault {
         }
     }
 
-    /// Fails a task whose fault is at 100 %, or that finished without a wait.
+    /// Fails the task at its end, if the fault is at 100 % or the task had no wait.
     pub(crate) fn check_end(&self) -> Result<(), String> {
         match &self.failure {
             Some((percent, message))
@@ -110,7 +115,7 @@ impl TaskFault {
     }
 }
 
-/// Error of a call that could not lock the config of a VM in time.
+/// Error text of an operation that could not lock the config of a VM before the timeout.
 pub(crate) fn lock_timeout(vmid: Option<u32>) -> String {
     let vmid = vmid.map_or_else(|| "0".to_owned(), |vmid| vmid.to_string());
     format!("can't lock file '/var/lock/qemu-server/lock-{vmid}.conf' - got timeout")

@@ -1,5 +1,5 @@
-//! Request gate: authentication, routing, permissions, choice of the host and parameter checks of
-//! every call, in the order of Proxmox.
+//! Request gate: authentication, routing, permission checks, choice of the host and parameter checks of every call, in the same
+//! order as in Proxmox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::request_log::{LogEntry, LoggedResponse, RequestLog};
 use super::schema::{self, Endpoint, Method, Raw};
 use super::site::Site;
 use super::world::{Caller, World};
-use super::{ApiError, api, login};
+use super::{ApiError, api, login, world_guard};
 use crate::blob::BlobId;
 use crate::fault::lock_timeout;
 
-/// Timeout of a request that one host forwards to another, or to its own `pvedaemon`.
+/// Timeout of a request that a host forwards to another host or to its own `pvedaemon`.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Minimum timeout in real time, so that a slow machine does not time out at a high lab speed.
+/// Minimum timeout in real time. It prevents timeouts if lab time is much faster than the machine that runs the lab.
 const MIN_REAL_TIMEOUT: Duration = Duration::from_millis(250);
-/// Delay of the error for an offline host.
+/// Time after which the error for an offline host is returned.
 const NO_ROUTE_AFTER: Duration = Duration::from_secs(3);
 
 /// Entry point of all API requests.
@@ -44,7 +44,7 @@ pub(crate) struct ApiRequest {
     pub(crate) path: String,
     pub(crate) params: Params,
     pub(crate) caller: Option<Caller>,
-    /// Whether the request contains an API token, valid or not.
+    /// Whether the request contains an API token. The token may be invalid.
     pub(crate) with_token: bool,
     pub(crate) contacted: String,
     pub(crate) upload: Option<Upload>,
@@ -54,13 +54,13 @@ pub(crate) struct ApiRequest {
 #[derive(Debug)]
 pub(crate) enum GateOutcome {
     Answer(Outcome),
-    /// The token of the caller is not valid.
+    /// The API token of the caller was revoked.
     AuthFailure,
     /// The connection is closed without an answer.
     Cut,
 }
 
-/// Authorized request for a known endpoint, before parameter checks.
+/// Request for a known endpoint that passed the permission checks. Its parameters are not verified yet.
 struct AuthorizedRequest {
     endpoint: &'static Endpoint,
     caller: Caller,
@@ -76,8 +76,8 @@ impl Gate {
         }
     }
 
-    /// Host that receives the request: the one in the `Host` header, otherwise the first online
-    /// host. `None` if it is offline.
+    /// Host that receives the request: the host in the `Host` header, or else the first online host. `None` if that host is
+    /// offline.
     pub(crate) fn contacted(&self, host_header: Option<&str>) -> Option<String> {
         let world = self.site.world();
         let name = host_header.and_then(|header| header.split(':').next()).unwrap_or_default();
@@ -126,7 +126,8 @@ impl Gate {
         }
     }
 
-    /// Applies faults of the fault script. `Err` ends the call, `Ok(Some(_))` replaces its answer.
+    /// Applies the faults that match the request. `Err` ends the call before it has an effect. `Ok(Some(_))` replaces the
+    /// answer of the call.
     async fn apply_faults(&self, request: &ApiRequest) -> Result<Option<GateOutcome>, GateOutcome> {
         let vmid = vmid_of(request);
         let actions = self.site.environment.faults.strike(&Sight {
@@ -174,7 +175,7 @@ impl Gate {
         Ok(then)
     }
 
-    /// Routing, permission checks and choice of the host.
+    /// Finds the endpoint of a request, checks the declared permission, and chooses the host.
     async fn authorize(&self, request: ApiRequest) -> Result<AuthorizedRequest, ApiError> {
         let ApiRequest { method, path, params, caller, with_token, contacted, upload } = request;
         let caller = caller.unwrap_or_else(|| Caller::parse(""));
@@ -205,7 +206,7 @@ impl Gate {
         Ok(AuthorizedRequest { endpoint, caller, node, raw, upload })
     }
 
-    /// Runs the call on its host. It continues if the client disconnects.
+    /// Runs the call on its host. The call continues even if the client disconnects.
     async fn run_on_host(
         self: &Arc<Self>,
         authorized: AuthorizedRequest,
@@ -232,11 +233,12 @@ impl Gate {
         let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
         let release = site.world().release;
+        let by = caller.clone();
         let call = Call { site, caller, node, params, release };
         match endpoint.id() {
             (Method::Post, "/access/ticket") => login::answer(&self.keys, &call),
             (Method::Get, "/access/ticket") => Ok(Reply::NULL),
-            _ => api::answer(endpoint, call, upload).await,
+            _ => world_guard::made_by(by, api::answer(endpoint, call, upload)).await,
         }
     }
 }
@@ -245,7 +247,7 @@ fn timed_out() -> ApiError {
     ApiError::new(596, "Connection timed out")
 }
 
-/// Merges the parameters of the path with those of query and body; rejects conflicting values.
+/// Merges the parameters of the path with those of query and body. Different values for the same parameter are rejected.
 fn merge(
     of_path: Vec<(String, String)>,
     params: Params,

@@ -1,7 +1,7 @@
-//! Guests of VMs: power events, and the actions that a guest takes itself.
+//! Guests of VMs: power events for a guest simulator, and actions of the guest itself.
 //!
-//! A guest simulator subscribes to the power events here. A guest without a simulator runs, does
-//! nothing, and powers off when its power button is pressed.
+//! A guest simulator subscribes to the power events. A guest without a simulator does nothing, and powers off when its power
+//! button is pressed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,8 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 
 use super::site::Site;
-use super::world::{Agent, Run};
+use super::world::{Agent, Caller, Run};
+use super::world_guard;
 
 /// Power event of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct GuestEvent {
 pub enum GuestEventKind {
     /// The guest boots with the config of its [`Run`].
     Started,
-    /// ACPI power button press, or shutdown request to the agent.
+    /// The ACPI power button was pressed, or the guest agent was asked to shut down.
     PowerButton,
     /// The guest boots again with the same config.
     Reset,
@@ -42,22 +43,25 @@ pub enum GuestEventKind {
 #[derive(Debug, Default)]
 pub struct Guests {
     watchers: Mutex<Vec<mpsc::UnboundedSender<GuestEvent>>>,
-    /// vmids of guests with a simulator.
+    /// vmids of the guests that have a simulator.
     simulated: Mutex<BTreeSet<u32>>,
-    /// PCI devices that each VM uses while it starts and runs, by vmid.
+    /// PCI devices that each VM uses while it starts or runs, by vmid.
     devices: Mutex<BTreeMap<u32, Vec<String>>>,
+    /// Callers that pressed the power button of a running guest, by vmid. The guest powers off later,
+    /// and its power-off is a change by this caller.
+    shutdown_callers: Mutex<BTreeMap<u32, Caller>>,
     stopped: Notify,
 }
 
 impl Guests {
-    /// Subscribes to all events from now on.
+    /// Subscribes to all future events.
     pub fn watch(&self) -> mpsc::UnboundedReceiver<GuestEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         locked(&self.watchers).push(sender);
         receiver
     }
 
-    /// Registers a simulator for a guest, which then handles its power button.
+    /// Registers a simulator for a guest. The simulator then handles the power button of the guest.
     pub fn attach_simulator(&self, vmid: u32) {
         locked(&self.simulated).insert(vmid);
     }
@@ -67,7 +71,7 @@ impl Guests {
         locked(&self.simulated).remove(&vmid);
     }
 
-    /// Assigns PCI devices of the host to a VM until it is off.
+    /// Assigns PCI devices of the host to a VM until the VM is off.
     pub(super) fn hold(&self, vmid: u32, devices: &[String]) {
         locked(&self.devices).insert(vmid, devices.to_vec());
     }
@@ -76,13 +80,17 @@ impl Guests {
         locked(&self.devices).remove(&vmid);
     }
 
-    /// PCI devices assigned to a VM, or `None` if it was not started in this process.
+    /// PCI devices that are assigned to a VM; `None` if the VM was not started in this process.
     pub fn held(&self, vmid: u32) -> Option<Vec<String>> {
         locked(&self.devices).get(&vmid).cloned()
     }
 
     pub(super) fn emit(&self, node: &str, vmid: u32, kind: GuestEventKind) {
         let event = GuestEvent { node: node.to_owned(), vmid, kind };
+        if matches!(kind, GuestEventKind::Started | GuestEventKind::Reset | GuestEventKind::Stopped)
+        {
+            locked(&self.shutdown_callers).remove(&vmid);
+        }
         locked(&self.watchers).retain(|watcher| watcher.send(event.clone()).is_ok());
         if kind == GuestEventKind::Stopped {
             self.stopped.notify_waiters();
@@ -102,6 +110,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Site {
     /// Presses the power button of a VM.
     pub(super) fn press_power_button(self: &Arc<Self>, node: &str, vmid: u32) {
+        if let Some(caller) = world_guard::caller() {
+            locked(&self.guests.shutdown_callers).insert(vmid, caller);
+        }
         self.guests.emit(node, vmid, GuestEventKind::PowerButton);
         let Some(since) = self.run(vmid, |run| (run.since, run.pid)) else { return };
         if locked(&self.guests.simulated).contains(&vmid) {
@@ -110,7 +121,7 @@ impl Site {
         let site = Arc::clone(self);
         tokio::spawn(async move {
             site.wait(Work::PowerDown, &format!("guest/{vmid}")).await;
-            // The VM may have been restarted or paused in the meantime.
+            // The guest powers off only if the VM was neither restarted nor paused in the meantime.
             let same = site.run(vmid, |run| ((run.since, run.pid), run.paused));
             if same == Some((since, false)) {
                 site.guest_power_off(vmid);
@@ -120,7 +131,10 @@ impl Site {
 
     /// Powers a VM off from inside the guest.
     pub fn guest_power_off(&self, vmid: u32) {
-        let stopped = self.world().vms.get_mut(&vmid).and_then(|vm| {
+        let pressed = locked(&self.guests.shutdown_callers).get(&vmid).cloned();
+        let stopped = world_guard::attribute(world_guard::caller().or(pressed), || {
+            let mut world = self.world();
+            let vm = world.vms.get_mut(&vmid)?;
             vm.run.take()?;
             Some(vm.node.clone())
         });
@@ -130,7 +144,7 @@ impl Site {
         }
     }
 
-    /// Takes a host offline: all guests and tasks on it end.
+    /// Takes a host offline. All guests and tasks of the host end.
     pub(crate) fn switch_off_host(&self, name: &str) {
         self.abort_tasks(name);
         let lost: Vec<u32> = {
@@ -172,8 +186,8 @@ impl Site {
         }
     }
 
-    /// Removes the agent of a booting guest that has a simulator, which sets it again after the
-    /// boot.
+    /// Removes the agent of a guest that boots. The simulator of the guest sets the agent again after the boot. Does nothing
+    /// for a guest without a simulator.
     pub fn forget_agent(&self, vmid: u32) {
         if locked(&self.guests.simulated).contains(&vmid)
             && let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut())
@@ -189,7 +203,7 @@ impl Site {
         }
     }
 
-    /// Updates the answers of a guest agent that is running, and does nothing if there is none.
+    /// Updates the answers of the guest agent. Does nothing if no agent runs.
     pub fn renew_agent(&self, vmid: u32, agent: Agent) {
         let mut world = self.world();
         let run = world.vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut());
@@ -198,7 +212,7 @@ impl Site {
         }
     }
 
-    /// Reads a value from the run of a VM, or `None` if it is stopped.
+    /// Reads a value of the running QEMU process of a VM; `None` if the VM is stopped.
     fn run<T>(&self, vmid: u32, look: impl FnOnce(&Run) -> T) -> Option<T> {
         self.world().vms.get(&vmid).and_then(|vm| vm.run.as_ref()).map(look)
     }

@@ -1,8 +1,8 @@
-//! Simulated Proxmox VE: its HTTP API, its rules, and the state of its hosts, VMs and storages.
+//! Simulated Proxmox VE: the HTTP API, its rules, and the state of hosts, VMs and storages.
 //!
-//! This crate does not simulate guests. [`Guests`] reports the power events of VMs, and methods of
-//! [`Site`] perform the actions of a guest, such as powering itself off. The data that a guest
-//! writes to its disk is an opaque JSON value.
+//! This crate does not simulate guests. [`Guests`] reports the power events of VMs. Methods of [`Site`] perform the actions of
+//! a guest, such as a power-off from inside the guest. The data that a guest writes to its disk is an opaque JSON value in this
+//! crate.
 
 mod api;
 mod api_error;
@@ -30,6 +30,7 @@ mod storage;
 mod task;
 mod vm;
 pub mod world;
+mod world_guard;
 
 pub use api_error::ApiError;
 pub use auth::{KEY_BYTES, Keys};
@@ -46,3 +47,4 @@ pub use storage::VolumeName;
 pub use vm::boot::order as boot_order;
 pub use vm::drive::{Drive, DriveSource, drives};
 pub use vm::network_card::{NetworkCard, network_cards};
+pub use world_guard::WorldGuard;

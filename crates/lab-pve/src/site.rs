@@ -1,4 +1,4 @@
-//! Running simulation: the simulated state and the services that calls and tasks share.
+//! Running simulation of Proxmox: its state, and the services that calls and tasks share.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,6 +17,7 @@ use super::guest::Guests;
 use super::lock::Locks;
 use super::task::TaskHandle;
 use super::world::{Caller, World};
+use super::world_guard::{self, WorldGuard, WorldObservers};
 use super::{ha, status_daemon};
 use crate::blob::Blobs;
 
@@ -28,9 +29,10 @@ pub struct Site {
     pub environment: Arc<Environment>,
     pub guests: Guests,
     world: Mutex<World>,
-    /// Running tasks, by UPID.
+    observers: WorldObservers,
+    /// Abort handles of the running tasks, by UPID.
     running: Mutex<HashMap<String, AbortHandle>>,
-    /// UPIDs of tasks that could not be started, until their callers received the error.
+    /// UPIDs of tasks that could not be started. A UPID is removed when its caller gets the error.
     failed_starts: Mutex<HashSet<String>>,
     /// Fingerprint of the certificate of the hosts.
     fingerprint: String,
@@ -46,6 +48,7 @@ impl Site {
             environment,
             guests: Guests::default(),
             world: Mutex::new(world),
+            observers: WorldObservers::default(),
             running: Mutex::default(),
             failed_starts: Mutex::default(),
             fingerprint: String::new(),
@@ -62,19 +65,24 @@ impl Site {
         &self.fingerprint
     }
 
-    /// Starts the background services of the hosts: status daemon and HA manager. They end with the
-    /// site.
+    /// Starts the background services of the hosts: status daemon and HA manager. The services end when the site is dropped.
     pub fn start_daemons(self: &Arc<Self>) {
         tokio::spawn(status_daemon::run(Arc::downgrade(self)));
         tokio::spawn(ha::run(Arc::downgrade(self)));
     }
 
-    /// Locks the simulated state for reading or changing. The lock must not be held across an
-    /// `await`.
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        // The state stays consistent after a panic in a task, because tasks change it in single
-        // operations.
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the simulated state, for reading or changing. The lock must not be held across an `await`.
+    pub fn world(&self) -> WorldGuard<'_> {
+        // A panic in a task leaves the state consistent, because each change is a single operation.
+        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        WorldGuard::new(world, &self.observers)
+    }
+
+    /// Calls `observer` after every change of the state. The second argument is the caller whose request or task made the
+    /// change, or `None` for a change by the simulation itself. The state is locked during the call, so the observer must not
+    /// lock it.
+    pub fn observe(&self, observer: impl Fn(&World, Option<&Caller>) + Send + Sync + 'static) {
+        self.observers.add(observer);
     }
 
     /// Lab time in seconds since 1970.
@@ -87,17 +95,17 @@ impl Site {
         self.environment.chance(object)
     }
 
-    /// Waits for the simulated duration of this work.
+    /// Waits for the time that this work takes, with jitter.
     pub(crate) async fn wait(&self, work: Work, object: &str) {
         self.environment.wait(work, object).await;
     }
 
-    /// Simulated duration of this work, without random variation.
+    /// Time that this work takes, without jitter.
     pub(crate) fn time(&self, work: Work) -> Duration {
         self.environment.time(work)
     }
 
-    /// Starts a task on a host and returns its UPID. `work` continues in the background.
+    /// Starts a task on a host, and returns its UPID. `work` runs in the background.
     pub(crate) fn start<F, W>(
         self: &Arc<Self>,
         node: &str,
@@ -118,7 +126,7 @@ impl Site {
             return upid;
         }
         let handle = TaskHandle::new(Arc::clone(self), upid.clone(), fault);
-        let running = tokio::spawn(work(handle.clone()));
+        let running = tokio::spawn(world_guard::made_by(caller.clone(), work(handle.clone())));
         self.running().insert(upid.clone(), running.abort_handle());
         if self.world().hosts.get(node).is_some_and(|host| !host.online) {
             running.abort();
@@ -133,7 +141,7 @@ impl Site {
         upid
     }
 
-    /// Result of a call that starts a task: an error if the host could not start it.
+    /// Returns the outcome of a call that started a task, or an error if the host could not start that task.
     pub(super) fn check_started(&self, outcome: Outcome) -> Outcome {
         match &outcome {
             Ok(Reply::Data(Json::String(upid))) if self.failed_starts().remove(upid) => {
@@ -147,7 +155,7 @@ impl Site {
         self.failed_starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Aborts the tasks of a host that fails, without cleanup.
+    /// Aborts all tasks of a host that failed. The tasks do not clean up.
     pub(crate) fn abort_tasks(&self, node: &str) {
         let of_node = format!("UPID:{node}:");
         for (upid, running) in self.running().iter() {

@@ -1,8 +1,8 @@
-//! Simulated Talos nodes: every running VM of a hypervisor with a bootable disk becomes one.
+//! Simulated Talos nodes. Every running VM of a hypervisor that boots Talos from a disk or CD becomes a node.
 //!
-//! [`Simulation`] runs the guests of a [`Hypervisor`]. `TalosState` is their data. Sequences (boot, apply, reboot,
-//! upgrade, reset) move a node from stage to stage; API calls read the state and request sequences. Several nodes
-//! together form etcd and Kubernetes clusters. [`factory`] provides the images.
+//! [`Simulation`] runs the guests of a [`Hypervisor`]. `TalosState` contains their data. Sequences (boot, apply, reboot,
+//! upgrade, reset) move a node from stage to stage. API calls read the state and request sequences. Several nodes together form
+//! etcd and Kubernetes clusters. [`factory`] provides the images.
 
 mod api;
 mod apid;
@@ -33,6 +33,7 @@ mod sequence;
 mod service;
 mod settings;
 mod simulation;
+mod state_observer;
 mod talos_state;
 #[cfg(test)]
 mod test_bench;
@@ -50,3 +51,4 @@ pub use hypervisor::{
 pub use real_kubernetes::RealKubernetes;
 pub use settings::NodeSettings;
 pub use simulation::Simulation;
+pub use state_observer::{EtcdFacts, MemberFacts, NodeFacts, StateFacts};

@@ -1,9 +1,10 @@
-//! Network of a node, merged from configuration layers as in Talos.
+//! Network of a node. As in Talos, several configuration layers are merged.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::config::{Facts, LinkSelector, prefix};
 use super::dhcp::{Dhcp, Lease};
+use super::etcd;
 use super::hardware::Hardware;
 use super::hypervisor::AgentReport;
 use super::link::{self, Link, LinkKind, vlan_name};
@@ -24,11 +25,11 @@ pub(crate) struct Network {
     pub(crate) domain: String,
     pub(crate) links: Vec<Link>,
     pub(crate) nameservers: Vec<IpAddr>,
-    /// Configuration layer of the DNS resolvers.
+    /// Configuration layer that the DNS resolvers come from.
     pub(crate) nameserver_layer: Layer,
     pub(crate) time_servers: Vec<String>,
     pub(crate) time_server_layer: Layer,
-    /// Gateways of default routes, the active one first.
+    /// Gateways of default routes. The first one is active.
     pub(crate) gateways: Vec<IpAddr>,
     /// DHCP leases.
     pub(crate) leases: Vec<Lease>,
@@ -36,7 +37,7 @@ pub(crate) struct Network {
     pub(crate) virtual_ips: Vec<IpAddr>,
 }
 
-/// Configuration layer of a setting. Later layers override earlier ones; addresses of all layers are combined.
+/// Configuration layer of a setting. A later layer overrides earlier layers, but the addresses of all layers are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     #[default]
@@ -58,12 +59,12 @@ impl Layer {
 }
 
 impl Network {
-    /// Addresses of the node without virtual IPs.
+    /// Addresses of the node, without virtual IPs.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.links.iter().flat_map(|link| link.addresses.iter().map(|(prefix, _)| prefix.address()))
     }
 
-    /// Addresses of the node with virtual IPs.
+    /// Addresses of the node, including virtual IPs.
     pub(crate) fn all_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses().chain(self.virtual_ips.iter().copied())
     }
@@ -72,7 +73,7 @@ impl Network {
         self.all_addresses().any(|own| own == address)
     }
 
-    /// Whether a selector matches a link that is up. An empty selector matches any link.
+    /// Whether the selected link exists and can send. An empty selector matches any link.
     pub(crate) fn has_link(&self, selector: &LinkSelector) -> bool {
         match selector {
             LinkSelector::Nothing => self.links.iter().any(Link::passes),
@@ -80,7 +81,7 @@ impl Network {
         }
     }
 
-    /// Name of the selected link, whether or not the link exists.
+    /// Name of the selected link. The link does not need to exist.
     pub(super) fn name_of(&self, selector: &LinkSelector) -> Option<String> {
         match selector {
             LinkSelector::Name(name) => Some(name.clone()),
@@ -91,7 +92,7 @@ impl Network {
         }
     }
 
-    /// Link that a selector selects.
+    /// Link that a selector matches, if it exists.
     pub(crate) fn link(&self, selector: &LinkSelector) -> Option<&Link> {
         match selector {
             LinkSelector::Nothing => None,
@@ -105,8 +106,8 @@ impl Network {
         }
     }
 
-    /// First address in one of the subnets. A subnet with a leading `!` excludes its addresses; if the list has no
-    /// other subnets, every remaining address is allowed.
+    /// First address in one of the subnets. A subnet with the prefix `!` excludes its addresses. If the list contains only
+    /// excluded subnets, every other address is allowed.
     fn address_in(&self, subnets: &[String]) -> Option<IpAddr> {
         let is_in = |subnet: &str, address: IpAddr| {
             prefix(subnet).is_some_and(|subnet| subnet.contains(address))
@@ -141,11 +142,11 @@ impl Node {
 pub(crate) struct NetworkInputs<'a> {
     pub(crate) hardware: &'a Hardware,
     pub(crate) platform: &'a PlatformData,
-    /// Platform addresses of an earlier boot, by the MAC address of a card or the name of another link.
+    /// Platform addresses of an earlier boot, by the MAC address of a network card or the name of another link.
     pub(crate) cached: &'a [(String, String)],
     pub(crate) config: Option<&'a Facts>,
     pub(crate) dhcp: Option<&'a Dhcp>,
-    /// Host name of a node without a configured name.
+    /// Host name to use if none is configured.
     pub(crate) fallback: &'a str,
 }
 
@@ -160,7 +161,7 @@ impl Network {
             gateways.extend(settled.gateways);
             network.leases.extend(settled.lease);
         }
-        // The default route of the platform remains active beside that of the config.
+        // The default route of the platform stays active in addition to that of the config.
         gateways.sort_by_key(|(layer, _)| *layer);
         gateways.dedup_by_key(|(_, gateway)| *gateway);
         for lease in &mut network.leases {
@@ -178,8 +179,9 @@ impl Network {
         network
     }
 
-    /// Merges the layers of DNS resolvers. Servers of the other IP version are kept beside those of a stronger layer,
-    /// unless that is the machine config.
+    /// Merges the DNS resolvers of all layers. A stronger layer replaces the resolvers of a weaker layer. If the stronger layer
+    /// has resolvers of only one IP version, those of the other version are kept. The machine config always replaces all
+    /// resolvers.
     fn set_resolvers(&mut self, inputs: &NetworkInputs<'_>) {
         let of_leases = self.leases.iter().flat_map(Lease::resolvers).collect();
         let of_config = inputs.config.map(|facts| facts.nameservers.clone());
@@ -204,7 +206,7 @@ impl Network {
         }
     }
 
-    /// Sets the NTP servers of the strongest layer that has any.
+    /// Sets the NTP servers, from the strongest layer that has any.
     fn set_time_servers(&mut self, inputs: &NetworkInputs<'_>) {
         let of_leases: Vec<String> = self.leases.iter().flat_map(Lease::time_servers).collect();
         let of_config = inputs.config.map(|facts| facts.time_servers.clone());
@@ -218,7 +220,7 @@ impl Network {
         }
     }
 
-    /// Report of the guest agent about this network.
+    /// Guest agent report about this network.
     pub(crate) fn agent_report(&self) -> AgentReport {
         let loopback = (Ipv4Addr::LOCALHOST.into(), 8);
         let mut interfaces =
@@ -238,8 +240,8 @@ impl Network {
         format!("{}.{}", self.hostname, self.domain)
     }
 
-    /// Whether the node can reach networks beyond its subnet: its default gateway exists. An empty list of gateways
-    /// means that all gateways exist.
+    /// Whether the node can reach other networks, because its default gateway exists. If `gateways` is empty, every gateway
+    /// exists.
     pub(crate) fn has_internet(&self, gateways: &[IpAddr]) -> bool {
         let Some(used) = self.gateways.first() else { return false };
         let is_near = self.links.iter().any(|link| {
@@ -249,7 +251,7 @@ impl Network {
     }
 }
 
-/// Host name that Talos generates from the machine UUID; the same at every boot.
+/// Host name that Talos generates from the UUID of the machine. It is the same at every boot.
 pub(crate) fn fallback_name(uuid: &str) -> String {
     let letters: Vec<char> = uuid.chars().filter(char::is_ascii_alphanumeric).collect();
     let part = |from: usize| letters.iter().skip(from).take(3).collect::<String>();
@@ -257,7 +259,7 @@ pub(crate) fn fallback_name(uuid: &str) -> String {
 }
 
 impl Simulation {
-    /// Recomputes the network state of a node.
+    /// Computes the network state of a node again.
     pub(crate) fn refresh_network(&self, vmid: u32, boot: u64) {
         let disk = self.look(|talos| talos.nodes.get(&vmid)?.system_disk.clone());
         let cached = disk.and_then(|disk| self.hypervisor.written(&disk).state);
@@ -279,6 +281,7 @@ impl Simulation {
         if let Some(report) = report {
             self.hypervisor.renew_agent(vmid, report);
         }
+        etcd::update_peer(self, vmid, boot);
         self.apply_blocked_traffic(vmid);
     }
 }

@@ -1,4 +1,4 @@
-//! Guests of the simulated Proxmox: power events of a VM start and stop its node.
+//! Guests of the simulated Proxmox. Power events of a VM start and stop its node.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::sequence;
 use super::simulation::Simulation;
 
 impl Simulation {
-    /// Runs every guest until the lab ends.
+    /// Runs all guests until the lab ends.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             () = self.run_guests() => {}
@@ -31,7 +31,7 @@ impl Simulation {
                 PowerEvent::Started | PowerEvent::Reset => self.start_guest(vmid),
                 PowerEvent::Stopped => self.stop_guest(vmid),
                 PowerEvent::PowerButton => self.press_power_button(vmid),
-                // A paused guest does not answer; when resumed, it continues where it was.
+                // A paused guest does not answer. After it is resumed, it continues its work.
                 PowerEvent::Changed => self.update_connectivity(vmid),
             }
         }
@@ -50,14 +50,15 @@ impl Simulation {
         self.apply_blocked_traffic(vmid);
     }
 
-    /// Reacts to the power button as Talos does: a shutdown, or a reboot in maintenance mode.
+    /// Handles the power button like Talos: the node shuts down, or reboots if it is in maintenance mode.
     fn press_power_button(self: &Arc<Self>, vmid: u32) {
         use super::talos_state::Stage;
 
         let stage = self.look(|talos| talos.nodes.get(&vmid).map(|node| (node.stage, node.boot)));
         match stage {
             Some((Stage::Maintenance, _)) => self.power_cycle(vmid),
-            Some((_, boot)) => drop(self.shut_down(vmid, boot, false)),
+            // After the power button, Talos does not drain the node.
+            Some((_, boot)) => drop(self.shut_down(vmid, boot, true)),
             None => {}
         }
     }

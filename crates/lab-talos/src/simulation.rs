@@ -1,4 +1,4 @@
-//! Simulation of all nodes: shared state, change notifications and running guests.
+//! Simulation of all nodes: the shared state, notifications about changes, and running guests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,17 +17,18 @@ use super::hypervisor::Hypervisor;
 use super::loopback_network::LoopbackNetwork;
 use super::real_kubernetes::{RealClusters, RealKubernetes};
 use super::resource::ResourceVersions;
+use super::state_observer::StateObservers;
 use super::talos_state::{Node, TalosState};
 
-/// Environment of the nodes: routers, DHCP, image factory and real programs.
+/// Environment of the nodes: routers, DHCP, Image Factory and real programs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulationSettings {
-    /// Routers with internet access; if empty, every gateway has it.
+    /// Routers with internet access. If the list is empty, every gateway has internet access.
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) dhcp: Option<Dhcp>,
-    /// Image factory that provides installers.
+    /// Image Factory that provides the installers.
     pub(crate) factory: Option<Arc<Factory>>,
-    /// Real programs in place of simulated API servers.
+    /// Real programs that replace the simulated API servers.
     pub(crate) real: Option<RealKubernetes>,
 }
 
@@ -37,14 +38,15 @@ pub struct Simulation {
     pub(crate) hypervisor: Arc<dyn Hypervisor>,
     pub(crate) loopback_network: Arc<LoopbackNetwork>,
     pub(crate) settings: SimulationSettings,
-    /// Versions of the nodes' resources.
+    /// Versions of the resources of all nodes.
     pub(crate) resource_versions: ResourceVersions,
     /// Running processes of the real programs.
     pub(crate) real: RealClusters,
+    pub(crate) observers: StateObservers,
     state: Mutex<TalosState>,
-    /// Counter of state changes, for tasks that wait for one.
+    /// Counter of state changes. Tasks that wait for a change subscribe to it.
     state_changes: watch::Sender<u64>,
-    /// Task of each running VM, aborted at power-off.
+    /// Task of each running VM. The task is aborted at power-off.
     guest_tasks: Mutex<HashMap<u32, AbortHandle>>,
 }
 
@@ -65,18 +67,19 @@ impl Simulation {
             settings,
             resource_versions,
             real: RealClusters::default(),
+            observers: StateObservers::default(),
             state,
             state_changes,
             guest_tasks,
         })
     }
 
-    /// Loopback addresses of nodes: for each address or `host:port`, the one that clients connect to.
+    /// Loopback addresses of the nodes: for each address or `host:port` inside the lab, the address that clients connect to.
     pub fn reach(&self) -> BTreeMap<String, String> {
         self.loopback_network.reach()
     }
 
-    /// Number of etcd clusters bootstrapped in this lab, including those that no longer exist.
+    /// Number of etcd clusters that were bootstrapped in this lab. This includes clusters that no longer exist.
     pub fn etcd_clusters(&self) -> usize {
         self.look(|talos| talos.etcds.len())
     }
@@ -104,14 +107,17 @@ impl Simulation {
         look(&self.locked())
     }
 
-    /// Changes the state and wakes the tasks that wait for a change.
+    /// Changes the state, and wakes the tasks that wait for a change.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut TalosState) -> T) -> T {
-        let result = change(&mut self.locked());
+        let mut talos = self.locked();
+        let result = change(&mut talos);
+        self.observers.notify(&talos);
+        drop(talos);
         self.state_changes.send_modify(|count| *count += 1);
         result
     }
 
-    /// Changes a node, unless it has rebooted since the given boot.
+    /// Changes a node. Does nothing if the node has rebooted since the given boot.
     pub(crate) fn change_node<T>(
         &self,
         vmid: u32,
@@ -139,7 +145,7 @@ impl Simulation {
         }
     }
 
-    /// Receiver of state changes.
+    /// Receiver that is notified about state changes.
     pub(crate) fn state_changes(&self) -> watch::Receiver<u64> {
         self.state_changes.subscribe()
     }
@@ -156,7 +162,7 @@ impl Simulation {
         }
     }
 
-    /// Aborts the task of a VM and replaces it by another one.
+    /// Aborts the task of a VM, and replaces it by another task if there is one.
     pub(super) fn replace_task(&self, vmid: u32, guest_task: Option<AbortHandle>) {
         let mut all = self.guest_tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match guest_task {

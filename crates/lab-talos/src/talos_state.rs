@@ -1,6 +1,6 @@
 //! State of all nodes of the lab and of their clusters, as plain data.
 //!
-//! The state is locked for short changes only, never across an await: sequences, calls and elections share it.
+//! The state is locked only for short changes and never across an `await`, because sequences, calls and elections share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -26,29 +26,29 @@ use crate::image::TalosImage;
 
 #[derive(Debug, Default)]
 pub(crate) struct TalosState {
-    /// Running nodes by VM id.
+    /// Running nodes, by vmid.
     pub(crate) nodes: BTreeMap<u32, Node>,
-    /// All etcd clusters ever bootstrapped: two of one Talos cluster are a split brain.
+    /// All etcd clusters that were ever bootstrapped. Two etcd clusters for one Talos cluster are a split brain.
     pub(crate) etcds: BTreeMap<u64, EtcdCluster>,
-    /// Holder of each virtual IP, per etcd cluster: two clusters can hold the same address, because they do not
-    /// coordinate.
+    /// vmid of the holder of each virtual IP, by etcd cluster and address. Two etcd clusters can hold the same address, because
+    /// they do not coordinate.
     pub(crate) vips: BTreeMap<(u64, IpAddr), u32>,
-    /// Network partitions: groups of node names that cannot reach each other.
+    /// Network partitions by number. Each has groups of node names; nodes in different groups cannot reach each other.
     pub(crate) partitions: BTreeMap<u64, Vec<Vec<String>>>,
-    /// Number of impostors started so far.
+    /// Number of impostors that were started.
     pub(crate) impostors: u32,
-    /// Control plane components besides etcd, by VM id.
+    /// Control-plane components other than etcd, by vmid.
     pub(crate) components: BTreeMap<u32, Components>,
-    /// Number of boots of all nodes.
+    /// Number of boots of all nodes together.
     pub(crate) boots: u64,
 }
 
-/// Machine that runs Talos, for one boot.
+/// Machine that runs Talos, during one boot.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a machine")]
 pub(crate) struct Node {
     pub(crate) vmid: u32,
-    /// Number of this boot; tasks of an earlier boot must not change the node.
+    /// Number of this boot. Tasks of an earlier boot must not change the node.
     pub(crate) boot: u64,
     /// Id in `/proc/sys/kernel/random/boot_id`.
     pub(crate) boot_id: String,
@@ -60,23 +60,27 @@ pub(crate) struct Node {
     /// Talos image that the machine booted.
     pub(crate) image: TalosImage,
     pub(crate) version: Version,
-    /// Disk that is booted from or installed to. None when booted from a CD and not installed.
+    /// Disk that the node boots from or was installed to; `None` if the node booted from a CD and is not installed.
     pub(crate) system_disk: Option<DiskKey>,
     /// Settings from the cidata volume, SMBIOS and META.
     pub(crate) platform: PlatformData,
     pub(crate) meta: BTreeMap<u8, String>,
     pub(crate) stage: Stage,
-    /// Unmet conditions of a running node: name and reason.
+    /// Conditions that a running node does not meet: name and reason.
     pub(crate) unmet: Vec<(String, String)>,
-    /// Running config; none in maintenance mode.
+    /// Running config; `None` in maintenance mode.
     pub(crate) config: Option<Arc<AppliedConfig>>,
-    /// Partial config without a v1alpha1 document, which is in effect in maintenance mode.
+    /// Config in try mode, which is reverted after a timeout. A request to apply a config in another mode ends try mode.
+    pub(crate) tried: Option<Arc<AppliedConfig>>,
+    /// Config that was saved in this boot. A config that was already on the disk at the boot does not count as saved.
+    pub(crate) persistent: Option<Arc<AppliedConfig>>,
+    /// Partial config without a v1alpha1 document. It is in effect in maintenance mode.
     pub(crate) partial: Option<Arc<AppliedConfig>>,
     /// Whether a config is being applied.
     pub(crate) is_applying: bool,
     pub(crate) network: Network,
     pub(crate) is_time_in_sync: bool,
-    /// Error of the clock in seconds, until it is synchronized.
+    /// Error of the clock in seconds, until the time is synchronized.
     pub(crate) clock_skew: i64,
     pub(crate) services: BTreeMap<String, Service>,
     /// Notification that restarts the kubelet.
@@ -84,23 +88,23 @@ pub(crate) struct Node {
     pub(crate) events: Events,
     /// Lines of the kernel log.
     pub(crate) dmesg: Vec<String>,
-    /// Time of the last line of the kernel log.
+    /// Time of the last line in the kernel log.
     pub(crate) dmesg_time: Duration,
-    /// Running sequence: its name in events and its actor id.
+    /// Running sequence: its name in events, and its actor id.
     pub(crate) sequence: Option<(String, String)>,
-    /// Images pulled into the system image store.
+    /// Images that were pulled into the system image store.
     pub(crate) images: BTreeSet<String>,
-    /// Whether an installer runs.
+    /// Whether an installer is running.
     pub(crate) is_installing: bool,
     /// Membership of this node in an etcd cluster.
     pub(crate) etcd: Option<Membership>,
     /// Accepted bootstrap whose etcd has not started yet.
     pub(crate) pending_bootstrap: Option<PendingBootstrap>,
-    /// Snapshot uploaded for a recovery.
+    /// Snapshot that was uploaded for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
     /// Faults that last until the next boot.
     pub(crate) faults: NodeFaults,
-    /// Number of changes, for versions of resources.
+    /// Number of changes of the node. Versions of resources are derived from it.
     pub(crate) revision: u64,
 }
 
@@ -140,7 +144,7 @@ impl Stage {
 }
 
 impl Node {
-    /// Machine whose Talos has just started.
+    /// Creates a node whose Talos has just started.
     pub(crate) fn new(
         vmid: u32,
         boot: u64,
@@ -164,6 +168,8 @@ impl Node {
             stage: Stage::Booting,
             unmet: vec![],
             config: None,
+            tried: None,
+            persistent: None,
             partial: None,
             is_applying: false,
             network: Network::default(),
@@ -189,7 +195,7 @@ impl Node {
         self.config.as_ref().is_some_and(|config| config.facts.is_control_plane)
     }
 
-    /// Running Talos in the form that an installer records on disk.
+    /// Running Talos, in the form that an installer writes to the disk.
     pub(crate) fn installed(&self) -> Installed {
         Installed {
             version: self.image.version.clone(),
@@ -206,12 +212,12 @@ impl Node {
 }
 
 impl TalosState {
-    /// Node, unless it has rebooted since the given boot.
+    /// Node with this vmid; `None` if the node has rebooted since the given boot.
     pub(crate) fn of_boot(&mut self, vmid: u32, boot: u64) -> Option<&mut Node> {
         self.nodes.get_mut(&vmid).filter(|node| node.boot == boot)
     }
 
-    /// Raises the disk space alarm of a member, which blocks all writes of the cluster.
+    /// Raises the disk space alarm of a member. The alarm blocks all writes of the cluster.
     pub(crate) fn raise_alarm(&mut self, of: Membership) {
         if let Some(cluster) = self.etcds.get_mut(&of.cluster) {
             cluster.alarms.insert(of.member);

@@ -1,6 +1,6 @@
-//! Benchmark of the Proxmox client against the lab: number of requests for a list, and upload speed
-//! compared with bare TLS on the same machine and in the same run. The lab runs in its own process,
-//! so that the memory of both sides can be measured. Prints a table; with `--check` it fails if a
+//! Benchmark of the Proxmox client with the lab. It measures the number of requests for a list, and the upload speed. The
+//! upload speed is compared with plain TLS on the same machine and in the same run. The lab runs in a process of its own, so
+//! that the memory of client and lab can be measured separately. The benchmark prints a table. With `--check`, it fails if a
 //! limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
@@ -40,7 +40,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 const FILE: u64 = 1 << 30;
 const PIECE: usize = 256 * 1024;
 const ROUNDS: usize = 9;
-/// Maximum CPU steal of a round that counts, as a share of the processors.
+/// Maximum CPU steal in a round, as a share of all processors. Rounds with more CPU steal are repeated.
 const MAX_STEAL: f64 = 0.1;
 const TICKS_PER_SECOND: f64 = 100.0;
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -56,8 +56,8 @@ fn main() {
     assert!(missed == 0 || !args.iter().any(|arg| arg == "--check"), "{missed} missed");
 }
 
-/// Server process: a lab, or a TLS server that discards its input. Prints its address, and ends
-/// when its input is closed.
+/// Server process: a lab, or a TLS server that discards its input. It prints its address, and ends when its standard input is
+/// closed.
 fn serve(folder: &Path, what: &str) {
     let runtime = Runtime::new().unwrap();
     let _lab = if what == "sink" {
@@ -146,12 +146,12 @@ impl ServerProcess {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // The process ends by itself; its exit status does not matter.
+        // The process ends because its standard input is closed. Its exit status does not matter.
         let _status = self.child.wait();
     }
 }
 
-/// Prints the table and returns the number of exceeded limits.
+/// Prints the table, and returns the number of exceeded limits.
 fn measure() -> usize {
     let runtime = Runtime::new().unwrap();
     let mut missed = 0;
@@ -166,12 +166,12 @@ fn measure() -> usize {
     let is_met = verdict(many == few);
     println!(
         "{:<48} {many:>12} {few:>12} {:>7.2}  equal: {is_met}",
-        "requests to list 1,000 VMs, and 10",
+        "requests to list 1,000 VMs, against 10 VMs",
         ratio(many, few)
     );
     println!(
         "{:<48} {many_took:>12.2} {few_took:>12.2} {:>7.2}",
-        "milliseconds to list them",
+        "milliseconds to list 1,000 VMs, against 10 VMs",
         many_took / few_took
     );
 
@@ -182,18 +182,17 @@ fn measure() -> usize {
     let (mut before, mut tried) = (None, 0);
     while up.len() < ROUNDS {
         let stolen = CpuSteal::since_now();
-        // Both are measured by turns, so that other load affects both.
+        // The TLS server and the lab are measured alternately, so that other load affects both.
         let poured = runtime.block_on(pour(sink.address, certificate.clone()));
-        // The previous file is deleted right before the next upload, because a virtual machine is
-        // slow to get memory back that it returned to its host.
+        // The previous file is deleted right before the next upload. A virtual machine is slow to get back memory that it has
+        // returned to its host.
         drop(before.take());
         let (lab, round) = upload_once(&runtime);
         before = Some(lab);
         own = own.max(round.own);
         theirs = theirs.max(round.theirs);
         tried += 1;
-        // CPU steal slows three busy threads more than two, so rounds with much steal are repeated,
-        // up to a limit.
+        // CPU steal slows down three busy threads more than two. So rounds with much CPU steal are repeated, up to a limit.
         if stolen.share() < MAX_STEAL || tried > 3 * ROUNDS {
             up.push(round.speed);
             bare.push(poured);
@@ -201,13 +200,13 @@ fn measure() -> usize {
     }
     let left_out = tried - ROUNDS;
     println!("{:<48} {left_out:>12}", "rounds left out because of CPU steal");
-    // Ratio of each pair, so that load during both cancels out.
+    // The ratio is computed for each pair of measurements, so that load that affects both does not change it.
     let ratio = median(up.iter().zip(&bare).map(|(up, bare)| up / bare).collect());
     let (up, bare) = (median(up), median(bare));
     let is_met = verdict(ratio >= 0.5);
     println!(
         "{:<48} {up:>12.0} {bare:>12.0} {ratio:>7.2}  at least 0.50: {is_met}",
-        format!("1 GiB upload, MiB/s; bare TLS; medians of {ROUNDS}"),
+        format!("1 GiB upload against TLS, MiB/s, medians of {ROUNDS}"),
     );
     for (what, grown) in
         [("memory growth in MiB, client", own), ("memory growth in MiB, lab", theirs)]
@@ -229,7 +228,7 @@ impl CpuSteal {
         Self { started: Instant::now(), ticks: Self::ticks() }
     }
 
-    /// CPU steal since the start, as a share of the time of all processors.
+    /// CPU steal since the start, as a share of the time of all processors together.
     fn share(&self) -> f64 {
         let ticks = u32::try_from(Self::ticks() - self.ticks).unwrap_or(u32::MAX);
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -245,19 +244,19 @@ impl CpuSteal {
     }
 }
 
-/// Result of an upload: MiB per second, and growth of the memory of both sides in MiB.
+/// Result of an upload: speed in MiB per second, and memory growth of the client (`own`) and of the lab (`theirs`) in MiB.
 struct Round {
     speed: f64,
     own: f64,
     theirs: f64,
 }
 
-/// Uploads one file to a new lab, which is deleted afterwards. With earlier files in the page cache
-/// the kernel would make this upload wait for the disk.
+/// Uploads one file to a new lab, which the caller deletes afterwards. With earlier files in the page cache, the kernel would
+/// make this upload wait for the disk.
 fn upload_once(runtime: &Runtime) -> (ServerProcess, Round) {
     let lab = ServerProcess::start("0");
     let client = lab.client();
-    // A first upload makes one-time allocations, which must not count as growth.
+    // The first upload makes allocations that happen only once. They must not count as growth.
     runtime.block_on(upload(&client, 1 << 20));
     let (own, theirs) = (PeakMemory::of("/proc/self/status".into()), PeakMemory::of(lab.status()));
     let speed = runtime.block_on(upload(&client, FILE));
@@ -281,7 +280,7 @@ fn list(runtime: &Runtime, vms: u32) -> (usize, f64) {
     let lab = ServerProcess::start(&vms.to_string());
     let client = lab.client();
     let took = runtime.block_on(async {
-        // The connection is made first, so that it is not part of the measured time.
+        // The client connects first, so that the connection is not part of the measured time.
         client.send(&cluster::version()).await.unwrap();
         let started = Instant::now();
         let found = client.send(&cluster::resources()).await.unwrap();
@@ -292,7 +291,7 @@ fn list(runtime: &Runtime, vms: u32) -> (usize, f64) {
     (lab.requests() - 1, took.as_secs_f64() * 1000.0)
 }
 
-/// Uploads a file of this length; returns MiB per second.
+/// Uploads a file of this length, and returns the speed in MiB per second.
 async fn upload(client: &Client, bytes: u64) -> f64 {
     let upload = Upload {
         node: "pve1".parse().unwrap(),
@@ -316,7 +315,7 @@ fn piece() -> Vec<u8> {
     (0..PIECE).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-/// Reader that repeats such a block up to a length.
+/// Reader that repeats a block up to a length.
 struct Bytes {
     piece: Vec<u8>,
     left: u64,
@@ -339,7 +338,7 @@ fn mebibytes_per_second(bytes: u64, took: Duration) -> f64 {
     f64::from(u32::try_from(bytes >> 20).unwrap()) / took.as_secs_f64()
 }
 
-/// Sends the same number of bytes to a server that discards them; returns MiB per second.
+/// Sends as many bytes as a file has to a server that discards them. Returns the speed in MiB per second.
 async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
@@ -358,8 +357,8 @@ async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 
     mebibytes_per_second(FILE, started.elapsed())
 }
 
-/// Receives as many bytes as a file has, then answers with one byte. Writes its certificate to the
-/// directory.
+/// Starts a server that receives as many bytes as a file has, and then answers with one byte. Writes its certificate to the
+/// folder.
 async fn sink(folder: &Path) -> SocketAddr {
     let request = LeafRequest {
         subject: Name::organization("localhost"),
@@ -426,7 +425,7 @@ impl PeakMemory {
     }
 }
 
-/// Resident memory of a process in KiB; `None` if it has ended.
+/// Resident memory of a process in KiB; `None` if the process has ended.
 fn resident(status: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;

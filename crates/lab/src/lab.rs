@@ -12,6 +12,7 @@ use talmox_clock::{Chance, Clock};
 use talmox_lab_environment::fault::{Fault, Faults};
 use talmox_lab_environment::fetch::Outside;
 use talmox_lab_environment::{Environment, Folder, Profile, stopped};
+use talmox_lab_kube::KubeStore;
 use talmox_lab_pve::{Gate, Keys, RequestLog, Server, Site, Timeouts};
 use talmox_lab_talos::factory::{self, Factory, Signer};
 use talmox_lab_talos::{Hypervisor, NodeSettings, Simulation};
@@ -27,36 +28,35 @@ use crate::hypervisor::PveHypervisor;
 use crate::scenario::LAB_TOKEN;
 use crate::state::{self, State};
 
-/// Interval at which the lab saves its state, in real time.
+/// Real time between two saves of the state.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Offset of the seed for each restart from saved state, so that a restarted lab draws other
-/// numbers.
+/// Amount that each restart from saved state adds to the seed, so that a restarted lab draws other random numbers.
 const RUN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Settings of a lab.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Initial state; a directory with saved state takes precedence.
+    /// Initial state of the lab. If `state` is a directory with a saved lab, the saved state is used instead.
     pub scenario: Scenario,
     /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
     pub seed: u64,
     pub profile: Profile,
-    /// Whether operations take exactly the time of the profile; otherwise 50 % to 150 % of it.
+    /// Whether an operation takes exactly the time of the profile. Otherwise it takes 50 % to 150 % of that time.
     pub is_even: bool,
     /// Speed of lab time relative to real time.
     pub speed: f64,
-    /// Directory of the lab's state; `None` for a temporary one.
+    /// Directory with the state of the lab; `None` for a temporary directory.
     pub state: Option<PathBuf>,
-    /// File that requests are recorded to.
+    /// File to which the lab records requests.
     pub record: Option<PathBuf>,
-    /// Whether the record includes the answers.
+    /// Whether the recorded requests include their answers.
     pub record_answers: bool,
     /// Faults in addition to those of the scenario.
     pub faults: Vec<Fault>,
-    /// Further names of the Image Factory.
+    /// Host names of the Image Factory in addition to the default one.
     pub factory_names: Vec<String>,
-    /// Loopback address for each `host:port` that the hosts can reach.
+    /// Loopback address of each `host:port` outside the lab that the simulated hosts can reach.
     pub reach: BTreeMap<String, SocketAddr>,
     pub patience: Timeouts,
     pub nodes: NodeSettings,
@@ -88,15 +88,15 @@ impl Default for Settings {
 pub struct Ready {
     pub pve: PveReady,
     pub factory: FactoryReady,
-    /// Real address for each address or `host:port` inside the lab.
+    /// Real address of each address or `host:port` inside the lab.
     pub reach: BTreeMap<String, String>,
-    /// Speed of lab time relative to real time, for the waits of a client.
+    /// Speed of lab time relative to real time. A client divides its waits by this number.
     pub speed: f64,
     pub time: TimeReady,
 }
 
-/// One moment in real time and in lab time, in seconds since 1970. A client computes the current
-/// lab time from it.
+/// The same moment in real time (`machine`) and in lab time (`lab`), in seconds since 1970. A client computes the current lab
+/// time from both.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TimeReady {
     pub machine: f64,
@@ -151,7 +151,7 @@ impl std::fmt::Debug for PveReady {
     }
 }
 
-/// Running lab. Dropping it stops it.
+/// Running lab. Dropping this value stops the lab.
 #[derive(Debug)]
 pub struct Lab {
     pub(crate) site: Arc<Site>,
@@ -302,13 +302,22 @@ impl Lab {
         &self.site.environment.faults
     }
 
-    /// Number of etcd clusters that were ever bootstrapped in this lab. Two of one Talos cluster
-    /// are a split brain, which the API of a single node does not show.
+    /// Number of etcd clusters that were ever bootstrapped in this lab. Two etcd clusters for one Talos cluster are a split
+    /// brain, which the API of a single node does not show.
     pub fn etcd_clusters(&self) -> usize {
         self.simulation.etcd_clusters()
     }
 
-    /// Switches a host on that a fault switched off.
+    /// Stores of the Kubernetes clusters of this lab, for direct access to their objects.
+    pub fn kubernetes_stores(&self) -> Vec<Arc<KubeStore>> {
+        self.simulation.kubernetes_stores()
+    }
+
+    pub(crate) fn simulation(&self) -> &Simulation {
+        &self.simulation
+    }
+
+    /// Switches a host on after a fault switched it off.
     pub fn switch_on(&self, host: &str) {
         self.site.switch_on_host(host);
     }
@@ -337,7 +346,7 @@ fn https(name: &str) -> String {
     format!("{name}:443")
 }
 
-/// Address at which a lab that listens on all addresses is reachable from this machine.
+/// Address for clients on this machine. If the lab listens on all addresses, this is a loopback address.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -347,12 +356,12 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Adds the object of an error to its message.
+/// Prefixes an error message with the file or address that the error is about.
 fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{place}: {error}"))
 }
 
-/// Saves the state periodically, so that a killed lab loses little.
+/// Saves the state periodically, so that a killed lab loses only its last changes.
 async fn keep_saving(
     site: Arc<Site>,
     simulation: Arc<Simulation>,
@@ -371,7 +380,7 @@ async fn keep_saving(
             state.save_etcds(&simulation.save_etcds())?;
             state.store(snapshot_json?, clock)
         });
-        // A failed save, for instance on a full disk, is retried; the last save reports its error.
+        // A save can fail, for instance on a full disk. The next save retries it, and the last save reports its error.
         stored.await.ok();
     }
 }

@@ -1,12 +1,11 @@
 //! Simulated Proxmox, Talos and Kubernetes on real sockets.
 //!
-//! The lab answers like the real APIs: the same status codes and messages, the same immediate and
-//! delayed failures, the same locks and delays. It does not depend on talmox's engine or inventory,
-//! and the engine does not depend on the lab.
+//! The lab behaves like the real APIs. It has the same status codes, messages, locks and delays, and a request fails at the
+//! same point as on a real host. The lab does not depend on talmox's engine or inventory, and the engine does not depend on the
+//! lab.
 //!
-//! Each API is simulated in its own crate. This crate combines them: it starts a lab from a
-//! scenario, saves its state, and makes the simulated Proxmox the hypervisor of the simulated
-//! nodes.
+//! Each API is simulated in its own crate. This crate combines them: it starts a lab from a scenario, saves its state, and
+//! makes the simulated Proxmox the hypervisor of the simulated nodes.
 
 mod blob_cleanup;
 mod certificate;
@@ -14,11 +13,13 @@ mod certificate;
 mod factory_tests;
 mod fault_script;
 mod hypervisor;
+mod invariants;
 mod lab;
 mod scenario;
 mod state;
 
 pub use fault_script::{FaultScript, Known};
+pub use invariants::{Violation, Watched, Watcher};
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings, TimeReady};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed, saved_time};

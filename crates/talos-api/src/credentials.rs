@@ -14,7 +14,7 @@ use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::time::UnixTime;
 use talmox_yaml::{Node, ReadError};
 
-/// Material for mutual TLS. `Debug` hides the key.
+/// Certificates and key for mutual TLS. `Debug` hides the key.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub(crate) authority: Certificate,
@@ -31,7 +31,7 @@ pub enum CredentialsError {
     Yaml(#[from] ReadError),
     #[error("the talosconfig has no context `{context}`")]
     NoContext { context: String },
-    #[error("`{field}` of the context is missing, or is not base64 of a text")]
+    #[error("`{field}` of the context is missing, or is not base64-encoded text")]
     Field { field: &'static str },
     #[error("`{field}` of the context is invalid")]
     Pki {
@@ -44,7 +44,8 @@ pub enum CredentialsError {
 }
 
 impl Credentials {
-    /// Issues a certificate with these roles from the secrets bundle. A short lifetime limits the damage of a leak.
+    /// Issues a certificate with these roles from the secrets bundle. A short `ttl` limits the damage if the
+    /// certificate leaks.
     pub fn issue(
         bundle: &Bundle,
         roles: &[ClientRole],
@@ -63,7 +64,7 @@ impl Credentials {
         Self::from_talosconfig(&text, None)
     }
 
-    /// Reads a context of a talosconfig, or the current context.
+    /// Reads the named context of a talosconfig, or its current context.
     pub fn from_talosconfig(
         text: &SecretText,
         context: Option<&str>,

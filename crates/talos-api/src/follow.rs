@@ -1,7 +1,7 @@
 //! Waiting for the end of a reboot, an upgrade, a reset or a shutdown.
 //!
-//! Events with the actor's ID report the progress until the machine closes the connection. A lost connection proves
-//! nothing: only another boot ID does, so the old one must be read before the operation starts.
+//! Events with the actor's ID report the progress until the machine closes the connection. A lost connection does not
+//! prove a restart. Only another boot ID proves it, so the old boot ID must be read before the operation starts.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ use crate::proto::machine::{MachineStatusEvent, phase_event, sequence_event};
 use crate::tls::SetupError;
 use crate::wait::{self, Look, LookError};
 
-/// Time without events after which the machine is queried directly.
+/// Time without events after which the client reads the state of the machine directly.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// Reason why an operation did not reach its expected end.
@@ -60,35 +60,45 @@ pub struct Follow {
 /// Reason why listening to events ended.
 #[derive(Debug, PartialEq, Eq)]
 enum ListenEnd {
-    /// The awaited event.
+    /// The awaited event arrived.
     Matched,
-    /// The connection was lost, or there was none.
+    /// The connection was lost or could not be opened.
     Lost(String),
-    /// No event for a while.
+    /// No event arrived for a while.
     Silence,
 }
 
 impl Follow {
-    /// Reads the boot ID. Call it before the reboot, upgrade or reset.
+    /// Reads the boot ID. Call this before the reboot, upgrade or reset.
     pub async fn prepare(client: &Client) -> Result<Self, TalosError> {
         Ok(Self { client: client.clone(), boot_id: client.boot_id().await? })
     }
 
-    /// Waits until the machine runs and is ready, in another boot. `wait` reports the progress.
+    /// Waits until the machine has rebooted, runs and is ready. `wait` reports the progress.
     pub async fn to_running(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
-        let client = &self.client;
         loop {
             self.leave(actor, wait).await?;
-            let boot_id = async || client.boot_id().await.map(Look::Done);
-            if wait::until(wait, boot_id).await? != self.boot_id {
+            if self.answered_boot_id(wait).await? != self.boot_id {
                 break;
             }
-            // Only the connection was lost, and the same boot continues.
+            // The boot ID is unchanged: only the connection was lost.
         }
         self.come_up(wait).await
     }
 
-    /// Waits until the machine is in maintenance mode, the end of a reset of `STATE`.
+    /// Waits until the machine answers, and returns its boot ID. [`wait::until`] is not used, because the future of an
+    /// async closure that borrows cannot be spawned.
+    async fn answered_boot_id(&self, wait: &mut Wait<'_>) -> Result<String, FollowError> {
+        loop {
+            match self.client.boot_id().await {
+                Ok(boot_id) => return Ok(boot_id),
+                Err(error) if error.may_pass() => wait.not_yet(error.reason()).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the machine is in maintenance mode, which is the end of a reset of `STATE`.
     pub async fn to_maintenance(
         &self,
         actor: &Actor,
@@ -111,12 +121,12 @@ impl Follow {
         }
     }
 
-    /// Waits until the machine closes the connection. Whether it is off, only Proxmox knows.
+    /// Waits until the machine does not answer any more. Only Proxmox can report whether the machine is powered off.
     pub async fn to_silence(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
         self.leave(actor, wait).await
     }
 
-    /// Listens until the machine does not answer any more, or is in another boot already.
+    /// Listens until the machine does not answer any more or has already rebooted.
     async fn leave(&self, actor: &Actor, wait: &mut Wait<'_>) -> Result<(), FollowError> {
         // Each new stream repeats all events that the machine stores.
         let mut known = BTreeSet::new();
@@ -171,7 +181,7 @@ impl Follow {
             if heard == ListenEnd::Matched {
                 return Ok(());
             }
-            // Events from before the connection are not always repeated.
+            // A machine does not always repeat the events from before the connection, so its status is read.
             let reason = match wait::machine_ready(&self.client).await {
                 Ok(Look::Done(())) => return Ok(()),
                 Ok(Look::NotYet(reason)) => reason,
@@ -182,7 +192,7 @@ impl Follow {
         }
     }
 
-    /// Passes the stored and the new events of the machine to `hear`, until `hear` returns a result.
+    /// Passes the stored and the new events of the machine to `hear`, until `hear` returns `Break`.
     async fn listen(
         &self,
         actor: Option<&Actor>,
@@ -217,7 +227,7 @@ impl Follow {
     }
 }
 
-/// Failure that the machine reports for this actor. Failures of other actors do not count.
+/// Failure that the machine reports for this actor. Failures of other actors are ignored.
 fn failure(event: &Event, actor: &Actor) -> Option<FollowError> {
     match &event.payload {
         Payload::Sequence(sequence) if event.actor == *actor => {
@@ -232,7 +242,7 @@ fn is_ready(status: &MachineStatusEvent) -> bool {
     status.stage() == MachineStage::Running && status.status.as_ref().is_some_and(|one| one.ready)
 }
 
-/// Short text for an event that is worth showing.
+/// Short text for an event, if the event is worth showing.
 fn describe(payload: &Payload) -> Option<String> {
     match payload {
         Payload::Sequence(event) if event.action() == sequence_event::Action::Start => {

@@ -1,6 +1,6 @@
-//! Whether etcd keeps its quorum while one control plane is down.
+//! Check whether etcd keeps its quorum while one control plane is down.
 //!
-//! The services of Talos 1.13 and later do not check this before they upgrade a node, so the client must.
+//! The upgrade services of Talos 1.13 and later do not check the quorum, so the client must check it.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use crate::client::{Alarm, Client, Health, Member, MemberStatus, Service};
 use crate::error::TalosError;
 use crate::etcd_state::ETCD;
 
-/// Observed state of etcd on one control plane; each value, or the reason why it is unknown.
+/// Observed state of etcd on one control plane. Each field is a value, or the reason why the value is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EtcdView {
     /// Name of the control plane.
     pub name: String,
     pub service: Result<Option<Service>, String>,
-    /// All members, as reported by its own member.
+    /// All etcd members, as reported by the member of this control plane.
     pub members: Result<Vec<Member>, String>,
     pub status: Result<MemberStatus, String>,
     pub alarms: Result<Vec<(u64, Alarm)>, String>,
 }
 
-/// Observes etcd on all control planes at the same time. The views have the order of the nodes.
+/// Observes etcd on all control planes at the same time. The views are in the order of `control_planes`.
 pub async fn look(control_planes: &[(String, Client)]) -> Vec<EtcdView> {
     let mut tasks = JoinSet::new();
     for (at, (name, client)) in control_planes.iter().cloned().enumerate() {
@@ -38,7 +38,7 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
     let why = |error: TalosError| error.reason();
     let service = match client.services().await {
         Ok(all) => Ok(all.into_iter().find(|service| service.id == ETCD)),
-        // No further request would be answered: one reason and one timeout are enough.
+        // The node would not answer further requests either. One reason and one timeout are enough.
         Err(error) => {
             let why = error.reason();
             return EtcdView {
@@ -50,7 +50,7 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
             };
         }
     };
-    // An etcd that is down never answers: its service has the reason.
+    // An etcd that is down never answers. The message of its service contains the reason.
     if let Ok(found) = &service
         && !found.as_ref().is_some_and(Service::is_running)
     {
@@ -74,10 +74,10 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
     }
 }
 
-/// Reasons against taking one control plane down; empty if it is safe.
+/// Reasons against taking one control plane down; empty if this is safe.
 ///
-/// `views` are all control planes of the cluster. A single control plane may go down: it has no quorum to keep. Of
-/// two, neither may.
+/// `views` are all control planes of the cluster. A single control plane may go down, because it has no quorum to keep.
+/// In a cluster with two control planes, neither may go down.
 pub fn objections(views: &[EtcdView]) -> Vec<String> {
     let mut objections: Vec<String> = views.iter().flat_map(of_one).collect();
     let Some(members) = views.iter().find_map(|view| view.members.as_ref().ok()) else {
@@ -88,7 +88,31 @@ pub fn objections(views: &[EtcdView]) -> Vec<String> {
     objections
 }
 
-/// Problems of one member, as reported by its node.
+/// Reasons against taking down one control plane whose own member may be unhealthy or unreachable; empty if this is
+/// safe.
+///
+/// `others` are all other control planes of the cluster. They must be healthy and form a majority of the voting
+/// members.
+pub fn objections_to_loss(others: &[EtcdView]) -> Vec<String> {
+    let mut objections: Vec<String> = others.iter().flat_map(of_one).collect();
+    let Some(members) = others.iter().find_map(|view| view.members.as_ref().ok()) else {
+        objections.push("no other control plane reports the members of etcd".to_owned());
+        return objections;
+    };
+    let voters = members.iter().filter(|member| !member.is_learner).count();
+    // Two addresses may lead to the same member, so each member is counted once.
+    let healthy = others.iter().filter(|view| of_one(view).is_empty());
+    let healthy: BTreeSet<u64> =
+        healthy.filter_map(|view| Some(view.status.as_ref().ok()?.member_id)).collect();
+    let healthy = healthy.len();
+    if healthy <= voters / 2 {
+        objections
+            .push(format!("only {healthy} of {voters} voting etcd members would stay healthy"));
+    }
+    objections
+}
+
+/// Problems of one etcd member, as reported by its node.
 fn of_one(view: &EtcdView) -> Vec<String> {
     let name = &view.name;
     let service = match &view.service {
@@ -114,7 +138,7 @@ fn of_one(view: &EtcdView) -> Vec<String> {
     }
     match &view.alarms {
         Err(why) => found.push(format!("{name}: {why}")),
-        // Every member reports the alarms of all: each is listed once, for its own node.
+        // Every member reports the alarms of all members. Each alarm is listed once, for its own node.
         Ok(alarms) => {
             let own = view.status.as_ref().map_or(0, |status| status.member_id);
             let own = alarms.iter().filter(|(member, _)| *member == own);
@@ -125,7 +149,7 @@ fn of_one(view: &EtcdView) -> Vec<String> {
     found
 }
 
-/// Problems of the members as a whole.
+/// Problems of the list of members.
 fn of_members(members: &[Member], views: &[EtcdView]) -> Vec<String> {
     let ids = |members: &[Member]| members.iter().map(|one| one.id).collect::<BTreeSet<u64>>();
     let mut found = vec![];
@@ -137,7 +161,8 @@ fn of_members(members: &[Member], views: &[EtcdView]) -> Vec<String> {
                     view.name
                 ));
             }
-            // The service or status of the member contains more detail, if it has a problem.
+            // If the service or the status of the member has a problem, that problem is listed instead, because it is
+            // more detailed.
             Err(why) if of_one(view).is_empty() => found.push(format!("{}: {why}", view.name)),
             _ => {}
         }
@@ -168,7 +193,7 @@ fn of_members(members: &[Member], views: &[EtcdView]) -> Vec<String> {
     found
 }
 
-/// Name of the member, or its ID before it has a name.
+/// Hostname of the member, or its ID while it has no hostname.
 fn title(member: &Member) -> String {
     if member.hostname.is_empty() { format!("{:016x}", member.id) } else { member.hostname.clone() }
 }
@@ -212,6 +237,22 @@ mod tests {
             objections(&well(2)),
             ["etcd has two members and loses its quorum without one of them"]
         );
+    }
+
+    #[test]
+    fn the_others_must_be_healthy_and_a_majority() {
+        for count in [3, 4, 5] {
+            assert_eq!(objections_to_loss(&well(count)[1..]), [""; 0], "{count}");
+        }
+        let minority = "only 1 of 2 voting etcd members would stay healthy";
+        assert_eq!(objections_to_loss(&well(2)[1..]), [minority]);
+        let mut views = well(3);
+        views[2].service = Ok(None);
+        let expected =
+            ["cp-3: etcd is not running", "only 1 of 3 voting etcd members would stay healthy"];
+        assert_eq!(objections_to_loss(&views[1..]), expected);
+        let none = "no other control plane reports the members of etcd";
+        assert_eq!(objections_to_loss(&[]), [none]);
     }
 
     #[test]

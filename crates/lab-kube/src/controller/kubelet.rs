@@ -12,11 +12,11 @@ use crate::mirror::HELD;
 use crate::object::{self, flag, list, name, namespace, number, text, uid};
 use crate::store::State;
 
-/// Time that a pod takes to stop; less than its grace period.
+/// Time that a pod takes to stop. It is shorter than the grace period of the pod.
 const STOP: Duration = Duration::from_secs(1);
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Runs one pass of all kubelets. Returns the time of the next pass if no object changes before.
+/// Runs all kubelets once. Returns the time of the next run, which applies if no object changes before.
 pub(super) fn pass(state: &mut State) -> Option<Duration> {
     let mut by_node: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
     for pod in state.iter("pods") {
@@ -46,7 +46,7 @@ pub(super) fn pass(state: &mut State) -> Option<Duration> {
     state.machines.due.values().min().copied()
 }
 
-/// Whether the timed operation on the pod has finished. Starts its timer at the first call.
+/// Whether the timed operation with this key has finished. The first call starts the timer.
 fn is_done(state: &mut State, key: &str, time: Duration) -> bool {
     let now = state.now;
     match state.machines.due.get(key) {
@@ -90,10 +90,31 @@ fn sync_pod(state: &mut State, node: &str, pod: &Value) {
         "Running" if ends_by_itself(pod) && is_done(state, uid(pod), state.settings.pod_start) => {
             succeed(state, pod);
         }
-        // The machine was down: its pods run again.
+        // The machine was down and runs again, so the kubelet starts its pods again.
         "Running" if !pod::is_ready(pod) => run(state, node, pod),
+        "Running" => report_host(state, node, pod),
         _ => {}
     }
+}
+
+/// Reports the address of the machine in the status of a running pod, if the machine has another address than before. The kubelet
+/// reports it with every status.
+fn report_host(state: &mut State, node: &str, pod: &Value) {
+    let Some(kubelet) = state.machines.all.get(node) else { return };
+    let host = kubelet.machine.address.clone();
+    if text(pod, "/status/hostIP") == host {
+        return;
+    }
+    state.change("pods", namespace(pod), name(pod), |pod| {
+        let is_on_host = flag(pod, "/spec/hostNetwork");
+        let status = object::entry(pod, "status");
+        status.insert("hostIP".to_owned(), host.as_str().into());
+        status.insert("hostIPs".to_owned(), json!([{"ip": host}]));
+        if is_on_host {
+            status.insert("podIP".to_owned(), host.as_str().into());
+            status.insert("podIPs".to_owned(), json!([{"ip": host}]));
+        }
+    });
 }
 
 fn ends_by_itself(pod: &Value) -> bool {
@@ -154,7 +175,7 @@ fn statuses(pod: &Value, is_running: bool, container_state: &Value) -> Value {
     all.collect()
 }
 
-/// Container id, stable for the lifetime of the pod.
+/// Container id, which stays the same for the lifetime of the pod.
 fn container_id(pod: &Value, name: &str) -> String {
     let number = digest(&SHA256, format!("{}/{name}", uid(pod)).as_bytes());
     let number: String = number.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -231,7 +252,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
             continue;
         }
         if old.iter().any(is_this) {
-            // The old mirror pod is deleted first; the next pass creates the new one.
+            // The old mirror pod is deleted first. The next run of the kubelets creates the new one.
             continue;
         }
         let mut new = manifest.clone();
@@ -247,7 +268,7 @@ fn mirror(state: &mut State, node: &str, pods: &[Arc<Value>]) {
         }
         annotations.insert("kubernetes.io/config.source".to_owned(), "file".into());
         new["spec"]["nodeName"] = node.into();
-        // The kubelet only logs a static pod manifest that the API server rejects.
+        // If the API server rejects a static pod, a real kubelet only logs the error.
         state.create_inside("pods", new).ok();
     }
     let kind = state.kind("pods");

@@ -5,6 +5,7 @@ mod access;
 mod admission;
 mod cluster;
 mod controller;
+mod disruption;
 mod kubectl;
 mod objects;
 mod real_kubectl;

@@ -11,6 +11,7 @@ use crate::vm::migration::Migration;
 use crate::vm::power::{Power, StopOptions};
 use crate::vm::storage_map::StorageMap;
 use crate::world::{Caller, HaServiceState, World};
+use crate::world_guard;
 
 /// Action of the HA manager on a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) enum ManagerAction {
     },
 }
 
-/// Starts a task on the host of the VM.
+/// Starts the task of an action on the host of the VM.
 pub(super) fn start_task(site: &Arc<Site>, vmid: u32, action: ManagerAction) {
     let Some(node) = site.world().vms.get(&vmid).map(|vm| vm.node.clone()) else { return };
     let kind = match action {
@@ -33,10 +34,13 @@ pub(super) fn start_task(site: &Arc<Site>, vmid: u32, action: ManagerAction) {
         ManagerAction::Move { .. } => "qmigrate",
     };
     let root = Caller::parse("root@pam");
-    site.start(&node.clone(), kind, &vmid.to_string(), &root, |task| async move {
-        let done = execute(&task, &node, vmid, &action).await;
-        update_state(&mut task.site.world(), vmid, &action, done.is_ok());
-        done.map_err(|error| error.to_string())
+    site.start(&node.clone(), kind, &vmid.to_string(), &root, |task| {
+        // Otherwise observers would see these changes as changes by the user root.
+        world_guard::made_by_simulation(async move {
+            let done = execute(&task, &node, vmid, &action).await;
+            update_state(&mut task.site.world(), vmid, &action, done.is_ok());
+            done.map_err(|error| error.to_string())
+        })
     });
 }
 
@@ -74,8 +78,8 @@ async fn execute(
     }
 }
 
-/// Updates the manager state after a task. A failed start is retried, then relocated, then set to
-/// error. After a failed migration the VM stays on its host.
+/// Updates the state of a resource after a task. A start that failed is retried on the same host, then on another host. After
+/// that, the resource is in state `error`. After a failed migration the VM stays on its host.
 fn update_state(world: &mut World, vmid: u32, action: &ManagerAction, succeeded: bool) {
     let sid = format!("vm:{vmid}");
     let limit = |name: &str| {

@@ -1,10 +1,12 @@
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::Release;
 use crate::api::testing::ApiTestBench;
 use crate::storage::fixture;
 use crate::world::{Caller, StorageKind, Task};
 
-/// Runs manager rounds and their tasks until all of them are done.
+/// Runs rounds of the HA manager and their tasks until no more tasks start.
 async fn run_until_idle(bench: &ApiTestBench) {
     for _ in 0..20 {
         round(&bench.site);
@@ -36,7 +38,7 @@ fn node(bench: &ApiTestBench, vmid: u32) -> String {
     bench.site.world().vms[&vmid].node.clone()
 }
 
-/// Takes a host offline, with its last contact `seconds` ago.
+/// Takes a host offline, as if its last contact was `seconds` ago.
 fn take_offline(bench: &ApiTestBench, host: &str, seconds: u64) {
     let since = bench.site.now() - seconds;
     let mut world = bench.site.world();
@@ -73,6 +75,29 @@ async fn request_task_ends_before_the_manager_acts() {
     let kinds: Vec<&str> = by_root.map(|task| task.kind.as_str()).collect();
     assert_eq!(kinds.len(), 4);
     assert_eq!(world.ha_state(101), Some("started"));
+}
+
+/// Power states of a VM, each with the caller that changed it.
+type PowerStates = Vec<(bool, Option<Caller>)>;
+
+#[tokio::test]
+async fn observers_see_no_caller_for_actions_of_the_manager() {
+    let bench = bench(Release::V9, &[101]);
+    let changes: Arc<Mutex<PowerStates>> = Arc::default();
+    let recorded = Arc::clone(&changes);
+    bench.site.observe(move |world, caller| {
+        let is_running = world.vms[&101].is_running();
+        let mut recorded = recorded.lock().expect("the lock");
+        if recorded.last().is_none_or(|(before, _)| *before != is_running) {
+            recorded.push((is_running, caller.cloned()));
+        }
+    });
+    run_until_idle(&bench).await;
+    request_stop(&bench.site, "pve1", 101, &Caller::parse("ops@pve"));
+    tokio::task::yield_now().await;
+    run_until_idle(&bench).await;
+    let changes = changes.lock().expect("the lock").clone();
+    assert_eq!(changes, [(false, None), (true, None), (false, None)]);
 }
 
 #[tokio::test]

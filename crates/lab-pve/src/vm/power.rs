@@ -1,7 +1,6 @@
 //! Power operations of a VM.
 //!
-//! They hold the lock of the VM, so a shutdown that waits for its guest delays all other operations
-//! on it.
+//! Each operation holds the lock of the VM. So a shutdown that waits for its guest delays all other operations on the VM.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +16,16 @@ use crate::lock::{CALL_LOCK_TIMEOUT, LockGuard};
 use crate::schema::{self, FormatName};
 use crate::site::Site;
 use crate::world::{Caller, Config, Run, TaskState, Vm, World};
+use crate::world_guard;
 
 /// Default timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_mins(1);
-/// Interval of checks whether a guest is off.
+/// Time between two checks whether a guest is off.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a ping to the guest agent.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// VM whose power state is changed, and the caller that requested it.
+/// VM whose power state changes, and the caller that requested the change.
 #[derive(Clone, Debug)]
 pub(crate) struct Power {
     pub(crate) worker: Worker,
@@ -37,9 +37,9 @@ pub(crate) struct Power {
 /// Parameters of a stop or shutdown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StopOptions {
-    /// Request a shutdown from the guest instead of a hard stop.
+    /// Whether the guest is asked to shut down. Otherwise QEMU is stopped immediately.
     pub(crate) shutdown: bool,
-    /// Hard stop after the timeout of the shutdown.
+    /// Whether QEMU is stopped if the guest does not shut down before the timeout.
     pub(crate) force: bool,
     pub(crate) skip_lock: bool,
     pub(crate) timeout: Option<Duration>,
@@ -73,7 +73,7 @@ impl Power {
             if vm.lock() == Some("backup")
                 && let Some(run) = &mut vm.run
             {
-                // A backup keeps a paused QEMU process, which resumes the guest instead of a start.
+                // During a backup of a stopped VM, a paused QEMU process exists. A start resumes this process.
                 run.paused = false;
                 return Ok(());
             }
@@ -101,7 +101,7 @@ impl Power {
                 self.worker.log("Resuming suspended VM");
                 let has_state = self.read(|vm| vm.config.contains_key("vmstate"))?;
                 if !has_state {
-                    // Only a scenario can define a suspended VM without a state volume.
+                    // A suspended VM without a state volume can come only from a scenario.
                     return Err(ApiError::failed("start failed: QEMU exited with code 1"));
                 }
                 self.read(|vm| vm.config.get("runningmachine").cloned())?
@@ -112,7 +112,7 @@ impl Power {
             let world = site.world();
             let launch =
                 start_check::check(&world, &site.guests, &self.node, self.vmid, machine.as_ref())?;
-            // The devices are assigned before QEMU runs.
+            // The PCI devices are assigned before QEMU starts.
             site.guests.hold(self.vmid, &launch.devices);
             launch
         };
@@ -155,7 +155,7 @@ impl Power {
         Ok(())
     }
 
-    /// Applies pending changes. Logs those that cannot be applied, which stay pending.
+    /// Applies pending changes. Changes that cannot be applied are logged and stay pending.
     fn apply_pending(&self) {
         let applied = {
             let mut world = self.site().world();
@@ -210,7 +210,7 @@ impl Power {
         Ok(())
     }
 
-    /// Requests a shutdown from the guest agent if it answers, otherwise through the power button.
+    /// Asks the guest to shut down: through the guest agent if it answers, or else through the power button.
     async fn ask_to_shut_down(&self, options: &Config) -> Result<(), ApiError> {
         let site = self.site();
         let is_silent = {
@@ -232,17 +232,16 @@ impl Power {
     /// Stops QEMU after a short delay.
     fn quit(&self) {
         let (site, vmid) = (Arc::clone(self.site()), self.vmid);
-        tokio::spawn(async move {
+        world_guard::spawn(async move {
             site.wait(Work::Stop, &format!("vm/{vmid}")).await;
             site.guest_power_off(vmid);
         });
     }
 
-    /// Waits until the guest is off, with one check per second. Fails if the task is interrupted
-    /// meanwhile.
+    /// Waits until the guest is off, with one check per second. Fails if the task is interrupted in the meantime.
     ///
-    /// Like Proxmox, this counts checks instead of elapsed time, so that a suspended machine does
-    /// not use up the timeout.
+    /// Like Proxmox, this function counts checks instead of elapsed time. So the timeout does not pass while the machine that
+    /// runs the lab is suspended.
     async fn is_off_within(&self, timeout: Duration) -> Result<bool, ApiError> {
         let site = self.site();
         let mut checks_left = timeout.as_secs();
@@ -255,7 +254,7 @@ impl Power {
             if checks_left == 0 {
                 return Ok(false);
             }
-            // A stop of another guest ends the wait early and does not count as a check.
+            // If another guest stops, the wait ends early and does not count as a check.
             checks_left -= u64::from(site.clock.timeout(CHECK_INTERVAL, stops).await.is_err());
         }
     }
@@ -271,7 +270,7 @@ impl Power {
         }
     }
 
-    /// Shuts the guest down. A background task starts it again once it is off.
+    /// Shuts the guest down. Afterwards a background task starts the VM again.
     pub(crate) async fn reboot(&self, timeout: Option<Duration>) -> Result<(), ApiError> {
         let guard = self.lock().await?;
         if !is_running(&self.site().world(), &self.node, self.vmid)? {
@@ -281,7 +280,7 @@ impl Power {
         drop(guard);
         let again = Self { worker: Worker::Call(Arc::clone(self.site())), ..self.clone() };
         // If this start fails, the VM stays off.
-        tokio::spawn(async move { drop(again.start(false, None).await) });
+        world_guard::spawn(async move { drop(again.start(false, None).await) });
         Ok(())
     }
 
@@ -341,7 +340,7 @@ impl Power {
     }
 }
 
-/// Whether a VM runs on this host; with the error of calls that check the process first.
+/// Whether a VM runs on this host. The error for a missing VM is the one of calls that check the QEMU process first.
 pub(crate) fn is_running(world: &World, node: &str, vmid: u32) -> Result<bool, ApiError> {
     let vm = world.vm(node, vmid).map_err(|_| {
         let text = format!("unable to find configuration file for VM {vmid} on node '{node}'");
@@ -350,7 +349,7 @@ pub(crate) fn is_running(world: &World, node: &str, vmid: u32) -> Result<bool, A
     Ok(vm.is_running())
 }
 
-/// Rejects a monitor command to a stopped VM.
+/// Rejects a command to the QEMU monitor of a stopped VM.
 fn check_monitor(vm: &Vm, vmid: u32) -> Result<(), ApiError> {
     if vm.is_running() {
         return Ok(());
@@ -365,7 +364,7 @@ pub(crate) fn agent_is_enabled(world: &World, options: &Config) -> bool {
     fields.and_then(|fields| fields.flag("enabled")).unwrap_or_default()
 }
 
-/// Whether the guest agent answers, which it does not while the VM is paused.
+/// Whether the guest agent answers. The agent of a paused VM does not answer.
 pub(crate) fn answers(run: &Run) -> bool {
     run.agent.is_some() && !run.paused
 }

@@ -1,4 +1,4 @@
-//! COSI state API: resources of a node can be read, listed and watched, but not written.
+//! COSI state API. Resources of a node can be read, listed and watched, but not written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,16 +81,16 @@ fn authorize(
     Ok(kind)
 }
 
-/// Resources of a type. Each type lives in one namespace; other namespaces contain none.
+/// Resources of a type. All resources of a type are in one namespace; in other namespaces the list is empty.
 fn list(
     session: &Session,
     kind: &'static Definition,
     namespace: &str,
 ) -> Result<Vec<VersionedResource>, Status> {
     let simulation = &session.simulation;
-    let (now, hypervisor) = (simulation.now(), &*simulation.hypervisor);
+    let now = simulation.now();
     let mut found = session.look(|talos, node| {
-        simulation.resource_versions.list(&ResourceContext { talos, node, hypervisor, now }, kind)
+        simulation.resource_versions.list(&ResourceContext { talos, node, now }, kind)
     })?;
     if namespace != kind.namespace {
         found.clear();
@@ -138,7 +138,7 @@ impl Watch {
         let mut state_changes = self.session.simulation.state_changes();
         state_changes.borrow_and_update();
         let Ok(mut known) = self.look() else { return };
-        // An empty answer confirms that the watch has started.
+        // An empty first answer confirms that the watch has started.
         let mut waiting = vec![WatchResponse::default()];
         waiting.extend(self.initial_events(&known).into_iter().map(single_event));
         loop {
@@ -165,8 +165,9 @@ impl Watch {
         Ok(meant.map(|found| (found.item.id.clone(), found)).collect())
     }
 
-    /// Initial events of a watch. A single resource is always reported, as destroyed if it does not exist; all
-    /// resources of a type only on request.
+    /// Initial events of a watch. A watch of a single resource always starts with an event about that resource. If the resource
+    /// does not exist, the event is of type destroyed. A watch of a type starts with events about all resources only if the
+    /// client requests them.
     fn initial_events(&self, known: &BTreeMap<String, VersionedResource>) -> Vec<Event> {
         if let Some(id) = &self.request.id {
             return vec![known.get(id).map_or_else(
@@ -181,7 +182,7 @@ impl Watch {
             .values()
             .map(|found| self.event(EventType::Created, to_resource(self.kind, found)));
         let mut events: Vec<Event> = created.collect();
-        // Clients with an older API version do not know this event.
+        // Clients with an older version of the API do not support this event.
         if self.request.api_version >= 1 {
             let done = Resource {
                 metadata: Some(Metadata {

@@ -1,7 +1,7 @@
 //! etcd clusters: members, leader, quorum and data.
 //!
-//! A cluster is data that several nodes share. The data exists as long as the lab; access to it requires enough
-//! members that run and can reach each other.
+//! A cluster is data that several nodes share. The data exists as long as the lab exists. Access to the data requires enough
+//! running members that can reach each other.
 
 mod bolt;
 mod bootstrap;
@@ -30,7 +30,7 @@ pub(crate) use operation::{
     status,
 };
 pub use saved_cluster::SavedCluster;
-pub(crate) use service::run;
+pub(crate) use service::{run, update_peer};
 pub(crate) use version::version;
 
 /// etcd cluster, which stores the data of a Kubernetes cluster.
@@ -44,19 +44,19 @@ pub(crate) struct EtcdCluster {
     pub(crate) members: BTreeMap<u64, Member>,
     pub(crate) leader: Option<u64>,
     pub(crate) term: u64,
-    /// Number of elections and membership changes, which are also written to the raft log.
+    /// Number of elections and membership changes. They are entries of the raft log as well.
     pub(crate) turns: u64,
     pub(crate) store: Arc<KubeStore>,
-    /// Members with a disk space alarm. Any alarm blocks all writes until it is disarmed: it persists over reboots
-    /// and even over the removal of the member.
+    /// Ids of the members with a disk space alarm. Any alarm blocks all writes until it is disarmed. An alarm persists over
+    /// reboots, and even over the removal of its member.
     pub(crate) alarms: BTreeSet<u64>,
-    /// VM ids and addresses of the nodes whose API servers use this cluster.
+    /// vmids and addresses of the nodes whose API servers use this cluster.
     pub(crate) api_servers: BTreeMap<u32, IpAddr>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Member {
-    /// Host name of the node; empty until the member has started.
+    /// Host name of the node; empty until the member has started for the first time.
     pub(crate) name: String,
     pub(crate) vmid: u32,
     pub(crate) peer: IpAddr,
@@ -64,11 +64,11 @@ pub(crate) struct Member {
     /// Whether the etcd process runs.
     #[serde(skip)]
     pub(crate) is_up: bool,
-    /// Whether the member has had a leader since its process started. Before that, etcd accepts client connections
-    /// but answers no calls.
+    /// Whether the member has had a leader since its process started. Before that, etcd accepts connections of clients but
+    /// answers no calls.
     #[serde(skip)]
     pub(crate) serves_clients: bool,
-    /// Revision at which the database file was last defragmented.
+    /// Revision of the last defragmentation of the database file.
     pub(crate) defragmented: u64,
 }
 

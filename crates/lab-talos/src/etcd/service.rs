@@ -1,4 +1,4 @@
-//! etcd service of one node: it waits for a cluster, joins it, and runs as a member.
+//! etcd service of one node. It waits for a cluster, joins the cluster, and runs as a member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) async fn run(simulation: &Arc<Simulation>, vmid: u32, boot: u64) {
     let node = EtcdNode { simulation, vmid, boot };
     let known = simulation.look(|talos| talos.nodes.get(&vmid).and_then(|node| node.etcd));
     node.prepare().await;
-    // The image is pulled before the node searches for a cluster, so it is present when a bootstrap request arrives.
+    // The image is pulled before the search for a cluster starts, so that it is present when a bootstrap request arrives.
     simulation.until_pulled(vmid, boot, SERVICE).await;
     node.wait(Work::Pull).await;
     let (membership, origin) = node.membership(known).await;
@@ -39,23 +39,23 @@ struct EtcdNode<'r> {
     boot: u64,
 }
 
-/// How a node became a member.
+/// Way in which a node became a member of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MembershipOrigin {
-    /// The disk holds the membership.
+    /// The membership was already on the disk.
     Disk,
     Bootstrap,
     Join,
 }
 
-/// State of a member that determines its health.
+/// State of a member, which determines its health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberCondition {
     /// The member left the cluster and deleted its data.
     Left,
-    /// Another member removed this one.
+    /// Another member removed this member.
     Removed,
-    /// The member reaches too few others for a quorum.
+    /// The member reaches too few other members for a quorum.
     Alone,
     Campaigning,
     Learning,
@@ -67,7 +67,7 @@ impl EtcdNode<'_> {
         self.simulation.enter(self.vmid, self.boot, SERVICE, state, message);
     }
 
-    /// Preparation of the service before etcd can start.
+    /// Prepares the service, before etcd can start.
     async fn prepare(&self) {
         self.enter(ServiceState::Starting, "Starting service");
         let condition = service::condition(SERVICE).unwrap_or_default();
@@ -81,7 +81,7 @@ impl EtcdNode<'_> {
         self.wait(Work::Service).await;
     }
 
-    /// Starts etcd in bootstrap mode. Another request before it runs restarts this procedure.
+    /// Starts etcd as the first member of a new cluster. Another bootstrap request before etcd runs restarts this procedure.
     async fn bootstrap_cluster(&self) -> Membership {
         loop {
             let requested = self.simulation.until(|talos| self.pending_bootstrap(talos)).await;
@@ -110,7 +110,7 @@ impl EtcdNode<'_> {
         node.pending_bootstrap.as_ref().map(|pending_bootstrap| pending_bootstrap.membership)
     }
 
-    /// Completes the bootstrap. False if another request arrived meanwhile.
+    /// Completes the bootstrap. Returns false if another bootstrap request arrived in the meantime.
     fn complete(&self, requested: Membership) -> bool {
         self.simulation.change(|talos| {
             let node = talos.of_boot(self.vmid, self.boot);
@@ -138,7 +138,7 @@ impl EtcdNode<'_> {
             if left.is_zero() {
                 return;
             }
-            // A change of the slowness fault also affects work in progress.
+            // If the slowness fault changes, the work in progress is affected as well.
             let is_other = |talos: &TalosState| {
                 let now = talos.nodes.get(&self.vmid).map(|node| node.faults.slowness);
                 (now != Some(slowness)).then_some(())
@@ -156,7 +156,7 @@ impl EtcdNode<'_> {
         faults.unwrap_or_default()
     }
 
-    /// Membership of this node: from its disk, by a bootstrap, or by joining a cluster.
+    /// Membership of this node: from the disk, from a bootstrap, or from joining a cluster.
     async fn membership(&self, known: Option<Membership>) -> (Membership, MembershipOrigin) {
         let mut last_found = FoundCluster::Nothing;
         loop {
@@ -183,7 +183,7 @@ impl EtcdNode<'_> {
         }
     }
 
-    /// Next action of a node without a membership. None while nothing has changed.
+    /// Next action of a node without a membership; `None` while nothing has changed.
     fn decide(
         &self,
         talos: &TalosState,
@@ -198,7 +198,8 @@ impl EtcdNode<'_> {
         is_changed.then_some((None, found))
     }
 
-    /// Joins the cluster as a learner. None if another node joined first.
+    /// Joins the cluster as a learner; `None` if the cluster no longer accepts this node, for example because another node
+    /// joined first.
     fn join(&self, cluster: u64) -> Option<Membership> {
         let member = self.simulation.chance(&format!("etcd/member/{}", self.vmid)).number();
         let membership = Membership { cluster, member };
@@ -239,7 +240,7 @@ impl EtcdNode<'_> {
         }
     }
 
-    /// Runs as a member until it is removed from the cluster.
+    /// Runs as a member, until the member is removed from the cluster.
     async fn serve(&self, membership: Membership) {
         let running = RunningMember::start(self.simulation, membership, self.vmid);
         self.enter(ServiceState::Running, &service::started(SERVICE, self.vmid));
@@ -279,7 +280,8 @@ impl EtcdNode<'_> {
                 }
                 MemberCondition::Alone => self.set_health(false, "context deadline exceeded"),
                 MemberCondition::Campaigning => {
-                    // The first health check runs some seconds after the start and finds a leader.
+                    // The first health check runs some seconds after the start, when etcd already has a leader. So only later
+                    // checks can fail here.
                     if before.is_some() {
                         self.set_health(false, "context deadline exceeded");
                     }
@@ -324,7 +326,7 @@ impl EtcdNode<'_> {
         self.simulation.set_health(self.vmid, self.boot, SERVICE, healthy, message);
     }
 
-    /// Promotes a synchronized learner to a voter if the cluster has quorum.
+    /// Promotes a learner to a voter, if the learner is synchronized and the cluster has quorum.
     fn promote(&self, membership: Membership) {
         if self.simulation.look(|talos| self.condition(talos, membership))
             != MemberCondition::Learning
@@ -341,7 +343,7 @@ impl EtcdNode<'_> {
     }
 }
 
-/// Running etcd process; when dropped, the other members see this one as down.
+/// Running etcd process. When this value is dropped, the member counts as down.
 struct RunningMember {
     simulation: Arc<Simulation>,
     membership: Membership,
@@ -373,6 +375,18 @@ impl Drop for RunningMember {
             }
         });
     }
+}
+
+/// Sets the peer URL of the etcd member to the current address of the node. Talos does this while etcd is healthy.
+pub(crate) fn update_peer(simulation: &Simulation, vmid: u32, boot: u64) {
+    simulation.change(|talos| {
+        let node = talos.of_boot(vmid, boot)?;
+        let (membership, address) = (node.etcd?, node.etcd_address()?);
+        if talos.serves(membership) {
+            member(talos, membership)?.peer = address;
+        }
+        Some(())
+    });
 }
 
 fn member(talos: &mut TalosState, membership: Membership) -> Option<&mut Member> {

@@ -1,8 +1,8 @@
-//! Synchronizes a real API server with the lab's store: objects created on the API server are processed by the
-//! simulated controllers and kubelets in the store, and the results are written back.
+//! Synchronization of a real API server with the store of the lab. The simulated controllers and kubelets process objects of
+//! the API server in the store, and the results are written back.
 //!
-//! The controllers of the store run between synchronization rounds, and only on objects that the API server has
-//! accepted: it fills in defaults and assigns the UID.
+//! The controllers of the store run between two synchronization rounds. They process only objects that the API server has
+//! accepted, because the API server fills in defaults and assigns the uid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,14 +18,16 @@ use super::client::Client;
 use super::object_kind::{CREATED_ONCE, LEASES, NAMESPACES, NODES, ObjectKind, PODS, SYNCED};
 use super::synced_object::SyncedObject;
 
-/// Interval between two rounds without local changes, in real time.
+/// Time between two rounds if nothing changes in the store, in real time.
 const ROUND_INTERVAL: Duration = Duration::from_millis(500);
-/// Minimum interval between two rounds, in real time.
+/// Minimum time between two rounds, in real time.
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval at which kubelets renew their leases, in real time.
+/// Kind of objects whose status the API server changes as well.
+const BUDGETS: &str = "poddisruptionbudgets.policy";
+/// Time after which kubelets renew their leases, in real time.
 const LEASE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Synchronizes until the future is dropped. `log` receives the rejections of the API server.
+/// Synchronizes until the future is dropped. `log` is called with the rejections of the API server.
 pub(crate) async fn synchronize(
     cluster: Arc<RealCluster>,
     store: Arc<KubeStore>,
@@ -42,7 +44,7 @@ pub(crate) async fn synchronize(
     let (mut news, real) = (store.news(), Clock::real());
     loop {
         news.borrow_and_update();
-        // While the API server starts, the round fails and the next one retries.
+        // While the API server starts, the round fails. The next round retries.
         if synchronizer.round().await.is_ok() {
             store.work();
         } else if let Some(ended) = cluster.restart_ended() {
@@ -70,13 +72,13 @@ pub(super) struct Synchronizer {
     pub(super) client: Client,
     pub(super) store: Arc<KubeStore>,
     is_ready: bool,
-    /// Objects that exist on both sides, by kind.
+    /// Objects that exist in the store and on the API server, by kind.
     pairs: BTreeMap<&'static str, BTreeMap<Key, SyncedObject>>,
-    /// Objects that are created once, and not again after they are deleted.
+    /// Objects that were already created once. They are not created again after a deletion.
     created: BTreeSet<(&'static str, Key)>,
-    /// Time until which the leases need no renewal.
+    /// Time at which the leases must be renewed.
     leased: Option<Deadline>,
-    /// Rejected objects with the reasons.
+    /// Rejected objects, each with the reason.
     rejected: BTreeMap<(&'static str, Key), String>,
     /// Rejections that are not logged yet.
     rejections: Vec<String>,
@@ -90,7 +92,7 @@ impl Synchronizer {
     }
 
     pub(super) async fn round(&mut self) -> Result<(), String> {
-        // While it starts, the API server creates priority classes and roles that other objects need.
+        // While the API server starts, it creates priority classes and roles. Other objects need them.
         if !self.is_ready {
             self.client.get("/readyz").await?.found()?;
             self.is_ready = true;
@@ -157,12 +159,12 @@ impl Synchronizer {
             }
             (Some(remote), None, Some(known)) if known.is_same_object(&remote) => {
                 self.delete_remote(kind, &remote).await?;
-                // Kept until it is deleted.
+                // The record is kept until the object is deleted on the API server.
                 Ok(Some(known.clone()))
             }
             (Some(remote), None, _) => Ok(self.apply_remote(kind, None, &remote)),
             (Some(remote), Some(local), Some(known)) if !known.is_same_object(&remote) => {
-                // Another object with the same name.
+                // The API server has another object with the same name.
                 self.store.lose(kind.id, &local);
                 Ok(self.apply_remote(kind, None, &remote))
             }
@@ -178,11 +180,12 @@ impl Synchronizer {
     ) -> Result<Option<SyncedObject>, String> {
         match self.create(kind, &local).await? {
             None => {
-                // Creation is retried; until then the object is not processed.
+                // The API server rejected the object. The creation is retried, and until then the controllers do not process
+                // the object.
                 self.store.hold(kind.id, &local);
                 Ok(None)
             }
-            // The status can only be written after the creation.
+            // The status can be written only after the creation.
             Some(remote) => self.exchange(kind, remote, local, None).await,
         }
     }
@@ -193,7 +196,7 @@ impl Synchronizer {
         Ok(self.handle_result(kind, local, created))
     }
 
-    /// Writes local changes to the API server, then applies its changes to the store.
+    /// Writes the changes of the store to the API server. Then applies the changes of the API server to the store.
     async fn exchange(
         &mut self,
         kind: ObjectKind,
@@ -218,7 +221,11 @@ impl Synchronizer {
                 remote = self.client.get(&path).await?.found()?;
             }
         }
-        if let Some(patch) = SyncedObject::status_patch(known, &local).filter(|_| can_write) {
+        let status = match known {
+            Some(known) if kind.id == BUDGETS => known.budget_patch(&remote, &local),
+            _ => SyncedObject::status_patch(known, &local),
+        };
+        if let Some(patch) = status.filter(|_| can_write) {
             let patch = json!({"status": patch});
             let reported = self.client.merge(&format!("{path}/status"), &patch).await?.found();
             remote = self.handle_result(kind, &local, reported).unwrap_or(remote);
@@ -231,7 +238,7 @@ impl Synchronizer {
             return Ok(Some(SyncedObject::new(&remote, local)));
         }
         let taken = self.apply_remote(kind, Some(&local), &remote);
-        // If it changed locally meanwhile, the next round handles it.
+        // If the object has changed in the store in the meantime, the next round handles the change.
         Ok(taken.or_else(|| known.map(|known| known.with(local))))
     }
 
@@ -245,7 +252,7 @@ impl Synchronizer {
         Some(SyncedObject::new(remote, local))
     }
 
-    /// Handles the result of a request for an object. A rejection is reported once.
+    /// Handles the result of a request about an object. A rejection is reported only once.
     fn handle_result(
         &mut self,
         kind: ObjectKind,
@@ -259,7 +266,7 @@ impl Synchronizer {
                 Some(object)
             }
             Err(problem) => {
-                // A concurrent change; the next round handles its result.
+                // These errors come from a concurrent change. The next round handles the change.
                 let is_passing = problem.starts_with("404:") || problem.starts_with("409:");
                 if !is_passing && self.rejected.get(&at) != Some(&problem) {
                     let rejection =
@@ -272,7 +279,7 @@ impl Synchronizer {
         }
     }
 
-    /// Deletes an object on the API server that was deleted in the store.
+    /// Deletes an object on the API server, because it was deleted in the store.
     async fn delete_remote(&mut self, kind: ObjectKind, remote: &Value) -> Result<(), String> {
         if kind.id == NAMESPACES.id {
             return self.delete_namespace(remote).await;
@@ -286,7 +293,7 @@ impl Synchronizer {
         });
         self.client.delete(&path, &how).await?;
         if remote["metadata"]["finalizers"].is_array() {
-            // The finalizers were already handled in the store.
+            // The finalizers are removed, because the store has already handled them.
             let patch = json!({"metadata": {"uid": uid, "finalizers": null}});
             self.client.merge(&path, &patch).await?;
         }
@@ -302,7 +309,7 @@ impl Synchronizer {
             if self.created.contains(&at) {
                 continue;
             }
-            // An API server does not always reject an object that it created itself as existing.
+            // This check is needed because the API server does not reject the creation of every object that it created itself.
             let is_there = self.client.get(&kind.path(&object)).await?.status == 200;
             if is_there || self.create(kind, &object).await?.is_some() {
                 self.created.insert(at);
@@ -311,7 +318,7 @@ impl Synchronizer {
         Ok(())
     }
 
-    /// Renews the leases of nodes; a node whose kubelet does not run keeps its old lease.
+    /// Renews the leases of nodes. If the kubelet of a node does not run, its lease is not renewed.
     async fn renew_leases(&mut self) -> Result<(), String> {
         if self.leased.is_some_and(|until| !until.has_passed()) {
             return Ok(());

@@ -20,11 +20,12 @@ pub(super) const SOURCES: &[ResourceSource] = &[
 
 pub(super) const MACHINE_TYPES: &[(&str, u64)] = &[("init", 1), ("controlplane", 2), ("worker", 3)];
 
-/// Active config, and since 1.12 also the persistent one, which the next boot uses: it differs from the active config
-/// while a config is tried or staged.
+/// Configs that a node reports: the active config, and since 1.10 also the persistent config, which the next boot uses. Both
+/// differ while a config is tried or staged. A node reports the persistent config only if it was saved in this boot.
 fn machine_configs(context: &ResourceContext<'_>) -> Vec<Item> {
     let Some(config) = &context.node.config else { return vec![] };
-    // Since 1.12 the YAML form is one string with the whole config; before, it was the config itself.
+    // Since 1.12, the YAML of the resource is one string that contains the whole config. Before 1.12, the YAML was the config
+    // itself.
     let is_string = context.node.version.is_at_least(12);
     let item = |id: &str, text: String| {
         if is_string {
@@ -35,14 +36,8 @@ fn machine_configs(context: &ResourceContext<'_>) -> Vec<Item> {
         }
     };
     let mut found = vec![item("v1alpha1", config.text.clone())];
-    if is_string {
-        let saved = match &context.node.system_disk {
-            Some(disk) => context.hypervisor.written(disk).state.and_then(|state| state.config),
-            // A machine that is not installed yet has no disk to store it on.
-            None => Some(config.text.clone()),
-        };
-        found.extend(saved.map(|text| item("persistent", text)));
-    }
+    let saved = context.node.persistent.as_ref().filter(|_| context.node.version.is_at_least(10));
+    found.extend(saved.map(|saved| item("persistent", saved.text.clone())));
     found
 }
 

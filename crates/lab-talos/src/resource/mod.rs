@@ -1,14 +1,13 @@
 //! COSI resources of a node, as the Talos API shows them.
 //!
-//! No resource is stored: the resources of a type are computed from the simulated nodes for every request. Only their
-//! versions are stored, because watches report changes by version.
+//! No resource is stored. For every request, the resources of a type are computed from the simulated nodes. Only the versions
+//! of resources are stored, because watches report changes by version.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::talos_state::{Node, TalosState};
-use crate::hypervisor::Hypervisor;
 
 mod block;
 mod cert_san;
@@ -44,7 +43,7 @@ pub(crate) use placement::missing_user_disk;
 pub(crate) use resource_version::{ResourceVersions, VersionedResource};
 pub(crate) use yaml::to_yaml;
 
-/// Source of the resources of one type. Its definition is in the table of `definition`.
+/// Source of the resources of one type. The definition of the type is in the table of `definition`.
 pub(crate) struct ResourceSource {
     pub(crate) name: &'static str,
     /// Protobuf fields of a spec, for clients that decode typed resources.
@@ -52,15 +51,13 @@ pub(crate) struct ResourceSource {
     pub(crate) list: fn(&ResourceContext<'_>) -> Vec<Item>,
 }
 
-/// Source without resources: a node answers an empty list.
+/// Source without resources. A node answers with an empty list.
 const NO_RESOURCES: ResourceSource = ResourceSource { name: "", proto: &[], list: |_| vec![] };
 
 /// Input from which resources are computed.
 pub(crate) struct ResourceContext<'a> {
     pub(crate) talos: &'a TalosState,
     pub(crate) node: &'a Node,
-    /// Hypervisor with the disks of the node.
-    pub(crate) hypervisor: &'a dyn Hypervisor,
     /// Current lab time since 1970.
     pub(crate) now: Duration,
 }
@@ -70,7 +67,7 @@ pub(crate) struct ResourceContext<'a> {
 pub(crate) struct Item {
     pub(crate) id: String,
     pub(crate) spec: Spec,
-    /// Version, if another part of the lab counts it.
+    /// Version of the resource, if another part of the lab counts it.
     pub(crate) version: Option<u64>,
     /// Controller that wrote the resource, if several controllers write this type.
     pub(crate) owner: Option<&'static str>,
@@ -80,7 +77,7 @@ pub(crate) struct Item {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spec {
     Value(Value),
-    /// Text that is sent as YAML without being a YAML string. It may contain keys.
+    /// Text that is sent as YAML, but not as a YAML string. It may contain keys.
     Text(String),
 }
 

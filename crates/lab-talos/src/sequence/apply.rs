@@ -20,7 +20,7 @@ use crate::image::Platform;
 /// Default duration of try mode.
 const DEFAULT_TRY_DURATION: Duration = Duration::from_mins(1);
 
-/// Dry-run answer of the maintenance service before 1.13, which compares nothing.
+/// Dry-run answer of the maintenance service before 1.13, which does not compare configs.
 const NO_CONFIG_YET: &str =
     "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.";
 const NOT_AT_ONCE: &str = "this config change can't be applied in immediate mode\ndiff: ";
@@ -55,7 +55,7 @@ const IMMEDIATE_FEATURES: [&str; 5] =
     ["kubernetesTalosAPIAccess", "kubePrism", "hostDNS", "imageCache", "nodeAddressSortAlgorithm"];
 
 impl Simulation {
-    /// Applies a config in the requested mode. Only nodes in maintenance accept anonymous callers.
+    /// Applies a config in the requested mode. Only nodes in maintenance mode accept anonymous callers.
     pub(crate) fn apply(
         self: &Arc<Self>,
         vmid: u32,
@@ -72,6 +72,11 @@ impl Simulation {
             return Err(Status::unavailable("the machine is gone"));
         };
         let mode = check_mode(request.mode(), &version, is_anonymous)?;
+        // As on real nodes, any request in another mode ends try mode, even a dry run and a rejected config. The tried config
+        // then stays until the next boot.
+        if mode != Mode::Try {
+            self.change_node(vmid, boot, |node| node.tried = None);
+        }
         if stage == Stage::Rebooting {
             return Err(Status::failed_precondition(
                 "configuration already applied and node is rebooting",
@@ -81,7 +86,7 @@ impl Simulation {
             .map_err(|_| Status::invalid_argument("the config is not valid UTF-8"))?;
         let release = Release::of(&version.to_string()).unwrap_or_default();
         let config = Config::parse(text, release).map_err(|error| {
-            // The maintenance service before 1.13 returns the error without a gRPC code.
+            // The maintenance service before 1.13 returns errors without a gRPC code.
             if is_anonymous && !version.is_at_least(13) {
                 Status::unknown(error.to_string())
             } else {
@@ -104,7 +109,7 @@ impl Simulation {
         let needs = current.as_ref().map(|current| reasons_to_reboot(&current.config, &config));
         let needs = needs.unwrap_or_default();
         let mode = choose_mode(mode, &needs, &version)?;
-        // Up to 1.12 maintenance mode has a separate server, which reports no mode.
+        // Before 1.13, maintenance mode has a separate server. This server does not report the mode.
         let is_old = is_anonymous && !version.is_at_least(13);
         let mut answer = ApplyConfiguration {
             metadata: None,
@@ -132,7 +137,7 @@ impl Simulation {
         let is_whole = config.v1alpha1().is_some();
         let applied = Arc::new(AppliedConfig::new(text.to_owned(), config));
         if !is_whole {
-            // A partial config takes effect, and the node stays in maintenance mode.
+            // A partial config takes effect, but the node stays in maintenance mode.
             self.change_node(vmid, boot, |node| node.partial = Some(applied));
             self.refresh_network(vmid, boot);
             return Ok(answer);
@@ -141,7 +146,7 @@ impl Simulation {
         Ok(answer)
     }
 
-    /// Rejects a config without a matching install disk, as Talos does since 1.12.
+    /// Rejects a config if no disk matches its install disk. Talos does this since 1.12.
     fn check_disks(
         &self,
         vmid: u32,
@@ -179,9 +184,10 @@ impl Simulation {
                     written.state.get_or_insert_default().config = Some(applied.text.clone());
                 });
             }
+            self.change_node(vmid, boot, |node| node.persistent = Some(Arc::clone(&applied)));
         }
         match mode {
-            // Only the disk changes; this notifies the watchers of its content.
+            // Only the config on the disk changes. This call notifies tasks that wait for a change.
             Mode::Staged => {
                 self.change_node(vmid, boot, |_| ());
             }
@@ -202,23 +208,25 @@ impl Simulation {
             }
         }
         if let (Mode::Try, Some(before)) = (mode, before) {
+            self.change_node(vmid, boot, |node| node.tried = Some(Arc::clone(&applied)));
             let time = try_duration(request);
             let simulation = Arc::clone(self);
             tokio::spawn(async move {
                 simulation.clock().sleep(time).await;
                 let is_tried = simulation.look(|talos| {
                     let node = talos.nodes.get(&vmid)?;
-                    let current = node.config.as_ref()?;
-                    Some(node.boot == boot && Arc::ptr_eq(current, &applied))
+                    let tried = node.tried.as_ref()?;
+                    Some(node.boot == boot && Arc::ptr_eq(tried, &applied))
                 });
                 if is_tried == Some(true) {
+                    simulation.change_node(vmid, boot, |node| node.tried = None);
                     simulation.run_with(vmid, boot, before);
                 }
             });
         }
     }
 
-    /// Makes this config the running one.
+    /// Makes this config the running config.
     fn run_with(&self, vmid: u32, boot: u64, applied: Arc<AppliedConfig>) {
         self.change_node(vmid, boot, |node: &mut Node| node.config = Some(applied));
         self.create_volumes(vmid, boot);
@@ -274,7 +282,7 @@ fn go_duration(time: Duration) -> String {
     }
 }
 
-/// Confirmation text of Talos for a mode.
+/// Confirmation of Talos for a mode.
 fn confirmation(mode: Mode) -> &'static str {
     match mode {
         Mode::Reboot => "Applied configuration with a reboot",
@@ -283,7 +291,7 @@ fn confirmation(mode: Mode) -> &'static str {
     }
 }
 
-/// Dry-run summary with the diff of the configs, including keys, as real nodes show it.
+/// Summary of a dry run, with the diff of the configs. As on real nodes, the diff contains keys.
 fn dry_run(mode: Mode, current: Option<&AppliedConfig>, config: &Config) -> String {
     let before = current.map(|current| current.config.encode()).unwrap_or_default();
     let difference = diff::unified(&before, &config.encode());
@@ -292,7 +300,7 @@ fn dry_run(mode: Mode, current: Option<&AppliedConfig>, config: &Config) -> Stri
     format!("Dry run summary:\n{done} (skipped in dry-run).\nConfig diff:\n\n{difference}")
 }
 
-/// Validation mode: an installed machine needs no install disk.
+/// Validation mode of a config. An installed node needs no install disk.
 pub(super) fn run_mode(platform: Platform, is_installed: bool) -> RunMode {
     match platform {
         Platform::Metal if !is_installed => RunMode::Metal,
@@ -300,7 +308,7 @@ pub(super) fn run_mode(platform: Platform, is_installed: bool) -> RunMode {
     }
 }
 
-/// Changed keys that take effect only after a reboot.
+/// Changed keys of the config that take effect only after a reboot.
 fn reasons_to_reboot(before: &Config, after: &Config) -> Vec<String> {
     let keys = |config: &Config, path: &[&str]| -> Vec<(String, Yaml)> {
         let map = config.v1alpha1().and_then(|document| document.get(path)).and_then(Yaml::as_map);

@@ -19,7 +19,7 @@ use super::{discovery, extension, installer};
 
 const KUBELET: &str = "kubelet";
 
-/// Context of the sequences of one boot of a node.
+/// One boot of a node, for the functions of its sequences.
 #[derive(Clone)]
 pub(super) struct NodeBoot {
     pub(super) simulation: Arc<Simulation>,
@@ -44,7 +44,7 @@ impl NodeBoot {
         self.simulation.enter(self.vmid, self.boot, service, state, message);
     }
 
-    /// Starts a service and makes it healthy.
+    /// Starts a service, and waits until it is healthy.
     async fn bring_up(&self, service: &str, needs_time: bool) {
         self.enter(service, ServiceState::Starting, "Starting service");
         if let Some(condition) = service::condition(service) {
@@ -77,13 +77,20 @@ impl NodeBoot {
         }
     }
 
-    /// Uses the config from the disk or the platform.
+    /// Uses the config that was found on the disk or on the platform.
     pub(super) fn use_config(&self, config: AppliedConfig) {
-        self.change(|node| node.config = Some(Arc::new(config)));
+        let disk = self.look(|node| node.system_disk.clone()).flatten();
+        let state = disk.and_then(|disk| self.simulation.hypervisor.written(&disk).state);
+        let is_from_disk = state.is_some_and(|state| state.config.is_some());
+        let config = Arc::new(config);
+        self.change(|node| {
+            node.persistent = (!is_from_disk).then(|| Arc::clone(&config));
+            node.config = Some(config);
+        });
         self.save_state();
     }
 
-    /// Stops with an unusable config: no port is opened, and no other config can be applied.
+    /// Stops the boot because of an unusable config. No port is opened, and no other config can be applied.
     pub(super) fn stop_with_invalid_config(&self, reason: &str) {
         self.simulation.refresh_network(self.vmid, self.boot);
         let line = format!(
@@ -92,7 +99,7 @@ impl NodeBoot {
         self.change(|node| node.dmesg(self.simulation.now(), &line));
     }
 
-    /// Waits in maintenance mode for a config, with a partial config in effect.
+    /// Waits in maintenance mode for a config. In the meantime, the partial config `part` is in effect.
     pub(super) async fn wait_in_maintenance(&self, part: Option<AppliedConfig>) {
         self.change(|node| node.partial = part.map(Arc::new));
         self.simulation.refresh_network(self.vmid, self.boot);
@@ -109,7 +116,7 @@ impl NodeBoot {
         self.simulation.set_stage(self.vmid, self.boot, Stage::Maintenance);
         apid.serve(Arc::clone(&self.simulation), self.vmid, self.boot).await;
         self.save_state();
-        // Before 1.13 the port is closed until the configured node opens it.
+        // Before 1.13, the port is closed until the configured node opens it again.
         if has_apid {
             let object = self.object();
             let switching = self.simulation.environment.wait(Work::Switch, &object);
@@ -120,7 +127,7 @@ impl NodeBoot {
         }
     }
 
-    /// Installs Talos to the disk of the config and reboots from it.
+    /// Installs Talos to the disk that the config selects, and reboots from that disk.
     pub(super) async fn install(&self) {
         self.simulation.set_stage(self.vmid, self.boot, Stage::Installing);
         let installed = self.look(|node| {
@@ -136,13 +143,13 @@ impl NodeBoot {
         });
         self.simulation.environment.wait(Work::Install, &self.object()).await;
         let Some(Some((key, running, image, config))) = installed else {
-            // No matching disk: the sequence fails, and Talos retries after a reboot.
+            // No disk matches: the sequence fails, and Talos retries after a reboot.
             let line = "install failed: no disk found matching provided parameters";
             self.change(|node| node.dmesg(self.simulation.now(), line));
             self.simulation.power_cycle(self.vmid);
             return;
         };
-        // Talos is installed from the installer image of the config, otherwise from the running image.
+        // Talos is installed from the installer image in the config, or else from the running image.
         let factory = self.simulation.settings.factory.as_ref();
         let named = factory.zip(image).map(|(factory, name)| factory.installer(&name));
         let installed = match named {
@@ -164,7 +171,7 @@ impl NodeBoot {
         self.simulation.power_cycle(self.vmid);
     }
 
-    /// Writes the config and the platform addresses to STATE.
+    /// Writes the config and the platform addresses to the partition STATE.
     fn save_state(&self) {
         let Some((Some(disk), config, addresses)) = self.look(|node| {
             let links = node.platform.links.iter().filter_map(|link| {
@@ -185,7 +192,7 @@ impl NodeBoot {
         });
     }
 
-    /// Starts the services of a configured node and runs until its power-off.
+    /// Starts the services of a configured node, and runs them until power-off.
     pub(super) async fn start(&self) {
         let (simulation, vmid, boot) = (&self.simulation, self.vmid, self.boot);
         simulation.set_stage(vmid, boot, Stage::Booting);
@@ -241,7 +248,7 @@ impl NodeBoot {
         }
     }
 
-    /// Runs apid of a configured node, and restarts it whenever its config or addresses change.
+    /// Runs apid of a configured node. apid restarts whenever the config or the addresses of the node change.
     async fn serve_apid(self) {
         let simulation = &self.simulation;
         self.enter(
@@ -278,7 +285,7 @@ impl NodeBoot {
                     || (own_addresses(node), node.clock_skew) != shown;
                 is_other.then_some(())
             });
-            // After a pause the node presents an expired certificate until it has synchronized its time.
+            // After a pause, the node presents an expired certificate until it has synchronized its time.
             tokio::select! {
                 () = changes => {}
                 () = simulation.sleep_in_guest(self.vmid, CERTIFICATE_RENEWAL) => {}
@@ -288,7 +295,7 @@ impl NodeBoot {
         }
     }
 
-    /// Sets the reason in the state of `apid` while the node has no API certificate. Never returns.
+    /// Shows the reason in the state of the service `apid`, while the node has no API certificate. Never returns.
     async fn log_certificate_wait<T>(self) -> T {
         let mut state_changes = self.simulation.state_changes();
         loop {
@@ -324,7 +331,7 @@ impl NodeBoot {
         }
         self.change(|node| {
             node.is_time_in_sync = true;
-            // With time synchronization disabled, the clock keeps its error.
+            // If time synchronization is disabled, the clock keeps its error.
             if !is_disabled {
                 node.clock_skew = 0;
             }
@@ -352,7 +359,7 @@ impl NodeBoot {
 }
 
 impl Simulation {
-    /// Creates partitions for volumes of the config that no disk has yet. Later boots find them by label.
+    /// Creates partitions for those volumes of the config that no disk has yet. Later boots find the volumes by their labels.
     pub(super) fn create_volumes(&self, vmid: u32, boot: u64) {
         let created = self.change_node(vmid, boot, |node| {
             let mut created = vec![];
@@ -373,7 +380,7 @@ impl Simulation {
         }
     }
 
-    /// Starts the guest agent if the image has the extension and the VM has the channel.
+    /// Starts the guest agent, if the image has the extension and the VM has the channel for the agent.
     pub(super) fn start_guest_agent(&self, vmid: u32) {
         let agent = self.look(|talos| {
             let node = talos.nodes.get(&vmid)?;
@@ -399,7 +406,7 @@ fn is_service_healthy(node: &Node, service: &str) -> bool {
     node.services.get(service).is_some_and(super::super::service::Service::is_healthy)
 }
 
-/// Unmet conditions that keep a booted node from being ready.
+/// Conditions that are not met, so that a booted node is not ready.
 fn unmet(node: &Node, is_control_plane: bool) -> Vec<(String, String)> {
     let mut unmet = vec![];
     if !node.is_time_in_sync {
@@ -416,7 +423,7 @@ fn unmet(node: &Node, is_control_plane: bool) -> Vec<(String, String)> {
     unmet
 }
 
-/// Whether auditd runs: since 1.9, unless a kernel argument disables it.
+/// Whether auditd runs. Talos has auditd since 1.9, and a kernel argument can disable it.
 fn has_auditd(node: &Node) -> bool {
     let is_off = command_line(node).split_whitespace().any(|one| one == "talos.auditd.disabled=1");
     node.version.is_at_least(9) && !is_off

@@ -1,7 +1,7 @@
-//! Benchmark of the lab and the Talos client with many nodes: memory per node, boot time, health
-//! check and config of all nodes. The lab runs in its own process, so that the memory of both sides
-//! can be measured. Prints a table; with `--check` it fails if a limit is exceeded. `--nodes N`
-//! replaces the default of 200.
+//! Benchmark of the lab and the Talos client with many nodes. It measures memory per node, boot time, health checks, and the
+//! application of configs to all nodes. The lab runs in a process of its own, so that the memory of client and lab can be
+//! measured separately. The benchmark prints a table. With `--check`, it fails if a limit is exceeded. `--nodes N` sets the
+//! number of nodes, which is 200 by default.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
@@ -27,11 +27,11 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 const NODES: u8 = 200;
-/// Number of nodes of the small cluster in a comparison.
+/// Number of nodes in the small cluster of a comparison.
 const FEW: usize = 5;
 const PLANES: u8 = 3;
 const ROUNDS: usize = 9;
-/// Speed of lab time relative to real time: two cores have to keep up with all nodes.
+/// Speed of lab time relative to real time. It is low enough for two cores to simulate all nodes.
 const SPEED: f64 = 20.0;
 
 fn main() {
@@ -50,7 +50,7 @@ fn main() {
     assert!(missed == 0 || !args.iter().any(|arg| arg == "--check"), "{missed} missed");
 }
 
-/// Table rows, and the number of exceeded limits.
+/// Printed table, with the number of exceeded limits.
 struct Table {
     missed: usize,
 }
@@ -67,7 +67,7 @@ impl Table {
     }
 }
 
-/// Prints the table and returns the number of exceeded limits.
+/// Prints the table, and returns the number of exceeded limits.
 fn measure(count: u8) -> usize {
     let runtime = Runtime::new().unwrap();
     let lab = LabProcess::start(SPEED);
@@ -83,14 +83,13 @@ fn measure(count: u8) -> usize {
     let (some, others) = (few.len(), rest.len());
     let booted_few = seconds(runtime.block_on(boot(&fleet, &cluster, few)));
     let booted_rest = seconds(runtime.block_on(boot(&fleet, &cluster, rest)));
-    let what = format!("boot of {others}, and of {some}, seconds of lab time");
+    let what = format!("boot of {others} nodes, against {some}, s of lab time");
     table.row(&what, booted_rest * SPEED, booted_few * SPEED, Some(2.0));
 
-    // Every node takes seconds to apply its config, so that the processing time is small in
-    // comparison.
+    // Every node takes seconds to apply its config. The processing time of the client is short in comparison.
     let applied_few = seconds(runtime.block_on(apply(&cluster, few)));
     let applied_rest = seconds(runtime.block_on(apply(&cluster, rest)));
-    let what = format!("config of {others}, and of {some}, seconds");
+    let what = format!("config of {others} nodes, against {some}, seconds");
     table.row(&what, applied_rest, applied_few, Some(2.0));
 
     let clients = runtime.block_on(run_all(&cluster, &numbers));
@@ -98,8 +97,8 @@ fn measure(count: u8) -> usize {
     table.row("MB of memory per node, lab", per_node, 5.0, Some(1.0));
     drop(clients);
 
-    // From here on the nodes take the time of real machines: with instant nodes, only the
-    // processors of this machine would be measured.
+    // From here on, the nodes take as long as real machines. With instant nodes, the benchmark would measure only the
+    // processors of this machine.
     let lab = lab.restart(1.0);
     cluster.settings.reach = Reach::new(lab.ready().reach.clone());
     let fleet = Fleet::new(lab.ready());
@@ -116,7 +115,7 @@ fn measure(count: u8) -> usize {
     let names: Vec<String> = few.iter().map(|subject| subject.name.clone()).collect();
     let few = runtime.block_on(measure_health(&cluster, &few, &names));
     let all = runtime.block_on(measure_health(&cluster, &cluster.subjects(&numbers), &[]));
-    let what = format!("health of {count}, and of {FEW}, ms, median of {ROUNDS}");
+    let what = format!("health of {count} nodes, against {FEW}, ms, median of {ROUNDS}");
     table.row(&what, all, few, Some(10.0));
     let grown = client_memory::connected(&cluster, &lab.ready().reach, count);
     let per_node = megabytes(grown) * 1000.0 / f64::from(count);
@@ -132,8 +131,8 @@ fn megabytes(kibibytes: f64) -> f64 {
     kibibytes * 1024.0 / 1e6
 }
 
-/// Median time in milliseconds of a health check over existing connections. All nodes must be
-/// healthy. `only` limits the check to some nodes of Kubernetes.
+/// Median time in milliseconds of a health check over open connections. All nodes must be healthy. `only` limits the check to
+/// some Kubernetes nodes.
 async fn measure_health(cluster: &Cluster, subjects: &[Subject], only: &[String]) -> f64 {
     until("the cluster to be healthy", || async {
         let mut health = ClusterHealth::new(Clock::real(), HealthSettings { has_cni: true });
@@ -152,7 +151,7 @@ async fn measure_health(cluster: &Cluster, subjects: &[Subject], only: &[String]
         times.push(seconds(started.elapsed()) * 1000.0);
     }
     assert!(health.is_healthy(), "{:?}", health.waits_for());
-    // The first check connects, which is left out.
+    // The first check is omitted, because it opens the connections.
     times.remove(0);
     times.sort_by(f64::total_cmp);
     times[ROUNDS / 2]

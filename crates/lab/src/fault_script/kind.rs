@@ -1,4 +1,4 @@
-//! Kind of events that a fault matches, and the keys that are valid with it.
+//! Kind of events that a fault matches, and the keys that are valid for this kind.
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_environment::fault::is_method;
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Moment,
 }
 
-/// Keys of a fault that determine the kind of events it matches.
+/// Keys that determine which kind of events a fault matches.
 const KIND_KEYS: [(&str, Kind); 6] = [
     ("task", Kind::Task),
     ("factory", Kind::Factory),
@@ -29,12 +29,12 @@ const KIND_KEYS: [(&str, Kind); 6] = [
     ("after", Kind::Moment),
 ];
 
-/// Actions that do not affect the matched call itself and are valid with every kind.
+/// Actions that do not affect the matched event itself. They are valid with every kind.
 const GENERAL_ACTIONS: [&str; 10] =
     ["full", "down", "revoke", "crash", "unplug", "freeze", "fill", "slow", "partition", "heal"];
 
 impl Kind {
-    /// Kind of an entry by its keys, or by its action.
+    /// Kind of an entry. The keys of the entry determine it, or else its action.
     pub(super) fn of(entry: &Map<String, Json>, does: &str) -> Result<Self, EntryError> {
         let mut said = KIND_KEYS.iter().filter(|(key, _)| entry.contains_key(*key));
         match (said.next(), said.next()) {
@@ -78,7 +78,7 @@ impl Kind {
         if let Some(invalid) = invalid {
             let hint = format!("valid keys: {}", own.join(", "));
             return Err(EntryError::new(
-                format!("a fault of {} has no `{invalid}`", self.subject()),
+                format!("a fault of {} cannot have the key `{invalid}`", self.subject()),
                 hint,
             ));
         }
@@ -98,7 +98,7 @@ impl Kind {
         Err(EntryError::new(message, format!("valid actions: {known}")))
     }
 
-    /// Methods of the requests of this kind.
+    /// HTTP methods that requests of this kind can have.
     pub(super) fn methods(self) -> &'static [&'static str] {
         match self {
             Self::Kube => &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
@@ -129,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether the events that the fault matches belong to a node.
+    /// Whether each event that the fault matches belongs to a node.
     pub(super) fn finds_node(self, entry: &Map<String, Json>) -> bool {
         match self {
             Self::Talos | Self::Kube | Self::Boot => true,
@@ -139,7 +139,7 @@ impl Kind {
     }
 }
 
-/// Method of the Talos API, which must exist.
+/// Method of the Talos API that the entry names. An unknown method is an error.
 pub(super) fn talos_method(entry: &Map<String, Json>) -> Result<Option<String>, EntryError> {
     let Some(wanted) = text(entry, "talos")? else { return Ok(None) };
     if wanted == "*" || method_names().any(|known| is_method(&wanted, known)) {

@@ -14,7 +14,7 @@ pub use self::known::Known;
 use self::value::{EntryError, duration, name, number, text};
 use crate::scenario::{FaultSpec, Scenario, ScenarioError};
 
-/// Keys that select calls, tasks, requests, boots or moments.
+/// Keys that select the events that a fault matches.
 const CONDITION_KEYS: [&str; 13] = [
     "method", "path", "task", "vmid", "host", "factory", "talos", "kube", "boot", "node", "after",
     "nth", "times",
@@ -22,14 +22,13 @@ const CONDITION_KEYS: [&str; 13] = [
 
 /// Parsing of faults from scenarios and fault files.
 pub trait FaultScript: Sized {
-    /// Parses a fault file, which is a scenario that contains only `faults`.
+    /// Parses a fault file, which is a scenario with `faults` as its only section.
     fn parse(path: &str, text: &str) -> Result<Vec<Self>, ScenarioError>;
 
-    /// Parses a fault file, and checks that the objects it names exist in the lab.
+    /// Parses a fault file, and checks that the objects named in it exist in the lab.
     fn parse_for(path: &str, text: &str, known: &Known) -> Result<Vec<Self>, ScenarioError>;
 
-    /// Parses the faults of a scenario. The hosts in the faults must exist, and so must the tokens
-    /// that they revoke.
+    /// Parses the faults of a scenario. The hosts and the revoked tokens that the faults name must exist.
     fn of_scenario(scenario: &Scenario) -> Result<Vec<Self>, ScenarioError>;
 }
 
@@ -60,7 +59,7 @@ impl FaultScript for Fault {
 
 fn read_spec(spec: &FaultSpec, known: &Known) -> Result<Fault, ScenarioError> {
     let Json::Object(entry) = &spec.value else {
-        return Err(wrong(spec, "a fault is a mapping".into()));
+        return Err(wrong(spec, "a fault must be a mapping".into()));
     };
     let read = read(entry).and_then(|fault| known.check(&fault).map(|()| fault));
     let fault = read.map_err(|problem| wrong(spec, problem))?;
@@ -107,7 +106,7 @@ fn read(entry: &Map<String, Json>) -> Result<Fault, EntryError> {
     Ok(Fault { when, nth, times, action, written: None })
 }
 
-/// Kind of boots that an action affects.
+/// Kind of boot that an action affects.
 fn boot(does: &str) -> Boot {
     match does {
         "stall" => Boot::Bare,

@@ -1,4 +1,4 @@
-//! Actions on nodes.
+//! Parser of fault actions that affect nodes.
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_environment::fault::{Disguise, NodeAction, Who};
@@ -54,7 +54,7 @@ fn who(kind: Kind, entry: &Map<String, Json>, key: &str, value: &Json) -> Result
         return Ok(Who::This);
     }
     let message = format!("`{key}` does not name a node");
-    Err(EntryError::new(message, format!("name the node: `{key}: cp-1`")))
+    Err(EntryError::new(message, format!("set the name of the node: `{key}: cp-1`")))
 }
 
 fn slow(kind: Kind, entry: &Map<String, Json>, value: &Json) -> Result<NodeAction, EntryError> {
@@ -68,7 +68,7 @@ fn slow(kind: Kind, entry: &Map<String, Json>, value: &Json) -> Result<NodeActio
     Ok(NodeAction::Slow(Who::Named(node), by))
 }
 
-/// Parses one group, several groups, or groups with a duration.
+/// Parses the nodes of a partition: one group, several groups, or groups with a duration.
 fn partition(value: &Json) -> Result<NodeAction, EntryError> {
     let form = "a list of nodes, a list of groups, or {groups: [[cp-1], [cp-2]], for: 60s}";
     let wrong = || EntryError::form("partition", form);

@@ -70,10 +70,18 @@ fn invalid_faults_are_rejected_with_a_hint() {
         ("{path: /x, refuse: {stauts: 500}}", "has no `stauts`", "did you mean `status`?"),
         ("{node: cp-1, crash: true}", "needs a condition", "`boot: true`"),
         ("{after: 5s, crash: true}", "does not name a node", "`crash: cp-1`"),
-        ("{after: 5s, nth: 2, crash: cp-1}", "a moment has no `nth`", "after, node"),
+        (
+            "{after: 5s, nth: 2, crash: cp-1}",
+            "a fault of a moment cannot have the key `nth`",
+            "after, node",
+        ),
         ("{talos: \"*\", boot: true, hang: true}", "not `talos` and `boot`", ""),
         ("{boot: 3, crash: true}", "`boot` must be true", ""),
-        ("{talos: \"*\", path: /x, hang: true}", "Talos calls has no `path`", "talos, node"),
+        (
+            "{talos: \"*\", path: /x, hang: true}",
+            "a fault of Talos calls cannot have the key `path`",
+            "talos, node",
+        ),
         (
             "{talos: \"*\", stall: true}",
             "`stall` cannot be applied to Talos calls",

@@ -1,4 +1,4 @@
-//! Values of a fault's keys.
+//! Parser of the values in a fault.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl EntryError {
         Self { message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// Error about an unknown word, with the known words.
+    /// Error about an unknown word, with a hint that names the most similar known word or all known words.
     pub(super) fn unknown(message: impl Into<String>, word: &str, known: &[&str]) -> Self {
         let hint = match nearest(word, known) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -45,7 +45,7 @@ impl From<String> for EntryError {
     }
 }
 
-/// Fields of a mapping, which must all be known.
+/// Fields of a mapping. An unknown field is an error.
 pub(super) fn fields<'v>(
     key: &str,
     value: &'v Json,
@@ -65,11 +65,11 @@ pub(super) fn text(entry: &Map<String, Json>, key: &str) -> Result<Option<String
     match entry.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(format!("`{key}` is text, not {other}").into()),
+        Some(other) => Err(format!("`{key}` must be text, not {other}").into()),
     }
 }
 
-/// Name of a node, which may be a number.
+/// Name of a node. YAML may parse the name as a number, such as a vmid.
 pub(super) fn name(entry: &Map<String, Json>, key: &str) -> Result<Option<String>, EntryError> {
     match entry.get(key) {
         None | Some(Json::Null) => Ok(None),
@@ -96,7 +96,7 @@ pub(super) fn number<N: TryFrom<u64>>(
     number.map(Some).ok_or_else(|| format!("`{key}` is a number, not {value}").into())
 }
 
-/// Parses the duration of the key `for`.
+/// Duration of a fault, from the key `for`.
 pub(super) fn lasts(key: &str, fields: &Map<String, Json>) -> Result<Option<Duration>, EntryError> {
     let Some(time) = fields.get("for") else { return Ok(None) };
     let wrong = || EntryError::form(key, "a mapping with a time in `for`: 60s");

@@ -1,7 +1,7 @@
 //! Scenario: the content of the simulated Proxmox cluster when the lab starts.
 //!
-//! A scenario is a file (`docs/LAB.md`). Sections that it leaves out are those of a freshly
-//! installed host. Missing passwords and secrets are generated.
+//! A scenario is a YAML file (`docs/LAB.md`). A section that is missing gets the content of a freshly installed host. Missing
+//! passwords and secrets are generated.
 
 mod access;
 mod cluster;
@@ -32,7 +32,7 @@ pub struct Scenario {
     pub release: Release,
     cluster: Option<String>,
     hosts: BTreeMap<String, Host>,
-    /// Storages; `None` for those that the installer of the release creates.
+    /// Storages; `None` for the storages that the installer of the release creates.
     storages: Option<BTreeMap<String, Storage>>,
     volumes: Vec<VolumeSpec>,
     vms: BTreeMap<u32, VmSpec>,
@@ -72,7 +72,7 @@ const KEYS: [&str; 13] = [
 ];
 
 impl Scenario {
-    /// Parses a scenario file; `path` is its name in messages.
+    /// Parses a scenario file. `path` is the name of the file in messages.
     pub fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
         let source = Source { path, text };
         let documents =
@@ -128,7 +128,7 @@ impl Scenario {
 }
 
 impl Default for Scenario {
-    /// One host as the installer leaves it.
+    /// Scenario with one host that has the defaults of the Proxmox installer.
     fn default() -> Self {
         Self {
             release: Release::default(),
@@ -154,7 +154,7 @@ fn release(section: &Section<'_>) -> Read<Release> {
         Some("9.2" | "9") => Ok(Release::V9),
         Some("8.4" | "8") => Ok(Release::V8),
         Some(other) => Err(section
-            .error("release", format!("the lab has no release `{other}`"))
+            .error("release", format!("the lab does not simulate Proxmox VE {other}"))
             .hint("known: 9.2, 8.4")),
     }
 }

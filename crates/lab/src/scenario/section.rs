@@ -1,4 +1,4 @@
-//! Parser of a mapping with known keys. An unknown key is an error with its position.
+//! Parser of a mapping that may have only known keys. An unknown key is an error with its position.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use talmox_yaml::{Map, Node, Resolved, Span, Value};
 
 use super::ScenarioError;
 
-/// Scenario file that is parsed, for error messages.
+/// Scenario file during parsing, used in error messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'s> {
     pub(super) path: &'s str,
     pub(super) text: &'s str,
 }
 
-/// Mapping in a scenario whose keys are known.
+/// Mapping in a scenario that may have only known keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section<'s> {
     pub(super) source: Source<'s>,
     map: &'s Map,
     span: Span,
-    /// Noun for the mapping in messages: `a storage`.
+    /// Noun for the mapping in messages, such as `a storage`.
     what: &'s str,
 }
 
@@ -41,14 +41,16 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Text of a scalar. A plain `true` becomes `1` and a plain `false` becomes `0`, as in Proxmox.
+    /// Text of a scalar. An unquoted `true` becomes `1` and an unquoted `false` becomes `0`, as in Proxmox.
     pub(super) fn text(self, node: &Node, what: &str) -> Read<String> {
         match &node.value {
             Value::Scalar(scalar) => Ok(match scalar.resolve() {
                 Resolved::Bool(flag) => u8::from(flag).to_string(),
                 _ => scalar.text.clone(),
             }),
-            _ => Err(self.error(node.span, format!("{what} is text, not {}", node.describe()))),
+            _ => {
+                Err(self.error(node.span, format!("{what} must be text, not {}", node.describe())))
+            }
         }
     }
 
@@ -57,7 +59,8 @@ impl<'s> Source<'s> {
             Some(seq) => Ok(&seq.items),
             None if node.is_null() => Ok(&[]),
             None => {
-                Err(self.error(node.span, format!("{what} is a list, not {}", node.describe())))
+                Err(self
+                    .error(node.span, format!("{what} must be a list, not {}", node.describe())))
             }
         }
     }
@@ -68,7 +71,7 @@ impl<'s> Source<'s> {
             if node.is_null() {
                 return Ok(vec![]);
             }
-            let message = format!("{what} is a mapping, not {}", node.describe());
+            let message = format!("{what} must be a mapping, not {}", node.describe());
             return Err(self.error(node.span, message));
         };
         let mut entries: Vec<(String, &Node)> = vec![];
@@ -109,9 +112,9 @@ impl<'s> Section<'s> {
                 return Err(source.error(span, message).one_of(&key, keys));
             }
         }
-        let map = node
-            .as_map()
-            .ok_or_else(|| source.error(node.span, format!("{what} is a mapping, not nothing")))?;
+        let map = node.as_map().ok_or_else(|| {
+            source.error(node.span, format!("{what} must be a mapping, but is empty"))
+        })?;
         Ok(Self { source, map, span: node.span, what })
     }
 
@@ -123,7 +126,7 @@ impl<'s> Section<'s> {
         self.get(key).map(|node| self.source.text(node, &format!("`{key}`"))).transpose()
     }
 
-    /// String value of a required key.
+    /// String value of a key that must be present.
     pub(super) fn name(&self, key: &str) -> Read<String> {
         self.text(key)?
             .filter(|name| !name.is_empty())
@@ -147,7 +150,7 @@ impl<'s> Section<'s> {
             .transpose()
     }
 
-    /// Size in bytes of a key with a unit, such as `32G`.
+    /// Size in bytes from the value of a key, which may have a unit, such as `32G`.
     pub(super) fn size(&self, key: &str) -> Read<Option<u64>> {
         self.text(key)?
             .map(|text| {
@@ -199,7 +202,7 @@ fn key_span(node: &Node, key: &str) -> Span {
         .map_or(node.span, |entry| entry.key.span)
 }
 
-/// Parses `32G`, `32GiB` or `34359738368`.
+/// Parses a size with or without a unit: `32G`, `32GiB` or `34359738368`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

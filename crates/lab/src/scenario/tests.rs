@@ -122,7 +122,7 @@ fn scenario_errors_have_a_line_and_a_hint() {
             "nodes: [pve]\nstorges: []",
             "lab.yaml:2: the scenario has no `storges` (did you mean `storages`?)",
         ),
-        ("release: 7.4", "lab.yaml:1: the lab has no release `7.4` (known: 9.2, 8.4)"),
+        ("release: 7.4", "lab.yaml:1: the lab does not simulate Proxmox VE 7.4 (known: 9.2, 8.4)"),
         (
             "nodes:\n  - name: pve\n    core: 4",
             "lab.yaml:3: a host has no `core` (did you mean `cores`?)",
@@ -176,7 +176,7 @@ fn scenario_errors_have_a_line_and_a_hint() {
             "nodes: [{name: pve, memory: 3X}]",
             "lab.yaml:1: `memory` is a size, not `3X` (write bytes, or a number with KiB, MiB, GiB or TiB)",
         ),
-        ("nodes: {a: b}", "lab.yaml:1: `nodes` is a list, not a mapping"),
+        ("nodes: {a: b}", "lab.yaml:1: `nodes` must be a list, not a mapping"),
         ("pools: [{poolid: a, poolid: b}]", "lab.yaml:1: `poolid` is defined twice"),
         (
             "ha: {groups: {a: {nodes: pve}}}",

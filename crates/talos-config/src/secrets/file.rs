@@ -1,4 +1,4 @@
-//! `secrets.yaml` and its JSON form: parsing and writing.
+//! Parsing and writing of a secrets bundle as `secrets.yaml` or in JSON form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::format::text as string;
 use crate::secret::{REDACTED, SecretText};
 use crate::tree::map_of;
 
-/// Reason why a text is not a bundle. It never contains values.
+/// Reason why a text is not a secrets bundle. The error never contains values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
     #[error("the secrets bundle is not YAML")]
@@ -22,7 +22,7 @@ pub enum BundleError {
     NotMapping(String),
     #[error("`{0}` in the secrets bundle must be text")]
     NotText(String),
-    #[error("`{0}` in the secrets bundle is not base64 of a text")]
+    #[error("`{0}` in the secrets bundle is not base64-encoded text")]
     NotBase64(String),
 }
 
@@ -33,7 +33,7 @@ impl Bundle {
         Self::from_node(documents.first().ok_or(BundleError::Empty)?)
     }
 
-    /// Reads a bundle inside of another document.
+    /// Reads a bundle that is part of another document.
     pub fn from_node(node: &Node) -> Result<Self, BundleError> {
         let root = Section::new(node, "")?;
         let cluster = root.section("cluster")?;
@@ -57,17 +57,17 @@ impl Bundle {
         })
     }
 
-    /// Tree of the YAML form, for use inside of another document.
+    /// Tree of the YAML form, for use in another document.
     pub fn to_node(&self) -> Node {
         self.tree(&YAML_KEYS)
     }
 
-    /// `secrets.yaml`, byte for byte as talosctl writes it.
+    /// Text of `secrets.yaml`, byte for byte as talosctl writes it.
     pub fn to_yaml(&self) -> SecretText {
         SecretText::new(talmox_yaml::emit(&self.to_node(), 4))
     }
 
-    /// JSON form for other tools.
+    /// JSON form, for other tools.
     pub fn to_json(&self) -> SecretText {
         let mut text = String::new();
         write_json(&self.tree(&JSON_KEYS), 0, &mut text);
@@ -115,7 +115,7 @@ impl Bundle {
     }
 }
 
-/// Names of the keys.
+/// Names of the keys in one of the two forms.
 struct Keys {
     cluster: &'static str,
     id: &'static str,
@@ -176,7 +176,7 @@ const JSON_KEYS: Keys = Keys {
     key: "Key",
 };
 
-/// Mapping of the bundle, with its path for messages. The case of keys is ignored.
+/// Mapping of the bundle, with its path for messages. The case of the keys is ignored.
 struct Section<'a> {
     map: &'a Map,
     path: String,
@@ -243,7 +243,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Writes mappings of texts as JSON; a bundle contains nothing else.
+/// Writes mappings and texts as JSON. A bundle contains no other values.
 fn write_json(node: &Node, depth: usize, text: &mut String) {
     let Some(map) = node.as_map() else {
         json_string(node.as_str().unwrap_or_default(), text);

@@ -20,7 +20,7 @@ fn downloads_are_truncated() {
     let mut stream = connect(&lab, FACTORY);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
     let mut all = vec![];
-    // The connection closes without further data, which may be an error.
+    // The connection closes early, which may be an error.
     stream.read_to_end(&mut all).ok();
     let at = all.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
     let whole = get(&lab, &path).body;
@@ -64,7 +64,7 @@ fn factory_faults_do_not_affect_proxmox_calls() {
     assert!(send(&lab, FACTORY, "GET /versions", "").is_err());
     let id = post(&lab, yaml).json()["id"].as_str().unwrap().to_owned();
     assert_eq!(get(&lab, &format!("/schematics/{id}")).status, 200);
-    // A rule for Proxmox calls does not apply to the Image Factory.
+    // A fault rule for Proxmox calls does not apply to the Image Factory.
     let all = Action::Refuse { status: 500, message: "never".to_owned() };
     faults.add(Fault { times: None, ..Fault::new(When::default(), all) });
     assert_eq!(get(&lab, "/versions").status, 200);
@@ -79,7 +79,7 @@ fn a_hanging_factory_accepts_requests_and_never_answers() {
     let lab = TestLab::start(scenario("faults: [{factory: /versions, hang: true}]"));
     let mut stream = connect(&lab, FACTORY);
     write!(stream, "GET /versions HTTP/1.1\r\nHost: {FACTORY}\r\n\r\n").unwrap();
-    // The rule has matched this request, so the next one is answered.
+    // The loop waits until the rule has matched this request. The next request is answered.
     while !lab.lab().faults().idle().is_empty() {
         std::thread::yield_now();
     }
@@ -87,7 +87,7 @@ fn a_hanging_factory_accepts_requests_and_never_answers() {
     stream.sock.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
     let silence = stream.read(&mut [0; 64]).unwrap_err().kind();
     assert!(matches!(silence, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence:?}");
-    // A lab that stops closes the connection.
+    // When the lab stops, it closes the connection.
     lab.stop();
     stream.sock.set_read_timeout(Some(std::time::Duration::from_mins(1))).unwrap();
     assert!(!matches!(stream.read(&mut [0; 64]), Ok(1..)));
@@ -99,7 +99,7 @@ fn invalid_factory_faults_are_rejected() {
     let text = rejected("faults: [{factory: /versions, task: qmcreate, delay: 1s}]");
     assert!(text.contains("one kind of event, not `task` and `factory`"), "{text}");
     let text = rejected("faults: [{factory: /versions, host: pve, delay: 1s}]");
-    assert!(text.contains("a fault of the factory has no `host`"), "{text}");
+    assert!(text.contains("a fault of the factory cannot have the key `host`"), "{text}");
     let text = rejected("faults: [{path: /version, truncate: {percent: 1}}]");
     assert!(text.contains("`truncate` cannot be applied to Proxmox's calls"), "{text}");
 }

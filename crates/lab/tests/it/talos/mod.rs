@@ -1,4 +1,4 @@
-//! Tests of simulated Talos nodes with the client of talmox and with Talos's Go client.
+//! Tests of simulated Talos nodes, with the client of talmox and with the Go client of Talos.
 
 mod api;
 mod apply;
@@ -14,6 +14,7 @@ mod disk;
 mod etcd;
 mod etcd_maintenance;
 mod fault;
+mod invariants;
 mod kubectl;
 mod learner;
 mod log;

@@ -1,5 +1,10 @@
+use std::sync::Mutex;
+
+use talmox_lab_environment::fault::Action;
+
 use super::*;
 use crate::guest::{GuestEvent, GuestEventKind};
+use crate::world_guard;
 use Method::Post;
 
 #[tokio::test]
@@ -217,4 +222,55 @@ async fn host_failure_stops_its_guests() {
     assert_eq!(events.recv().await, Some(stopped));
     assert!(events.try_recv().is_err());
     assert!(!bench.is_running(100));
+}
+
+#[tokio::test]
+async fn observers_see_the_caller_of_every_start_and_stop() {
+    let bench = QemuTestBench::new();
+    bench.running(100, &[]);
+    let changes = Arc::new(Mutex::new(vec![(true, None)]));
+    let recorded = Arc::clone(&changes);
+    bench.site.observe(move |world, caller| {
+        let is_running = world.vms[&100].is_running();
+        let mut recorded = recorded.lock().unwrap();
+        if recorded.last().is_some_and(|(before, _)| *before != is_running) {
+            recorded.push((is_running, caller.map(ToString::to_string)));
+        }
+    });
+    let by_root = |is_running: bool| (is_running, Some("root@pam".to_owned()));
+    let last = || changes.lock().unwrap().last().cloned().unwrap();
+    let run = async |order: &str| {
+        assert_eq!(bench.task(&format!("/100/status/{order}"), &[]).await, "OK", "{order}");
+    };
+    for (order, is_running) in [("stop", false), ("start", true), ("shutdown", false)] {
+        run(order).await;
+        assert_eq!(last(), by_root(is_running), "{order}");
+    }
+
+    run("start").await;
+    let before = changes.lock().unwrap().len();
+    run("reboot").await;
+    bench.until(|bench| bench.is_running(100)).await;
+    let of_reboot = changes.lock().unwrap().split_off(before);
+    assert_eq!(of_reboot, [by_root(false), by_root(true)]);
+
+    // A guest with a simulator powers off later, outside the task.
+    bench.site.guests.attach_simulator(100);
+    let mut events = bench.site.guests.watch();
+    let power_off = async {
+        assert_eq!(events.recv().await.unwrap().kind, GuestEventKind::PowerButton);
+        bench.site.guest_power_off(100);
+    };
+    tokio::join!(run("shutdown"), power_off);
+    assert_eq!(last(), by_root(false));
+
+    // Neither a guest that powers off by itself nor a fault has a caller.
+    run("start").await;
+    bench.site.guest_power_off(100);
+    assert_eq!(last(), (false, None));
+    run("start").await;
+    let down = Action::Down { host: "pve1".to_owned(), lasts: None };
+    let fault = async { bench.site.apply_fault(&down) };
+    world_guard::made_by(Caller::parse("root@pam"), fault).await;
+    assert_eq!(last(), (false, None));
 }
