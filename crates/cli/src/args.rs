@@ -7,8 +7,9 @@ use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    check, completions, config, destroy, explain, export, import, init, kubeconfig, lab, man, node,
-    output, plan, render, runs, schema, secrets, status, talosconfig, template, unlock, up,
+    adopt, check, completions, config, destroy, etcd, explain, export, import, init, kubeconfig,
+    lab, man, node, output, plan, render, runs, schema, secrets, status, talosconfig, template,
+    unlock, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -105,6 +106,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Init(init::InitArgs),
+    Adopt(adopt::AdoptArgs),
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
     Up(up::UpArgs),
@@ -123,6 +125,7 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Node(node::NodeArgs),
+    Etcd(etcd::EtcdArgs),
     Lab(lab::LabArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),

@@ -63,8 +63,8 @@ impl Chosen {
         self.allows_commands
     }
 
-    /// Returns an error if a file of the inventory is a link to a path outside the boundary: the author of the inventory
-    /// could otherwise choose which file of the user is overwritten.
+    /// Returns an error if `path` is a link to a path outside the boundary. Otherwise the author of the inventory could
+    /// choose which file of the user talmox overwrites.
     pub(crate) fn refuse_outside(&self, path: &Path) -> Result<(), CommandError> {
         if path.symlink_metadata().is_ok() {
             self.boundary.admit(path).map_err(|error| {
@@ -78,8 +78,8 @@ impl Chosen {
         Ok(())
     }
 
-    /// Path of a file that the inventory names at this position. Relative paths start at the folder of the file that
-    /// contains the name.
+    /// Path of a file that the inventory names at this position. A relative path starts at the folder of the inventory
+    /// file that contains the name.
     pub(crate) fn path_at(&self, span: Span, name: &str) -> PathBuf {
         let source = self.inventory.sources.get(span.source).path();
         source.and_then(Path::parent).unwrap_or(self.folder()).join(name)
@@ -90,8 +90,8 @@ impl Chosen {
         self.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// Path of the secrets file. Several clusters may be single files in one folder; each has its own secrets file, because
-    /// the secrets are its identity.
+    /// Path of the secrets file. Each cluster has its own secrets file, even if several clusters are single files in one
+    /// folder, because the secrets are the identity of a cluster.
     pub(crate) fn secrets_path(&self) -> PathBuf {
         secrets_beside(&self.file)
     }
@@ -115,8 +115,8 @@ impl Chosen {
         self.own_name().map(|name| runs.join(name)).unwrap_or(runs)
     }
 
-    /// Creates [`Chosen::run_folder`] if it is missing. A link at this path is rejected: the author of the inventory could
-    /// otherwise choose where the lock and the logs are written.
+    /// Creates [`Chosen::run_folder`] if it is missing. A link at this path is rejected. Otherwise the author of the
+    /// inventory could choose where talmox writes the lock and the logs.
     pub(crate) fn make_run_folder(&self) -> Result<PathBuf, CommandError> {
         let runs = self.run_folder();
         disk::refuse_link(&self.folder().join(".talmox"))?;
@@ -157,19 +157,19 @@ pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Prefix for the generated files of a cluster that shares its folder with other clusters: the name of its inventory file.
-/// `None` for a cluster with its own folder.
+/// Prefix of the generated files of a cluster that shares its folder with other clusters: the name of its inventory file
+/// without the extension. `None` for a cluster with its own folder.
 fn own_name(file: &Path) -> Option<&OsStr> {
     file.file_stem().filter(|stem| *stem != "cluster")
 }
 
-/// Whether an inventory exists at the given or at the default path.
+/// Whether the user passed an inventory path, or an inventory exists at the default path.
 pub(crate) fn has_inventory(global: &Global) -> bool {
     global.inventory.is_some() || locate(None, &[], &[]).is_ok()
 }
 
-/// Names of the selected clusters, for [`one`]: the given names, or else all clusters. `None` stands for the only cluster of
-/// the inventory, or for the built-in inventory.
+/// Names of the selected clusters, as arguments for [`one`]: the given names, or else all clusters. `None` selects the
+/// only cluster of the inventory, or the built-in inventory.
 pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<String>>, CommandError> {
     if !names.is_empty() {
         return Ok(names.iter().cloned().map(Some).collect());
@@ -187,7 +187,8 @@ pub(crate) fn each(global: &Global, names: &[String]) -> Result<Vec<Option<Strin
     Ok(if all.len() == 1 { vec![None] } else { all })
 }
 
-/// Names of the selected clusters for a command that makes changes. Without a name it must not select all of several clusters.
+/// Names of the selected clusters for a command that makes changes. Without a name, such a command must not select
+/// several clusters at once.
 pub(crate) fn each_named(names: &[String]) -> Vec<Option<String>> {
     if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() }
 }
@@ -207,7 +208,7 @@ pub(crate) fn one(
             CommandCode::ClusterAmbiguous,
             "the inventory has several clusters",
         )
-        .hint(format!("name one of them: {}", known.join(", "))));
+        .hint(format!("pass the name of one of them: {}", known.join(", "))));
     };
     let file = own.cluster.as_ref().map(|file| file.path.clone()).unwrap_or_default();
     let boundary = located.boundary.clone();

@@ -1,4 +1,4 @@
-//! Codes of the errors of commands.
+//! Codes for the errors of commands.
 
 talmox_model::codes! {
     /// Stable name of an error of a command; part of the JSON output.
@@ -42,7 +42,7 @@ talmox_model::codes! {
         ClusterAmbiguous = "cluster-ambiguous" {
             title: "The inventory has several clusters",
             meaning: "The command works on one cluster, and none was named.",
-            action: "Name one of the clusters that the hint lists.",
+            action: "Pass the name of one of the clusters that the hint lists.",
         }
         InventoryInvalid = "inventory-invalid" {
             title: "The inventory has errors",
@@ -64,7 +64,7 @@ talmox_model::codes! {
             title: "The address of a node is unknown",
             meaning: "The node gets its address by DHCP, and neither the inventory nor the guest agent has it; or talmox could not \
                 verify which machine the node is.",
-            action: "Name the node by its address, if you know it.",
+            action: "Pass the address of the node instead of its name, if you know it.",
         }
         NodeUnreachable = "node-unreachable" {
             title: "The Talos API of a node does not answer",
@@ -259,12 +259,6 @@ talmox_model::codes! {
                 own.",
             action: "Fix each error, then run the command again. `talmox explain CODE` explains a finding.",
         }
-        PlanUnsupported = "plan-unsupported" {
-            title: "`up` does not support these changes",
-            meaning: "The plan contains changes of existing VMs or nodes that this release reports but does not make. Nothing was \
-                changed.",
-            action: "Undo these changes in the inventory, or make them by hand; `talmox plan` shows them.",
-        }
         PlanChanged = "plan-changed" {
             title: "The cluster changed after the plan was shown",
             meaning: "After your confirmation talmox plans again. The new plan differs from the one that you confirmed, so nothing was \
@@ -304,6 +298,12 @@ talmox_model::codes! {
             meaning: "The file does not have the form that `talmox import` expects.",
             action: "Correct the place in the message; `talmox help import` describes the form.",
         }
+        AdoptImpossible = "adopt-impossible" {
+            title: "The cluster cannot be adopted",
+            meaning: "`talmox adopt` could not read a control plane, found no VM for it, cannot describe the cluster by an inventory, or \
+                could not write a marker.",
+            action: "Follow the hint. The nodes and their VMs keep running as they are.",
+        }
         EditorFailed = "editor-failed" {
             title: "The editor failed",
             meaning: "`talmox secrets edit` could not run an editor, or the editor ended with an error. Nothing was written.",
@@ -329,6 +329,18 @@ talmox_model::codes! {
             title: "A scenario of a lab is invalid",
             meaning: "The scenario or faults file has an unknown key or a wrong value.",
             action: "Correct the line in the message; docs/LAB.md describes the format.",
+        }
+        EtcdUnreachable = "etcd-unreachable" {
+            title: "No etcd member answers",
+            meaning: "None of the control planes of the inventory reports the members of etcd. They do not run, cannot be reached, or \
+                etcd has lost its quorum.",
+            action: "Run `talmox status`, and bring the control planes back: `talmox node start --role controlplane`, or `talmox up`.",
+        }
+        EtcdMemberUnknown = "etcd-member-unknown" {
+            title: "etcd has no such member, or its name is not unique",
+            meaning: "`talmox etcd remove-member` found no member with this name or id, several members with the name, or a member that \
+                has no name because it has never started.",
+            action: "Run `talmox etcd members`, and pass the name of a member.",
         }
         SystemFailed = "system-failed" {
             title: "A basic operation of the operating system failed",

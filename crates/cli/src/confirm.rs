@@ -28,6 +28,17 @@ pub(crate) fn is_yes(question: &str) -> Result<bool, CommandError> {
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Asks a question and returns whether the answer is `word`.
+pub(crate) fn is_word(question: &str, word: &str) -> Result<bool, CommandError> {
+    let answer = answer(&format!("{question} "), "run the command on a terminal")?;
+    Ok(answer == word)
+}
+
+/// Whether the user can answer a question: stdin is a terminal.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal()
+}
+
 /// Asks a question and returns an error unless the answer is `word`.
 pub(crate) fn require_word(question: &str, word: &str) -> Result<(), CommandError> {
     let answer = answer(&format!("{question} "), "pass --yes to skip the question")?;
@@ -40,6 +51,19 @@ pub(crate) fn require_word(question: &str, word: &str) -> Result<(), CommandErro
     ))
 }
 
+/// Asks for the name of a node whose disks will be deleted. Returns an error unless the answer is that name. `--yes` does
+/// not skip this question.
+pub(crate) fn require_node_name(question: &str, name: &str) -> Result<(), CommandError> {
+    let answer = answer(&format!("{question} "), "pass --allow-removal to skip the question")?;
+    if answer == name {
+        return Ok(());
+    }
+    Err(CommandError::failed(
+        CommandCode::Declined,
+        format!("nothing was changed: the answer was not `{name}`"),
+    ))
+}
+
 fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     if !io::stdin().is_terminal() {
         return Err(CommandError::usage_as(
@@ -49,7 +73,7 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
         .hint(hint));
     }
     let mut stderr = io::stderr().lock();
-    // If stderr is closed, the question is not shown; the answer is still read from the terminal.
+    // If stderr is closed, the question is not shown, but the answer is still read from the terminal.
     let question = escape::plain(question);
     stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok();
     let line = line().map_err(|error| {
@@ -61,7 +85,8 @@ fn answer(question: &str, hint: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Reads a line from the terminal; `None` after an interrupt. A blocking read cannot be cancelled, so a thread does it.
+/// Reads a line from the terminal. `None` after an interrupt. A thread reads the line, because a blocking read cannot be
+/// cancelled.
 fn line() -> io::Result<Option<String>> {
     let (answer, answers) = mpsc::channel();
     thread::spawn(move || {

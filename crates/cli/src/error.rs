@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// `plan --detailed-exitcode`: the plan has changes.
     Changes = 2,
+    /// `up`: the run was successful, and left changes that need consent, are impossible or are blocked by an error.
+    Partial = 3,
     Usage = 64,
 }
 
@@ -26,7 +28,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Code of an error: that of the command, or that of a run or of the inventory where it is more precise.
+/// Code of an error: a code of the commands, or a more precise code of a run or of the inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorCode {
     Command(CommandCode),
@@ -70,7 +72,7 @@ pub(crate) struct CommandError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     pub(crate) hint: Option<String>,
-    /// Additional fields of the JSON output.
+    /// Additional fields for the JSON output.
     details: Vec<(&'static str, Json)>,
 }
 
@@ -86,7 +88,7 @@ impl CommandError {
         }
     }
 
-    /// Wrong usage without a code of its own.
+    /// Error about wrong usage of the command line, with the general code `usage`.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::usage_as(CommandCode::Usage, message)
     }
@@ -123,7 +125,7 @@ impl CommandError {
         json!({ "error": error })
     }
 
-    /// Message and causes, joined by `: `, without repetitions.
+    /// Message and causes of the error, joined by `: `, without repetitions.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.message.clone();
         let mut cause: Option<&dyn Error> = self.source.as_deref().map(|source| source as _);

@@ -142,8 +142,8 @@ crate::codes! {
         }
         Gpu = "gpu" {
             title: "A PCI device cannot be passed through as described",
-            meaning: "The settings of `gpu:` contradict each other or those of the VM: no device, two ways to name it, the wrong \
-                machine type, or one device for two nodes on a host.",
+            meaning: "The settings of `gpu:` contradict each other or those of the VM: no device, both a PCI address and a \
+                mapping, the wrong machine type, or one device for two nodes on a host.",
             action: "Follow the hint. A PCI mapping (`gpu: {mapping: NAME}`) works with an API token; a raw address needs root.",
         }
         UnknownClass = "unknown-class" {
@@ -203,7 +203,7 @@ crate::codes! {
 }
 
 impl Code {
-    /// Whether nothing of the file is known, because it could not be read.
+    /// Whether the code means that no part of the file could be read.
     pub(crate) fn is_about_whole_file(self) -> bool {
         matches!(self, Self::Unreadable | Self::TooLarge | Self::NotUtf8 | Self::Syntax)
     }

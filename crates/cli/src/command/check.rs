@@ -84,7 +84,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
     Ok(if inventory.has_errors() { Exit::Failed } else { Exit::Fine })
 }
 
-/// Lists the secrets that were not checked because that would run a command.
+/// Lists the secrets that were not checked, because a check would run a command.
 fn say_commands(inventory: &Inventory, printer: &Printer) {
     for cluster in &inventory.clusters {
         for found in reference::all_of(cluster) {
@@ -120,7 +120,7 @@ fn find_node<'a>(
             .hint(hint))
         }
         _ => Err(CommandError::usage(format!("several clusters have a node `{name}`"))
-            .hint("name the cluster: `talmox check CLUSTER --explain NODE`")),
+            .hint("pass the name of the cluster: `talmox check CLUSTER --explain NODE`")),
     }
 }
 

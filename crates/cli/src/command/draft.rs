@@ -1,10 +1,11 @@
-//! Plan entries of a cluster without secrets, which `up` generates.
+//! Plan entries of a cluster whose secrets do not exist yet. `up` generates the secrets.
 
 use talmox_plan::plan::{Change, Class, FieldValue, Object, Plan};
 
 use crate::session::Session;
 
-/// Adds the new secrets file to the plan, unless the lab runs inside this process.
+/// Adds an entry for the new secrets file to the plan. A lab inside this process writes no secrets file, so it gets no
+/// entry.
 pub(super) fn announce_secrets(plan: &mut Plan, session: &Session) {
     if !session.is_draft || session.is_own_lab() || plan.is_empty() {
         return;
@@ -22,10 +23,11 @@ pub(super) fn file(path: String, class: Class, note: &str) -> Change {
         fields: vec![],
         note: Some(note.to_owned()),
         is_planned: true,
+        left: None,
     }
 }
 
-/// Removes values derived from temporary secrets from the plan: `up` will generate other MACs.
+/// Removes values from the plan that are derived from temporary secrets, because `up` will generate other MACs.
 pub(super) fn forget_identities(plan: &mut Plan, session: &Session) {
     if !session.is_draft {
         return;

@@ -1,6 +1,7 @@
 //! `talmox lab`
 
 pub(crate) mod serve;
+mod violations;
 mod welcome;
 
 use clap::{Args, Subcommand};

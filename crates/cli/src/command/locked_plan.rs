@@ -1,7 +1,8 @@
-//! Execution of a confirmed plan under the cluster lock, if only the confirmed steps may run.
+//! Execution of a confirmed plan under the cluster lock. Only the confirmed steps may run.
 
 use std::sync::Arc;
 
+use talmox_engine::access::WriteFiles;
 use talmox_plan::plan::{self, Plan};
 
 use crate::command::execute_plan::execute_plan;
@@ -21,16 +22,27 @@ pub(super) struct ConfirmedPlan<'a> {
 }
 
 impl ConfirmedPlan<'_> {
-    /// Locks the cluster, makes the plan again and executes it. Another run may have changed the cluster before the lock was taken, so it is
-    /// an error if the new plan has errors or other steps.
+    /// Locks the cluster, makes the plan again, and executes the confirmed plan. Returns an error if the new plan has
+    /// errors or other steps, because another run may have changed the cluster before the lock was taken.
     pub(super) async fn execute(
         &self,
         session: &Session,
         plan_again: impl AsyncFn() -> Result<Plan, CommandError>,
         printer: &Printer,
     ) -> Result<(), CommandError> {
+        self.execute_writing(session, plan_again, Arc::new(|_| Ok(())), printer).await
+    }
+
+    /// Same as [`ConfirmedPlan::execute`], for a plan that may write the client files.
+    pub(super) async fn execute_writing(
+        &self,
+        session: &Session,
+        plan_again: impl AsyncFn() -> Result<Plan, CommandError>,
+        write: WriteFiles,
+        printer: &Printer,
+    ) -> Result<(), CommandError> {
         let locks = session.lock_cluster(self.command, printer).await?;
-        let executed = self.execute_locked(session, plan_again, &locks, printer).await;
+        let executed = self.execute_locked(session, plan_again, write, &locks, printer).await;
         locks.release(printer).await;
         executed
     }
@@ -39,23 +51,23 @@ impl ConfirmedPlan<'_> {
         &self,
         session: &Session,
         plan_again: impl AsyncFn() -> Result<Plan, CommandError>,
+        write: WriteFiles,
         locks: &RunLocks,
         printer: &Printer,
     ) -> Result<(), CommandError> {
         if locks.are_held() {
-            // An interrupt must not skip the release of the lock.
+            // The guard makes sure that the lock is released after an interrupt.
             let _guard = interrupt::guard();
             let current = plan_again().await?;
             if interrupt::is_requested() {
                 return Err(interrupt::stopped());
             }
-            let has_errors = current.errors().next().is_some();
+            let has_errors = current.blocking_errors().next().is_some();
             if has_errors || !plan::has_same_steps(self.plan, &current) {
                 return Err(CommandError::failed(CommandCode::PlanChanged, self.changed)
                     .hint("run the same command again to see the new plan"));
             }
         }
-        let write = Arc::new(|_| Ok(()));
         execute_plan(session, self.plan, self.command, write, locks.fences(), printer).await?;
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! Commands, one file each.
 
+pub(crate) mod adopt;
 pub(crate) mod check;
 mod client;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod destroy;
 mod draft;
+pub(crate) mod etcd;
 mod execute_plan;
 pub(crate) mod explain;
 pub(crate) mod export;
@@ -18,9 +20,11 @@ pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod output;
 pub(crate) mod plan;
+mod plan_command;
 pub(crate) mod render;
 pub(crate) mod runs;
 pub(crate) mod schema;
+mod scope_args;
 pub(crate) mod secrets;
 pub(crate) mod status;
 pub(crate) mod talosconfig;
@@ -46,7 +50,7 @@ use crate::{trace, words};
 
 pub(crate) type Outcome = Result<Exit, CommandError>;
 
-/// Runs the command of the command line and returns its exit code.
+/// Runs the command that the command line selects, and returns the exit code.
 pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -59,8 +63,10 @@ pub(crate) fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
+        Command::Adopt(args) => adopt::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
         Command::Config(args) => config::run(&args, &printer),
+        Command::Etcd(args) => etcd::run(&args, &cli.global, &printer),
         Command::Explain(args) => explain::run(&args, &printer),
         Command::Export(args) => export::run(&args, &cli.global, &printer),
         Command::Import(args) => import::run(&args, &cli.global, &printer),
@@ -91,7 +97,8 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Runs a reading command for each cluster. After an error with one cluster, the command still runs for the others.
+/// Runs a read-only command for each cluster. After an error with one cluster, the command still runs for the other
+/// clusters.
 fn for_each_cluster(
     clusters: &[Option<String>],
     printer: &Printer,
@@ -107,7 +114,7 @@ fn for_each_cluster(
         }
         let exit = match look(cluster.as_deref()) {
             Ok(exit) => exit,
-            // An interrupt ends the whole command.
+            // An interrupt stops the command for all remaining clusters.
             Err(error) if interrupt::is_requested() => return Err(error),
             Err(error) => {
                 printer.error(&error);
@@ -136,7 +143,7 @@ fn cluster_arguments(global: &Global, cluster: Option<&str>, rehearsal: &Rehears
 
 /// Prints help, version or a usage error of the parser.
 fn usage(error: &clap::Error) -> Exit {
-    // Stdout or stderr may be closed.
+    // An error is ignored, because stdout or stderr may be closed.
     error.print().ok();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Exit::Fine;
@@ -147,14 +154,14 @@ fn usage(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Whether the arguments contain `--format json`, although they could not be parsed.
+/// Whether the arguments contain `--format json`. Used for arguments that could not be parsed.
 fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     let args: Vec<OsString> = args.collect();
     args.iter().any(|arg| arg == "--format=json")
         || args.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-/// Converts the error text of clap: message, and its tip as hint.
+/// Converts the error text of clap. The tip of clap becomes the hint.
 fn usage_error(text: &str) -> CommandError {
     let body = text.split("\n\nUsage:").next().unwrap_or(text);
     let (tips, message): (Vec<&str>, Vec<&str>) = body

@@ -1,4 +1,4 @@
-//! `talmox node`: calls to the Talos API of one node.
+//! `talmox node`: calls to the Talos API of one node, and commands that reboot, shut down, start, drain or replace nodes.
 
 mod access;
 mod apply;
@@ -8,8 +8,11 @@ mod config_target;
 mod explain;
 mod get;
 mod kind;
+mod life;
 mod lock;
 mod logs;
+pub(in crate::command) mod node_choice;
+mod replace;
 mod resource_output;
 mod retry;
 mod services;
@@ -31,15 +34,20 @@ Examples:
   talmox node get dev-cp-1 members
   talmox node logs dev-cp-1 etcd --tail 50 --follow
   talmox node apply generated/dev-cp-1.yaml dev-cp-1 --insecure --dry-run
+  talmox node reboot --role worker --max-unavailable 2
+  talmox node replace dev-wk-1
 
-NODE is a name in the inventory, or an address. talmox issues a client
-certificate from the secrets of the cluster, in memory, valid for ten minutes.
-With `--talosconfig FILE` it uses the certificate of that file and needs no
-inventory, so it works with any Talos node. `--insecure` is for a node in
-maintenance mode, which does not verify clients. `--lab-at FILE` is for a node
-in a lab.";
+`reboot`, `shutdown`, `start`, `drain`, `uncordon` and `replace` show a plan, ask
+for confirmation, lock the cluster and write a run log, as `up` does.
 
-/// Query or configure a node through the Talos API
+For the other commands, NODE is a name in the inventory, or an address. talmox
+issues a client certificate from the secrets of the cluster, in memory, valid
+for ten minutes. With `--talosconfig FILE` it uses the certificate of that file
+and needs no inventory, so it works with any Talos node. `--insecure` is for a
+node in maintenance mode, which does not verify clients. `--lab-at FILE` is for
+a node in a lab.";
+
+/// Query, configure, reboot, drain or replace nodes
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true, after_help = AFTER_HELP)]
@@ -55,6 +63,12 @@ enum NodeCommand {
     Logs(logs::LogsArgs),
     Dmesg(logs::DmesgArgs),
     Apply(apply::ApplyArgs),
+    Reboot(life::RebootArgs),
+    Shutdown(life::ShutdownArgs),
+    Start(life::StartArgs),
+    Drain(life::DrainArgs),
+    Uncordon(life::UncordonArgs),
+    Replace(replace::ReplaceArgs),
 }
 
 pub(crate) fn run(args: &NodeArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -64,6 +78,12 @@ pub(crate) fn run(args: &NodeArgs, global: &Global, printer: &Printer) -> Outcom
         NodeCommand::Logs(args) => logs::run(args, global, printer),
         NodeCommand::Dmesg(args) => logs::run_dmesg(args, global, printer),
         NodeCommand::Apply(args) => apply::run(args, global, printer),
+        NodeCommand::Reboot(args) => life::reboot(args, global, printer),
+        NodeCommand::Shutdown(args) => life::shutdown(args, global, printer),
+        NodeCommand::Start(args) => life::start(args, global, printer),
+        NodeCommand::Drain(args) => life::drain(args, global, printer),
+        NodeCommand::Uncordon(args) => life::uncordon(args, global, printer),
+        NodeCommand::Replace(args) => replace::run(args, global, printer),
     }
 }
 

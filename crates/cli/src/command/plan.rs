@@ -7,6 +7,7 @@ use talmox_plan::plan::{Plan, SavedPlan, show};
 use talmox_plan::planning;
 
 use crate::args::{Format, Global};
+use crate::command::scope_args::ScopeArgs;
 use crate::command::{Outcome, cluster_arguments, draft, for_each_cluster};
 use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
@@ -45,6 +46,9 @@ pub(crate) struct PlanArgs {
     /// Exit with 2 if the plan has changes, with 0 if not
     #[arg(long)]
     detailed_exitcode: bool,
+
+    #[command(flatten)]
+    scope: ScopeArgs,
 
     #[command(flatten)]
     rehearsal: RehearsalArgs,
@@ -93,15 +97,17 @@ async fn plan(
         .hint("run `talmox secrets init` first: MACs and machine configs are derived from the secrets"));
     }
     let observed = session.observe().await?;
-    let mut plan = planning::plan(&session.desired, &observed, session.options(&observed));
+    let scope = args.scope.scope(&session.desired, &observed)?;
+    let options = session.options(&observed);
+    let mut plan = planning::plan_within(&session.desired, &observed, options, &scope);
     draft::announce_secrets(&mut plan, session);
     draft::forget_identities(&mut plan, session);
     if let Some(path) = &args.out {
-        let saved = SavedPlan::of(&plan, &observed).to_json();
+        let saved = SavedPlan::of(&plan, &observed).within(&scope).to_json();
         disk::write_private(path, &saved, Before::Anything)?;
     }
     print(&plan, args, printer)?;
-    if plan.errors().next().is_some() {
+    if plan.blocking_errors().next().is_some() {
         if printer.format == Format::Json {
             // The JSON result contains the errors.
             return Ok(Exit::Failed);
@@ -122,15 +128,17 @@ async fn plan(
 /// Prints the command that executes the plan.
 fn say_next(plan: &Plan, args: &PlanArgs, again: &str, printer: &Printer) {
     let lab = if args.rehearsal.lab { " --lab" } else { "" };
-    if plan.open_changes().next().is_some() {
-        printer.say("`talmox up` cannot make all of these changes yet, so it would reject this plan and change nothing.");
-    } else if plan.steps.is_empty() {
-        // The plan has no steps.
+    let rest = if plan.is_partial() { ", and leaves the changes marked `left`" } else { "" };
+    if plan.steps.is_empty() {
+        if plan.is_partial() {
+            printer.say("`talmox up` would change nothing: all changes are left.");
+        }
     } else if let Some(path) = &args.out {
         let path = words::quoted(&path.display().to_string());
-        printer.say(&format!("`talmox up --plan {path}{again}` executes this plan."));
+        printer.say(&format!("`talmox up --plan {path}{again}` executes this plan{rest}."));
     } else {
-        printer.say(&format!("`talmox up{lab}{again}` executes this plan."));
+        let limits = args.scope.arguments();
+        printer.say(&format!("`talmox up{lab}{again}{limits}` executes this plan{rest}."));
     }
 }
 

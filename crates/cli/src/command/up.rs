@@ -1,5 +1,7 @@
 //! `talmox up`
 
+mod consent;
+mod saved;
 mod summary;
 
 use std::path::{Path, PathBuf};
@@ -8,12 +10,13 @@ use std::sync::{Arc, Mutex};
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
 use talmox_plan::observed::Observed;
-use talmox_plan::plan::{self, Action, Plan, SavedPlan, SavedPlanError, Step, show};
-use talmox_plan::planning;
+use talmox_plan::plan::{self, Action, Plan, Step, show};
+use talmox_plan::planning::{self, Scope};
 
 use crate::args::{Format, Global};
 use crate::choose::{self, ClientPaths};
 use crate::command::execute_plan::execute_plan;
+use crate::command::scope_args::ScopeArgs;
 use crate::command::{Outcome, client, cluster_arguments, draft};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
@@ -21,7 +24,6 @@ use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
 use crate::report::Tally;
-use crate::secrets::read_input;
 use crate::session::{RunLocks, Session, client_files};
 use crate::{confirm, gitignore, runtime, words};
 use summary::RunSuccess;
@@ -31,13 +33,18 @@ Examples:
   talmox up --lab        run in a lab, by default with a built-in inventory
   talmox up              show the plan, ask for confirmation, and execute it
   talmox up dev --yes    one of several clusters, without asking
-  talmox up --merge      also add to ~/.kube/config and ~/.talos/config";
+  talmox up --merge      also add to ~/.kube/config and ~/.talos/config
+  talmox up --node wk-1  change only the node wk-1";
 
 /// Create or update the cluster described by the inventory
 ///
 /// Creates images and VMs, installs Talos and starts Kubernetes. It can be interrupted and run again: it resumes from
 /// the observed state, and changes only VMs that it provably owns. A second run has nothing to do. With --lab it runs
 /// in a simulated environment inside this process; without an inventory it then uses a built-in cluster of five nodes.
+///
+/// Stopped and missing nodes are repaired first, then nodes are changed one after the other, then nodes are removed. A
+/// change that needs consent, is impossible or has an error leaves the other nodes alone: `up` makes the other changes,
+/// lists what it left, and exits with 3.
 ///
 /// The cluster is locked in Proxmox during changes, so that no run from another machine or folder can change it at the
 /// same time.
@@ -70,6 +77,9 @@ pub(crate) struct UpArgs {
     keep: bool,
 
     #[command(flatten)]
+    scope: ScopeArgs,
+
+    #[command(flatten)]
     rehearsal: RehearsalArgs,
 }
 
@@ -81,27 +91,31 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         let message = "--keep, --plan and --output require a single cluster";
         return Err(CommandError::usage(message).hint("pass the name of one cluster"));
     }
+    if args.plan.is_some() && args.scope.is_given() {
+        let message = "--plan cannot be used with limits or --allow-removal";
+        return Err(CommandError::usage(message)
+            .hint("pass them to `talmox plan --out FILE`: the file contains them"));
+    }
+    let mut exit = Exit::Fine;
     for cluster in choose::each_named(&args.clusters) {
         if interrupt::is_requested() {
             return Err(interrupt::stopped());
         }
-        run_one(args, cluster.as_deref(), global, printer)?;
+        if run_one(args, cluster.as_deref(), global, printer)? == Exit::Partial {
+            exit = Exit::Partial;
+        }
     }
-    Ok(Exit::Fine)
+    Ok(exit)
 }
 
-fn run_one(
-    args: &UpArgs,
-    cluster: Option<&str>,
-    global: &Global,
-    printer: &Printer,
-) -> Result<(), CommandError> {
+fn run_one(args: &UpArgs, cluster: Option<&str>, global: &Global, printer: &Printer) -> Outcome {
     runtime::run(async {
         let session = Session::open_shown(global, cluster, &args.rehearsal, printer).await?;
         let again = cluster_arguments(global, cluster, &args.rehearsal);
         let ended = up(args, again, &session, printer).await;
         if args.keep && ended.is_ok() {
-            // Before the message is printed: the user may press Ctrl-C right after it.
+            // The signals are handled before the message is printed, because the user may press Ctrl-C right after the
+            // message.
             let _guard = interrupt::guard();
             let mut signals = StopSignals::new()?;
             printer.say(&kept(client_paths(args, &session).as_ref()));
@@ -112,12 +126,7 @@ fn run_one(
     })
 }
 
-async fn up(
-    args: &UpArgs,
-    again: String,
-    session: &Session,
-    printer: &Printer,
-) -> Result<(), CommandError> {
+async fn up(args: &UpArgs, again: String, session: &Session, printer: &Printer) -> Outcome {
     let files = client_paths(args, session);
     if args.merge && files.is_none() {
         return Err(CommandError::usage(
@@ -135,11 +144,26 @@ async fn up(
     }
     let _lock = session.lock("up")?;
     let observed = session.observe().await?;
-    let mut plan = plan_of(args, session, &paths, &observed);
+    let saved = args.plan.as_deref().map(saved::read).transpose()?;
+    let mut run = Run {
+        args,
+        session,
+        paths: &paths,
+        scope: match &saved {
+            Some(saved) => saved.scope.clone(),
+            None => args.scope.scope(&session.desired, &observed)?,
+        },
+    };
+    let mut plan = run.plan(&observed);
     refuse(&plan, printer)?;
-    if let Some(path) = &args.plan {
-        let agreed = planning::plan(&session.desired, &observed, session.options(&observed));
-        check_saved(path, &agreed, &observed)?;
+    if let (Some(path), Some(saved)) = (&args.plan, &saved) {
+        let options = session.options(&observed);
+        let agreed = planning::plan_within(&session.desired, &observed, options, &run.scope);
+        saved::check(path, saved, &agreed, &observed)?;
+    }
+    if run.asks() && run.agrees_to_removal(&plan, printer)? {
+        plan = run.plan(&observed);
+        refuse(&plan, printer)?;
     }
     let is_write = |step: &Step| matches!(step.action, Action::WriteClientFiles(_));
     if files.is_some() && plan.steps.iter().any(is_write) {
@@ -150,20 +174,22 @@ async fn up(
     }
     if plan.steps.is_empty() {
         if printer.format == Format::Text {
-            printer.say_raw(&printer.plan(&show::findings(&plan), printer.color));
+            let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
+            printer.say_raw(&printer.plan(&text, printer.color));
         }
-        return summary::nothing_to_do(session, &observed, printer).await;
+        return summary::nothing_to_do(session, &observed, &plan, printer).await;
     }
     draft::announce_secrets(&mut plan, session);
     if printer.format == Format::Text {
         printer.say_raw(&printer.plan(&show::text(&plan), printer.color));
     }
     let is_change = !plan.steps.iter().all(is_write);
-    if is_change && !args.yes && !args.rehearsal.lab && args.plan.is_none() {
+    if is_change && run.asks() {
         confirm::require_yes("Execute this plan?")?;
     }
     if !session.is_own_lab() {
-        // Only a warning: if the folder is not writable, the client files fail with an error.
+        // An error is reported only as a warning. If the folder is not writable, writing the client files fails with an
+        // error later.
         match gitignore::extend(&session.folder()) {
             Ok(Some(path)) => printer.say(&format!("wrote {}", path.display())),
             Ok(None) => {}
@@ -175,69 +201,108 @@ async fn up(
     let write = writer(files.clone(), is_lab, args.merge, Arc::clone(&messages));
     let locks =
         if is_change { session.lock_cluster("up", printer).await? } else { RunLocks::default() };
-    let executed = locked(args, session, (plan, observed), &paths, write, &locks, printer).await;
+    let executed = run.execute((plan, observed), write, &locks, printer).await;
     locks.release(printer).await;
-    let (tally, observed) = executed?;
+    let Executed { tally, plan, observed } = executed?;
     let Some(tally) = tally else {
-        return summary::nothing_to_do(session, &observed, printer).await;
+        return summary::nothing_to_do(session, &observed, &plan, printer).await;
     };
     let messages = messages.lock().map(|messages| messages.clone()).unwrap_or_default();
     let end = RunSuccess { is_change, tally, messages, files, again };
-    summary::done(session, &observed, &end, printer).await
+    summary::done(session, &observed, &plan, &end, printer).await
 }
 
-fn plan_of(args: &UpArgs, session: &Session, paths: &ClientPaths, observed: &Observed) -> Plan {
-    let mut options = session.options_with(paths, observed);
-    // With --merge or --output the client files are written even if nothing else changes.
-    options.has_client_files &= !args.merge && args.output.is_none();
-    planning::plan(&session.desired, observed, options)
+/// Context of a run of `up`.
+struct Run<'a> {
+    args: &'a UpArgs,
+    session: &'a Session,
+    paths: &'a ClientPaths,
+    scope: Scope,
 }
 
-/// Executes the confirmed plan under the cluster lock. Another run may have changed the cluster before the lock was taken, so the plan is
-/// made again and must have the same steps. Returns no tally if nothing is left to do.
-async fn locked(
-    args: &UpArgs,
-    session: &Session,
-    (mut plan, mut observed): (Plan, Observed),
-    paths: &ClientPaths,
-    write: WriteFiles,
-    locks: &RunLocks,
-    printer: &Printer,
-) -> Result<(Option<Tally>, Observed), CommandError> {
-    if locks.are_held() {
-        // An interrupt must not skip the release of the lock.
-        let _guard = interrupt::guard();
-        session.refuse_lost_secrets().await?;
-        observed = session.observe().await?;
-        let current = plan_of(args, session, paths, &observed);
-        if interrupt::is_requested() {
-            return Err(interrupt::stopped());
-        }
-        if !plan::has_same_steps(&plan, &current) {
-            refuse(&current, printer)?;
-            if current.steps.is_empty() {
-                return Ok((None, observed));
-            }
-            if args.plan.is_some() || !(args.yes || args.rehearsal.lab) {
-                return Err(CommandError::failed(
-                    CommandCode::PlanChanged,
-                    "nothing was changed: the cluster changed since the plan was shown",
-                )
-                .hint("run the same command again to see the new plan"));
-            }
-            printer.say("The cluster changed after the plan was shown. New plan:");
-            if printer.format == Format::Text {
-                printer.say_raw(&printer.plan(&show::text(&current), printer.color));
-            }
-            plan = current;
-        }
+/// Result of [`Run::execute`].
+struct Executed {
+    /// Counts of the run. `None` if nothing was left to do.
+    tally: Option<Tally>,
+    /// Plan that was executed. If nothing was left to do, the plan without steps.
+    plan: Plan,
+    observed: Observed,
+}
+
+impl Run<'_> {
+    fn plan(&self, observed: &Observed) -> Plan {
+        let mut options = self.session.options_with(self.paths, observed);
+        // With --merge or --output the client files are written even if nothing else changes.
+        options.has_client_files &= !self.args.merge && self.args.output.is_none();
+        planning::plan_within(&self.session.desired, observed, options, &self.scope)
     }
-    session.keep_secrets(printer)?;
-    let tally = execute_plan(session, &plan, "up", write, locks.fences(), printer).await?;
-    Ok((Some(tally), observed))
+
+    /// Whether the user must confirm the plan.
+    fn asks(&self) -> bool {
+        !self.args.yes && !self.args.rehearsal.lab && self.args.plan.is_none()
+    }
+
+    /// Asks for consent to lose the disks of the nodes that the plan leaves. Shows the plan, then asks for the name of
+    /// each node. Returns whether the user agreed for at least one node. Without a terminal, the nodes are left.
+    fn agrees_to_removal(&mut self, plan: &Plan, printer: &Printer) -> Result<bool, CommandError> {
+        let nodes = consent::nodes_without_consent(plan);
+        if nodes.is_empty() || !confirm::can_ask() {
+            return Ok(false);
+        }
+        printer.say_raw(&printer.plan(&show::text(plan), printer.color));
+        let agreed = consent::ask(nodes)?;
+        let is_any = !agreed.is_empty();
+        self.scope.allow_removal(agreed);
+        Ok(is_any)
+    }
+
+    /// Executes the confirmed plan under the cluster lock. The plan is made again under the lock, because another run may
+    /// have changed the cluster before. If the steps differ, the new plan is executed with `--yes` or `--lab`. Otherwise,
+    /// and always with `--plan`, the new plan is rejected.
+    async fn execute(
+        &self,
+        (mut plan, mut observed): (Plan, Observed),
+        write: WriteFiles,
+        locks: &RunLocks,
+        printer: &Printer,
+    ) -> Result<Executed, CommandError> {
+        if locks.are_held() {
+            // The guard makes sure that the lock is released after an interrupt.
+            let _guard = interrupt::guard();
+            self.session.refuse_lost_secrets().await?;
+            observed = self.session.observe().await?;
+            let current = self.plan(&observed);
+            if interrupt::is_requested() {
+                return Err(interrupt::stopped());
+            }
+            // A new error may leave the steps as they are.
+            refuse(&current, printer)?;
+            if !plan::has_same_steps(&plan, &current) {
+                if current.steps.is_empty() {
+                    return Ok(Executed { tally: None, plan: current, observed });
+                }
+                if self.args.plan.is_some() || !(self.args.yes || self.args.rehearsal.lab) {
+                    return Err(CommandError::failed(
+                        CommandCode::PlanChanged,
+                        "nothing was changed: the cluster changed since the plan was shown",
+                    )
+                    .hint("run the same command again to see the new plan"));
+                }
+                printer.say("The cluster changed after the plan was shown. New plan:");
+                if printer.format == Format::Text {
+                    printer.say_raw(&printer.plan(&show::text(&current), printer.color));
+                }
+                plan = current;
+            }
+        }
+        self.session.keep_secrets(printer)?;
+        let fences = locks.fences();
+        let tally = execute_plan(self.session, &plan, "up", write, fences, printer).await?;
+        Ok(Executed { tally: Some(tally), plan, observed })
+    }
 }
 
-/// Message for a lab with `--keep`: how to use it from another terminal.
+/// Message for a lab with `--keep`, with instructions for another terminal.
 fn kept(files: Option<&ClientPaths>) -> String {
     let mut text = "\nThe lab runs until Ctrl-C.".to_owned();
     if let Some(files) = files {
@@ -254,44 +319,20 @@ fn kept(files: Option<&ClientPaths>) -> String {
     text
 }
 
-/// Prints the plan and returns an error if it has errors or unsupported changes.
+/// Prints the plan and returns an error, if the plan has errors that block all steps.
 fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
-    let (errors, open) = (plan.errors().count(), plan.open_changes().count());
-    if errors == 0 && open == 0 {
+    if plan.blocking_errors().next().is_none() {
         return Ok(());
     }
     printer.say_raw(&printer.plan(&show::text(plan), printer.color));
-    let error = if errors > 0 {
-        CommandError::failed(CommandCode::PlanBlocked, "nothing was changed: the plan has errors")
-            .hint("fix the errors shown above, then run the same command again")
-    } else {
-        let message = "nothing was changed: `up` does not support all of these changes";
-        CommandError::failed(CommandCode::PlanUnsupported, message).hint(
-            "remove the other changes from the inventory, or make them by hand: `up` creates clusters, adds nodes and applies add-ons",
-        )
-    };
-    Err(error.detail("plan", show::json(plan)))
+    let message = "nothing was changed: the plan has errors";
+    Err(CommandError::failed(CommandCode::PlanBlocked, message)
+        .hint("fix the errors shown above, then run the same command again")
+        .detail("plan", show::json(plan)))
 }
 
-fn check_saved(path: &Path, plan: &Plan, observed: &Observed) -> Result<(), CommandError> {
-    let text = read_input(path)?;
-    let saved = SavedPlan::parse(text.expose()).and_then(|saved| saved.check(plan, observed));
-    saved.map_err(|error| {
-        let code = match error {
-            SavedPlanError::Unreadable | SavedPlanError::Edited => CommandCode::SavedPlanInvalid,
-            SavedPlanError::OtherCluster(_)
-            | SavedPlanError::ObservedChanged
-            | SavedPlanError::InventoryChanged => CommandCode::SavedPlanChanged,
-        };
-        let message = format!("nothing was changed: {} cannot be used", path.display());
-        CommandError::failed(code, message)
-            .because(error)
-            .hint("save a new plan with `talmox plan --out FILE`")
-    })
-}
-
-/// Paths of kubeconfig and talosconfig. `None` for a lab that ends with this process. For a lab with `--keep` they are not beside the
-/// inventory, where the files of the real cluster are.
+/// Paths of kubeconfig and talosconfig. `None` for a lab that ends with this process. The files of a lab with `--keep`
+/// are not written beside the inventory, because the files of the real cluster are there.
 fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
     match (&args.output, session.is_own_lab(), args.keep) {
         (Some(folder), _, _) => Some(ClientPaths::within(folder)),
@@ -301,7 +342,7 @@ fn client_paths(args: &UpArgs, session: &Session) -> Option<ClientPaths> {
     }
 }
 
-/// Function that writes the client files and stores the messages in `messages`.
+/// Function that writes the client files. It stores its messages in `messages`.
 fn writer(
     paths: Option<ClientPaths>,
     is_lab: bool,

@@ -1,4 +1,5 @@
-//! Session of a command with one cluster: desired state, secrets, and clients for Proxmox, Talos, Kubernetes and the Image Factory.
+//! Session of a command for one cluster: desired state, secrets, and clients for Proxmox, Talos, Kubernetes and the Image
+//! Factory.
 
 pub(crate) mod client_files;
 pub(crate) mod cluster_lock;
@@ -48,7 +49,7 @@ use crate::{disk, environment};
 pub(crate) use cluster_lock::RunLocks;
 use reading::Reading;
 
-/// Validity of the client certificate of a command. It must outlast long runs.
+/// Validity of the client certificate of a command. It must be longer than a long run.
 const TTL: Duration = Duration::from_hours(12);
 const KUBERNETES: u16 = 6443;
 
@@ -56,18 +57,19 @@ const KUBERNETES: u16 = 6443;
 const NOT_MADE: &str = "run `talmox up` to create the cluster and its secrets. If the cluster exists, restore the file \
                         from git or a backup, or import its secrets with `talmox secrets import`";
 
-/// Handling of a cluster without secrets, unless the lab runs inside this process.
+/// Handling of a cluster without secrets. In a lab inside this process, a bundle is generated in any case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoSecrets {
-    /// Generate a bundle in memory, unless Proxmox has a VM of the cluster. `Session::keep_secrets` writes it.
+    /// Generate a bundle in memory, unless there is evidence that the cluster exists. `Session::keep_secrets` writes the
+    /// bundle.
     Draft,
-    /// Generate a temporary bundle, for commands that only read.
+    /// Generate a temporary bundle. For commands that only read.
     Pretend,
     /// Return an error.
     Refuse,
 }
 
-/// Session of a command with one cluster.
+/// Session of a command for one cluster.
 pub(crate) struct Session {
     pub(crate) chosen: Chosen,
     pub(crate) bundle: Arc<Bundle>,
@@ -79,15 +81,16 @@ pub(crate) struct Session {
     pub(crate) lab: Option<LabConnection>,
     /// Whether the bundle is new and not written yet.
     pub(crate) is_draft: bool,
-    /// Built-in inventory, if it is used.
+    /// Built-in inventory. `None` if another inventory is used.
     quickstart: Option<Quickstart>,
     reading: Reading,
 }
 
 impl Session {
-    /// Opens the cluster with this name, or the only cluster of the inventory. Must be called inside a runtime.
+    /// Opens a session for the cluster with this name, or for the only cluster of the inventory. Must be called inside a
+    /// Tokio runtime.
     ///
-    /// In a lab inside this process, it first creates the templates that the inventory needs.
+    /// In a lab inside this process, this function first creates the templates that the inventory needs.
     pub(crate) async fn open(
         global: &Global,
         name: Option<&str>,
@@ -97,7 +100,7 @@ impl Session {
         Self::open_with(global, name, rehearsal, printer, NoSecrets::Draft).await
     }
 
-    /// Opens a cluster like [`Session::open`], with progress output.
+    /// Same as [`Session::open`], with progress output.
     pub(crate) async fn open_shown(
         global: &Global,
         name: Option<&str>,
@@ -110,7 +113,7 @@ impl Session {
         session.prepared(printer).await
     }
 
-    /// Opens a cluster like [`Session::open`], with another handling of missing secrets.
+    /// Same as [`Session::open`], with another handling of missing secrets.
     pub(crate) async fn open_with(
         global: &Global,
         name: Option<&str>,
@@ -129,7 +132,7 @@ impl Session {
         Ok(self)
     }
 
-    /// Opens a cluster without creating templates.
+    /// Same as [`Session::open_with`], but does not create templates in a lab inside this process.
     pub(crate) async fn open_bare(
         global: &Global,
         name: Option<&str>,
@@ -158,7 +161,7 @@ impl Session {
         let files = read_files(&chosen)?;
         let manifests = manifests::read(&chosen)?;
         let cluster = chosen.cluster();
-        // A lab inside this process ends with it, so the bundle for it may be temporary.
+        // A lab inside this process ends with the process, so its bundle may be temporary.
         let known = secrets::known(&chosen)?;
         let is_draft = known.is_none();
         let bundle = match (known, rehearsal.lab, no_secrets) {
@@ -229,8 +232,8 @@ impl Session {
         })
     }
 
-    /// Writes the secrets of a new cluster to disk, before the first change. The secrets of a lab inside this process are not
-    /// written.
+    /// Writes the secrets of a new cluster to disk. Must be called before the first change. The secrets of a lab inside
+    /// this process are not written.
     pub(crate) fn keep_secrets(&self, printer: &Printer) -> Result<(), CommandError> {
         if self.is_draft && !self.is_own_lab() {
             crate::secrets::keep(&self.chosen, &self.bundle, printer)?;
@@ -238,8 +241,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns an error if the secrets are new although the cluster exists. The check is repeated after the cluster is locked,
-    /// because no other run can create VMs then.
+    /// Returns an error if the secrets are new although the cluster exists. The check is repeated while the cluster is
+    /// locked, because no other run can create VMs then.
     pub(crate) async fn refuse_lost_secrets(&self) -> Result<(), CommandError> {
         if self.is_draft && !self.is_own_lab() {
             cluster_evidence::refuse(&self.chosen, &self.pve).await?;
@@ -260,6 +263,11 @@ impl Session {
     /// Observes the cluster with short timeouts, for a report.
     pub(crate) async fn observe_for_report(&self) -> Result<Observed, CommandError> {
         self.look(Purpose::Report).await
+    }
+
+    /// Adds the addresses of all foreign VMs to the observed state.
+    pub(crate) async fn observe_addresses(&self, observed: &mut Observed) {
+        observe::observe_addresses(&self.desired, &self.pve, &mut observed.pve).await;
     }
 
     /// Observes Proxmox only.
@@ -328,7 +336,7 @@ impl Session {
         }
     }
 
-    /// Plan options, with the client files beside the inventory.
+    /// Plan options, for the client files beside the inventory.
     pub(crate) fn options(&self, observed: &Observed) -> PlanOptions {
         self.options_with(&self.client_paths(), observed)
     }
@@ -346,11 +354,11 @@ impl Session {
         let known = client_files::client_file_state(paths, &self.bundle, servers, now);
         let goes_around = leads_around(desired, observed);
         let has_files = known.was_up || (goes_around && known.is_provisional_current);
-        // Runs in a lab and runs on Proxmox say nothing about each other.
+        // Run logs are not used for a lab, because runs on Proxmox say nothing about the lab.
         let history = if is_lab { History::Unknown } else { run_log::history(&self.runs_folder()) };
         let was_up = match history {
             History::WasUp => true,
-            // `destroy` keeps the client files.
+            // The cluster was deleted, although the client files still exist: `destroy` keeps them.
             History::Destroyed => false,
             History::Unknown => has_files,
         };
@@ -361,7 +369,7 @@ impl Session {
                 known.is_current
             },
             was_up,
-            // A lab that was started again is empty, and the files lead to the one before.
+            // A lab that was started again is empty, and the client files are for the earlier lab.
             was_bootstrapped: was_up && !is_lab,
         }
     }
@@ -384,12 +392,12 @@ impl Session {
         self.quickstart.is_some()
     }
 
-    /// Whether the lab runs inside this process, so that no other process can use it.
+    /// Whether the lab runs inside this process. Other processes cannot use such a lab.
     pub(crate) fn is_own_lab(&self) -> bool {
         self.lab.as_ref().is_some_and(LabConnection::is_own)
     }
 
-    /// Takes the local lock, which keeps other runs on this machine from using the inventory.
+    /// Takes the local lock. It keeps other runs on this machine from using the inventory.
     pub(crate) fn lock(&self, command: &str) -> Result<Option<Lock>, CommandError> {
         if self.is_own_lab() {
             return Ok(None);
@@ -405,7 +413,7 @@ impl Session {
         })
     }
 
-    /// Addresses of the Kubernetes API: the shared address first, then the control planes.
+    /// Addresses of the Kubernetes API. The shared address is first, then the control planes follow.
     pub(crate) fn api(&self) -> Vec<Address> {
         let cluster = self.chosen.cluster();
         let shared = cluster.file.network.vip.get().copied().map(api_at);
@@ -418,14 +426,15 @@ impl Session {
         nodes.filter_map(Node::contact).map(api_at)
     }
 
-    /// Whether the Kubernetes API answers at the shared address, if there is one.
+    /// Whether the Kubernetes API answers at the shared address. `None` if the cluster has no shared address.
     pub(crate) async fn shared_address_answers(&self) -> Option<bool> {
         let address = api_at(self.desired.vip?);
         let kube = self.kube_at(&[address]).ok()?;
         Some(kube.version().await.is_ok())
     }
 
-    /// Folder for the files that the command writes: the folder of the inventory.
+    /// Folder for the files that the command writes: the folder of the inventory. For the built-in inventory, the current
+    /// folder.
     pub(crate) fn folder(&self) -> PathBuf {
         if self.quickstart.is_some() {
             return PathBuf::from(".");
@@ -464,7 +473,7 @@ fn access(
     Ok(TalosAccess { credentials, settings })
 }
 
-/// The reach map of an inventory.
+/// Reach map of an inventory.
 pub(crate) fn reach_of(cluster: &Cluster) -> Reach {
     let entries = cluster.file.reach.entries.iter();
     Reach::new(entries.filter_map(|(from, to)| Some((from.value.clone(), to.get()?.clone()))))

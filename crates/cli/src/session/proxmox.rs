@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use talmox_clock::Clock;
 use talmox_engine::step::StepCode;
+use talmox_model::value::ProxmoxUrl;
 use talmox_plan::desired::Login;
 use talmox_pve::client::{ApiToken, Credentials, Endpoint, Limits, Settings, Timeouts, Trust};
 use talmox_pve::error::{Distrust, NotSent};
@@ -28,10 +29,44 @@ pub(crate) fn client(
     clock: Clock,
     printer: &Printer,
 ) -> Result<(Client, Login), CommandError> {
-    let (endpoints, trust, credentials) = match lab {
+    let access = match lab {
         Some(lab) => lab_access(lab)?,
         None => real_access(chosen, printer)?,
     };
+    connected(access, clock, printer)
+}
+
+/// Client for the Proxmox API of a running lab, without an inventory.
+pub(crate) fn lab_client(
+    lab: &LabConnection,
+    clock: Clock,
+    printer: &Printer,
+) -> Result<(Client, Login), CommandError> {
+    connected(lab_access(lab)?, clock, printer)
+}
+
+/// Client for the Proxmox API at a URL, without an inventory.
+pub(crate) fn client_at(
+    url: &ProxmoxUrl,
+    trust: Trust,
+    token: &SecretText,
+    clock: Clock,
+    printer: &Printer,
+) -> Result<(Client, Login), CommandError> {
+    let token: ApiToken = token.expose().parse().map_err(|error| {
+        CommandError::failed(CommandCode::TokenMalformed, "the token is not an API token")
+            .because(error)
+    })?;
+    let endpoint = Endpoint::new(&url.host, url.port);
+    connected((vec![endpoint], trust, Credentials::Token(token)), clock, printer)
+}
+
+fn connected(
+    access: ProxmoxAccess,
+    clock: Clock,
+    printer: &Printer,
+) -> Result<(Client, Login), CommandError> {
+    let (endpoints, trust, credentials) = access;
     let login = match &credentials {
         Credentials::Token(token) => {
             let (user, token) = token.id().split_once('!').unwrap_or((token.id(), ""));
@@ -61,7 +96,7 @@ pub(crate) fn client(
     Ok((client, login))
 }
 
-/// URL of the Proxmox API in the inventory or of the lab.
+/// URL of the Proxmox API of the lab, or else of the inventory.
 pub(super) fn endpoint(chosen: &Chosen, lab: Option<&LabConnection>) -> Option<String> {
     let named = chosen.cluster().file.proxmox.endpoint.get();
     match lab {
@@ -156,7 +191,7 @@ fn credentials(chosen: &Chosen, printer: &Printer) -> Result<Credentials, Comman
     Ok(Credentials::Token(token))
 }
 
-/// Error of a failed Proxmox call, with a hint for its cause.
+/// Error for a failed Proxmox call, with a hint about the cause.
 pub(crate) fn unreachable(error: PveError) -> CommandError {
     let failed = CommandError::failed(StepCode::of_proxmox(&error), "cannot query Proxmox");
     let port = error.port().unwrap_or(USUAL_PORT);

@@ -1,4 +1,4 @@
-//! Progress line while Proxmox and the nodes are read, which can take a minute with a slow Proxmox.
+//! Progress line while Proxmox and the nodes are read. Reading can take a minute if Proxmox is slow.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use talmox_pve::client::Activity;
 
 use crate::args::Format;
 use crate::printer::Printer;
+use crate::trace::{self, HeldLines};
 use crate::words;
 use crate::words::plural;
 
@@ -24,7 +25,7 @@ pub(crate) enum Reading {
 }
 
 impl Reading {
-    /// Prints a progress line, unless stderr is a terminal, where [`Reading::watch`] draws it.
+    /// Prints a progress line, unless stderr is a terminal. On a terminal, [`Reading::watch`] draws the progress line.
     pub(super) fn announce(&self, what: &str) {
         if let Self::Shown(printer) = self
             && printer.format == Format::Text
@@ -34,7 +35,7 @@ impl Reading {
         }
     }
 
-    /// Awaits a future and draws the progress line on a terminal.
+    /// Awaits a future. On a terminal, the progress line is drawn until the future ends.
     pub(super) async fn watch<T>(
         &self,
         client: &Client,
@@ -44,13 +45,19 @@ impl Reading {
         if printer.format == Format::Json || printer.size().is_none() {
             return work.await;
         }
-        // An interrupt drops this future: the line must be erased before the error is printed.
+        // Trace lines are printed above the progress line. The last of them are printed after it is erased.
+        let traced = trace::hold();
+        // An interrupt drops this future. The progress line must be erased before the error is printed.
         let _cleared = ClearedAtEnd(printer);
         let clock = Clock::real();
         let started = clock.since_epoch();
         loop {
             let columns = printer.terminal().map_or(80, |size| size.columns.saturating_sub(1));
             let seconds = clock.since_epoch().saturating_sub(started).as_secs();
+            for trace in traced.iter().flat_map(HeldLines::take) {
+                printer.draw("\r\x1b[K");
+                printer.say(&trace);
+            }
             let line = words::shortened(&line(client.activity(), seconds), columns);
             printer.draw(&format!("\r\x1b[K{line}"));
             tokio::select! {
@@ -62,7 +69,7 @@ impl Reading {
     }
 }
 
-/// Erases the progress line on drop.
+/// Guard that erases the progress line on drop.
 struct ClearedAtEnd<'a>(&'a Printer);
 
 impl Drop for ClearedAtEnd<'_> {

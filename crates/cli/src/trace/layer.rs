@@ -1,4 +1,5 @@
-//! Tracing subscriber: a line and a run log record for each finished API call, and a line for each decision.
+//! Tracing subscriber. It writes a trace line and a run log record for each finished API call, and a trace line for each
+//! decision.
 
 use std::fmt::Debug;
 
@@ -15,16 +16,16 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 use super::Trace;
 use super::filter::PREFIX;
 
-/// Names of the spans.
+/// Names of the tracing spans.
 const CALL: &str = "call";
 const STEP: &str = "step";
 
 pub(super) struct TraceLayer(pub(super) &'static Trace);
 
-/// Running API call.
+/// API call that has started.
 struct Started {
     at: Moment,
-    /// Start time by the clock of the run; `None` outside of a run.
+    /// Start time by the clock of the run. `None` outside of a run.
     run_time: Option<f64>,
     fields: CallFields,
 }
@@ -36,7 +37,7 @@ struct CallFields {
     retries: u64,
 }
 
-/// Name of the step that makes the calls.
+/// Name of a step, stored in the span of the step.
 struct StepName(String);
 
 #[derive(Debug, Default)]
@@ -55,7 +56,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // Recording may start at any time, so the interest must not be cached.
+        // The interest must not be cached, because recording may start at any time.
         if is_own(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
@@ -65,9 +66,9 @@ where
             return false;
         }
         match metadata.name() {
-            // Lines of all areas name their step.
+            // The step is needed for every trace line, because the line names the step.
             STEP => trace.is_recording() || !trace.filter.is_off(),
-            // Also before a run: its log contains the calls that the plan was made from.
+            // Calls before a run are recorded too, because the run log contains the calls that were made for the plan.
             CALL => true,
             _ => trace.filter.allows(metadata),
         }
@@ -116,7 +117,7 @@ where
         let Some(started) = span.extensions_mut().remove::<Started>() else { return };
         let Started { at, run_time, fields } = started;
         let CallFields { object, outcome, retries } = fields;
-        // A call without outcome was cancelled: its step ended, or a timeout was reached.
+        // A call without an outcome was cancelled because its step ended or a timeout was reached.
         let outcome = if outcome.is_empty() { "cancelled".to_owned() } else { one_line(&outcome) };
         let step = context.span_scope(&id).and_then(step_of);
         let metadata = span.metadata();
@@ -136,7 +137,7 @@ where
             (Some(start), Some(now)) => (start, (now - start).max(0.0)),
             // The run started during the call.
             (None, Some(now)) => (now - real, real),
-            // The time follows when the run starts.
+            // The run has not started yet. The time is set when the run starts.
             (_, None) => (0.0, real),
         };
         self.0.write(at, ApiCall { time, api, object, seconds, outcome, retries, step });
@@ -158,7 +159,7 @@ fn area<'a>(metadata: &Metadata<'a>) -> &'a str {
     metadata.target().trim_start_matches(PREFIX)
 }
 
-/// Name of the step that contains a span or an event.
+/// Name of the step that a span or an event belongs to.
 fn step_of<'a, S: LookupSpan<'a>>(mut scope: Scope<'a, S>) -> Option<String> {
     scope.find_map(|span| span.extensions().get::<StepName>().map(|step| step.0.clone()))
 }

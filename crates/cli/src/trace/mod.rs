@@ -1,7 +1,7 @@
 //! Trace output: lines on stderr (`-v`, `-vv`, `TALMOX_LOG`), and API calls in the run log.
 //!
-//! The crates of talmox open a span for each API call and report decisions as events. The subscriber handles only the targets
-//! `talmox::…`: traces of other libraries may contain headers and frames, and so secrets.
+//! The crates of talmox open a span for each API call, and report decisions as events. The subscriber handles only the
+//! targets `talmox::…`. Traces of other libraries are ignored, because their headers and frames may contain secrets.
 
 mod filter;
 mod layer;
@@ -24,30 +24,30 @@ use layer::TraceLayer;
 pub(crate) use lines::HeldLines;
 use lines::Lines;
 
-/// State of the subscriber, which exists once in the process.
+/// State of the subscriber. A process has only one subscriber.
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
 struct Trace {
     filter: Filter,
     lines: Lines,
-    /// Clock of the lines: real time, even in a lab.
+    /// Clock for the trace lines. It is real time, even in a lab.
     clock: Clock,
     started: Moment,
     is_recording: AtomicBool,
     recording: RwLock<Option<Recorder>>,
-    /// Calls before the run: a plan is made from their answers, so they belong into the run log.
+    /// Calls that were made before the run. They belong into the run log, because the plan is based on their answers.
     earlier: Mutex<EarlierCalls>,
 }
 
-/// Maximum number of calls that are kept for a run that has not started.
+/// Maximum number of calls that are stored before a run starts.
 const MAX_EARLIER: usize = 4096;
 
 /// API calls that ended before a run log existed.
 #[derive(Default)]
 struct EarlierCalls {
-    /// The calls, each with its start. Their `time` is not set yet: the clock of the run is not known.
+    /// Calls with their start. The `time` of a call is not set yet, because the clock of the run is not known.
     calls: Vec<(Moment, ApiCall)>,
-    /// Number of further calls, for which there was no space.
+    /// Number of calls that were not stored because [`MAX_EARLIER`] was reached.
     lost: u64,
 }
 
@@ -82,20 +82,22 @@ pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandErr
         recording: RwLock::new(None),
         earlier: Mutex::default(),
     });
-    // A second call fails; the first subscriber stays installed.
+    // A second call of this function fails here, and the first subscriber stays installed.
     tracing::subscriber::set_global_default(Registry::default().with(TraceLayer(trace))).ok();
     Ok(())
 }
 
-/// Holds trace lines back while the live view is active.
+/// Holds trace lines back. The live view calls this while it is active.
 pub(crate) fn hold() -> Option<HeldLines> {
     TRACE.get().map(|trace| trace.lines.hold())
 }
 
-/// Writes API calls to the run log until it is dropped; the drop flushes them.
+/// Guard for the recording of API calls in the run log. The recording ends when the guard is dropped, and the drop
+/// flushes the log.
 pub(crate) struct Recording(&'static Trace);
 
-/// Starts to record API calls, with those that were made before. `None` if the log cannot be opened a second time; the run continues without them.
+/// Starts to record API calls, including the calls that were made before. `None` if the run log cannot be opened a second
+/// time. Then the run continues without recorded calls.
 pub(crate) fn record(log: &RunLog, clock: Clock) -> Option<Recording> {
     let trace = TRACE.get()?;
     let calls = log.calls().ok()?;
@@ -116,7 +118,7 @@ impl Trace {
         let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
         let earlier = std::mem::replace(&mut *recording, recorder);
         drop(recording);
-        // The drop waits for the writer thread, so it happens after the lock is released.
+        // The drop waits for the writer thread, so it must happen after the lock is released.
         drop(earlier);
     }
 
@@ -133,7 +135,7 @@ impl Trace {
         recording.as_ref().map(|recorder| recorder.clock.since_epoch().as_secs_f64())
     }
 
-    /// Writes a call that started at `start` to the log of the run, or keeps it for a run that may follow.
+    /// Writes a call that started at `start` to the run log. Without a run, stores the call for a run that may follow.
     fn write(&self, start: Moment, call: ApiCall) {
         let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = &*recording {
@@ -159,7 +161,7 @@ impl Trace {
         log.count_lost(lost);
     }
 
-    /// The time of a moment on the clock of a run, in seconds since 1970.
+    /// Time of a moment on the clock of a run, in seconds since 1970.
     fn time_on(&self, clock: Clock, moment: Moment) -> f64 {
         let ago = self.clock.moment().since(moment).as_secs_f64();
         clock.since_epoch().as_secs_f64() - ago

@@ -96,7 +96,7 @@ fn only_talos_nodes_are_exported() {
 fn files_are_written_once_and_replaced_on_request() {
     let folder = Folder::new();
     let args = format!("export nodes-json -i {}", examples("em-dev"));
-    // Redirected output is printed, as with `--output -`; on a terminal a file is written.
+    // If stdout is redirected, the output is the same as with `--output -`. On a terminal, a file is written.
     let piped = folder.talmox(&args);
     assert_eq!((piped.code, piped.stderr.as_str()), (0, ""));
     assert_eq!(piped.stdout, folder.talmox(&format!("{args} --output -")).stdout);
@@ -132,7 +132,7 @@ fn one_cluster_without_errors_is_exported() {
     let folder = Folder::new();
     let run = folder.talmox(&format!("export tfvars -i {}", examples("")));
     assert_eq!(run.code, 64);
-    assert!(run.stderr.contains("name one of them: "), "{}", run.stderr);
+    assert!(run.stderr.contains("pass the name of one of them: "), "{}", run.stderr);
     let json = exported(&folder, &format!("nodes-json home -i {}", examples("")));
     assert_eq!(json["control_plane_vip"], "10.0.0.20");
     assert_eq!(json["controlplanes"][0], json!({"name": "talos-cp-01", "address": "10.0.0.11"}));

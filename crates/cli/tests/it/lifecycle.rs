@@ -1,4 +1,4 @@
-//! Lifecycle of a cluster: files that commands write and delete, and their messages.
+//! Lifecycle of a cluster: files that commands write and delete, and messages of the commands.
 
 use serde_json::Value as Json;
 
@@ -20,7 +20,7 @@ fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
     let cluster = Cluster::new();
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
 
-    // `plan` writes nothing, and its output is stable.
+    // `plan` writes no files, and its output is the same each time.
     let plan = fine(cluster.run(&format!("plan {IN_FILE}"))).stdout;
     assert!(plan.contains("+ file inventory/dev/secrets.sops.yaml  (create)"), "{plan}");
     assert!(plan.contains("virtio=…"), "{plan}");
@@ -48,7 +48,7 @@ fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
     let ignored = cluster.folder.read("inventory/dev/.gitignore");
     assert!(ignored.contains("\nkubeconfig\n") && ignored.contains("\n.talmox/\n"), "{ignored}");
 
-    // Requested or missing client files are written even if nothing else changes.
+    // Client files that the user requested or that are missing are written even if nothing else changes.
     let merged = fine(cluster.run(&format!("up --merge {IN_FILE}"))).stdout;
     assert!(
         merged.contains("home/.kube/config as the context `admin@dev` (now the current context)"),
@@ -75,7 +75,7 @@ fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
     fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
     assert!(has(&cluster, SECRETS) && has(&cluster, "inventory/dev/kubeconfig"));
 
-    // `destroy --secrets` also deletes the local files, but not files of others.
+    // `destroy --secrets` also deletes the local files of the cluster, but keeps files that do not belong to it.
     cluster.folder.write("inventory/dev/talosconfig", "context: another\n");
     let refused = cluster.run(&format!("destroy --secrets {IN_FILE}"));
     assert_eq!(refused.code, 64);
@@ -92,7 +92,8 @@ fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
 #[test]
 fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     let cluster = Cluster::of_one_node();
-    // The lab does not serve this DNS name, so its kubeconfig has the same server as that of the real cluster.
+    // The lab does not serve this DNS name, so the kubeconfig of the lab has the same server as the kubeconfig of the
+    // real cluster.
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
     let text = text.replace(", vip: 10.0.0.20", "");
     let text = format!("{text}endpoint: https://k8s.example:6443\n");
@@ -104,7 +105,7 @@ fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     assert!(kubeconfig.ends_with("for a lab: it does not lead to a real cluster.\n"));
     let again = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
-    // The kubeconfig of a real cluster is kept.
+    // The kubeconfig of a real cluster is not overwritten.
     let (real, _) = kubeconfig.rsplit_once("# Written by").unwrap();
     cluster.folder.write("inventory/dev/kubeconfig", real);
     let refused = cluster.run(&format!("up --yes {IN_FILE}"));
@@ -124,7 +125,7 @@ fn a_token_is_kept_when_the_cluster_is_destroyed() {
     let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
     assert!(gone.contains("; proxmox.token is kept\n"), "{gone}");
-    // With a valid token, Proxmox must be queried.
+    // If a token is available, new secrets require an answer of Proxmox.
     let unasked = cluster.run("secrets init");
     assert!(unasked.code == 1 && unasked.stderr.contains("--new-cluster"), "{}", unasked.stderr);
     let again = fine(cluster.run("secrets init --new-cluster"));
@@ -199,7 +200,11 @@ fn all_clusters_are_read_and_only_named_ones_are_changed() {
     for command in ["up", "destroy", "render", "output"] {
         let run = cluster.run(&format!("{command} {}", if command == "render" { "" } else { lab }));
         assert_eq!(run.code, 64, "{command}: {}", run.stderr);
-        assert!(run.stderr.contains("name one of them: dev, ops"), "{command}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("pass the name of one of them: dev, ops"),
+            "{command}: {}",
+            run.stderr
+        );
     }
     let run = cluster.run(&format!("up dve {lab}"));
     assert_eq!(run.code, 64);
@@ -242,7 +247,7 @@ fn clusters_that_share_a_folder_have_separate_files_and_runs() {
     let again = fine(cluster.run(&format!("up {lab}"))).stdout;
     assert!(again.contains("Nothing to do"), "{again}");
     assert!(!has(&cluster, "inventory/kubeconfig") && !has(&cluster, "inventory/talosconfig"));
-    // The other cluster has none of these files.
+    // The second cluster has no runs.
     for (name, count) in [("c1", 1), ("c2", 0)] {
         let runs = cluster.run(&format!("runs --format json --inventory inventory/{name}.yaml"));
         let runs: Json = serde_json::from_str(&fine(runs).stdout).unwrap();

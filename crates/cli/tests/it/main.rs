@@ -1,12 +1,15 @@
-//! Tests of the `talmox` program, run as a process.
+//! Tests of the `talmox` program. The program runs in a separate process.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
+mod address_conflict;
+mod adopt;
 mod check;
 mod clients;
 mod cluster;
 mod config;
 mod destroy;
+mod etcd;
 mod example;
 mod explain;
 mod export_import;
@@ -22,7 +25,9 @@ mod lab_state;
 mod lifecycle;
 mod lost_secrets;
 mod node;
+mod node_life;
 mod output;
+mod partial_run;
 mod plan;
 mod planted_files;
 mod proxmox_errors;

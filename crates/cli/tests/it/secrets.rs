@@ -10,7 +10,7 @@ use talmox_talos_config::time::UnixTime;
 
 use crate::support::{Cluster, KEYS, SECRETS};
 
-/// New age key: its recipient and the text of a key file.
+/// Recipient of a new age key, and the text of its key file.
 fn new_key() -> (String, String) {
     let identity = Identity::generate(&mut SystemRandomness::new());
     let file = identity.to_key_file(UnixTime::from_seconds(0));
@@ -26,7 +26,7 @@ fn plain_bundle(cluster: &Cluster) -> String {
     talmox_yaml::emit(&document.get("talos").unwrap(), 4)
 }
 
-/// Secret values of the bundle.
+/// Secret values of the secrets bundle.
 pub(crate) fn private_values(cluster: &Cluster) -> Vec<String> {
     let bundle = plain_bundle(cluster);
     let values = bundle.lines().filter_map(|line| line.trim().split_once(": "));
@@ -52,7 +52,7 @@ fn init_creates_a_key_and_the_secrets_once() {
     let again = cluster.run("secrets init");
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("talmox never replaces them"), "{}", again.stderr);
-    // A missing age key does not lead to new secrets.
+    // If the age key is missing, no new secrets are generated.
     fs::remove_file(cluster.folder.path().join(KEYS)).unwrap();
     for command in ["secrets init", "secrets show", "secrets edit", "kubeconfig"] {
         let run = cluster.run(command);
@@ -88,7 +88,7 @@ fn recipients_come_from_the_nearest_source() {
     assert_eq!(recipients(&cluster, "v"), [one.as_str()]);
     assert_eq!(decrypted(&cluster, &key).get_text("values.x").unwrap().expose(), "v");
 
-    // If no creation rule matches, no other recipient is used.
+    // If no creation rule matches, the command fails and uses no other recipients.
     cluster.folder.write(".sops.yaml", &format!("creation_rules: [{{path_regex: x, age: {two}}}]"));
     fs::remove_file(cluster.folder.path().join(SECRETS)).unwrap();
     let run = cluster.run("secrets init");
@@ -120,7 +120,7 @@ fn a_wrong_key_and_tampering_have_different_errors() {
     let run = cluster.run("secrets show");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("`talos.cluster.id` was changed"), "{}", run.stderr);
-    // One value is removed; the other values still decrypt.
+    // After one value is removed, the other values can still be decrypted.
     let without: Vec<&str> = good.lines().filter(|line| !line.contains("bootstraptoken")).collect();
     cluster.folder.write(SECRETS, &without.join("\n"));
     let run = cluster.run("secrets show");
@@ -156,7 +156,7 @@ fn keys_are_read_from_the_places_of_sops() {
     let mut by_value = other();
     by_value.set("SOPS_AGE_KEY", &key);
     let mut by_file = other();
-    // An unsupported kind of key is skipped.
+    // A key of an unsupported kind is skipped.
     by_file.folder.write("keys", &format!("AGE-PLUGIN-YUBIKEY-1XYZ\n{key}"));
     by_file.set("SOPS_AGE_KEY_FILE", "keys");
     let mut by_command = other();
@@ -246,7 +246,7 @@ fn edit_saves_the_edited_text() {
         assert!(run.stderr.contains(message), "{script}: {}", run.stderr);
         assert_eq!(cluster.folder.read(SECRETS), after);
     }
-    // Ctrl-C goes to the editor; after SIGTERM no temporary file remains.
+    // Ctrl-C is handled by the editor. After SIGTERM, no temporary file remains.
     let run = with_editor(&mut cluster, "kill -TERM $PPID; echo 'values2: x' >> \"$2\"");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("interrupted; nothing was written"), "{}", run.stderr);
@@ -344,7 +344,7 @@ fn import_reads_the_config_of_a_control_plane() {
     let run = cluster.run_with("secrets import -", &config);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(plain_bundle(&cluster), plain_bundle(&source));
-    // The config of a worker has no keys.
+    // The config of a worker lacks some of the keys.
     let worker: Vec<&str> =
         config.lines().filter(|line| !line.contains("serviceAccount")).collect();
     let run = Cluster::new().run_with("secrets import -", &worker.join("\n"));
@@ -384,7 +384,7 @@ fn references_are_resolved_and_missing_ones_are_named() {
     assert!(resolve(&cluster).stdout.contains("output of `./vault` is empty"));
     cluster = cluster.with_token("{command: [no-such-program-here]}");
     assert!(resolve(&cluster).stdout.contains("`no-such-program-here` cannot be run"));
-    // Without a secrets file, its path is named.
+    // If there is no secrets file, the message contains its path.
     let run = resolve(&Cluster::new());
     assert!(
         run.stdout.contains(
@@ -415,7 +415,7 @@ fn headscale_auth_key_overrides() {
 #[test]
 fn secrets_that_the_user_could_not_decrypt_are_not_written() {
     let (stranger, _) = new_key();
-    // With and without an age key; no unneeded key is created.
+    // The user has an age key, or none. No age key is created in either case.
     let mut own = Cluster::new();
     let (_, key) = new_key();
     own.folder.write("key", &key);
@@ -474,7 +474,7 @@ fn no_secret_is_lost_when_several_are_set_at_once() {
 fn set_waits_for_an_editor() {
     let mut cluster = Cluster::with_secrets();
     let program = env!("CARGO_BIN_EXE_talmox");
-    // The editor starts a `set`, which must not finish before the editor.
+    // The editor starts a `secrets set`, which must not finish before the editor.
     let editor = cluster.script(
         "editor",
         &format!("(echo y | {program} secrets set values.set) 2> reported &\nfor n in $(seq 400); do grep -q waiting reported && break; sleep 0.05; done\necho 'values: {{edited: x}}' >> \"$1\""),
@@ -483,7 +483,7 @@ fn set_waits_for_an_editor() {
     let run = cluster.run("secrets edit");
     assert_eq!(run.code, 0, "{}", run.stderr);
     let keys = cluster.folder.read(KEYS);
-    // Both have finished: they share the output pipe.
+    // Both commands have finished, because they share the output pipe.
     let document = decrypted(&cluster, &keys);
     assert_eq!(document.get_text("values.edited").unwrap().expose(), "x");
     assert_eq!(document.get_text("values.set").unwrap().expose(), "y");
@@ -512,14 +512,14 @@ fn one_valid_cluster_must_be_selected() {
         .write("inventory/prod/cluster.yaml", &text.replace("10.0", "10.1").replace("-1,", "-9,"));
     let run = cluster.run("secrets show");
     assert_eq!(run.code, 64);
-    assert!(run.stderr.contains("name one of them: dev, prod"), "{}", run.stderr);
+    assert!(run.stderr.contains("pass the name of one of them: dev, prod"), "{}", run.stderr);
     let run = cluster.run("secrets show dev");
     assert_eq!(run.code, 0, "{}", run.stderr);
     cluster.folder.write("inventory/dev/cluster.yaml", &format!("{text}typo: 1\n"));
     let run = cluster.run("secrets show dev");
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("error[unknown-key]"), "{}", run.stderr);
-    // Each single-file cluster has its own secrets.
+    // Each cluster that is a single file has its own secrets file.
     cluster.folder.write("home.yaml", &text);
     let run = cluster.run("secrets show -i home.yaml");
     assert!(run.stderr.contains("there is no home.secrets.sops.yaml"), "{}", run.stderr);

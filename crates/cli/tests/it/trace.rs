@@ -1,4 +1,4 @@
-//! Trace output with `-v` and in run logs, which contains no secrets.
+//! Tests of the trace output with `-v` and in run logs, and that it contains no secrets.
 
 use std::fs;
 use std::process::Command;
@@ -46,7 +46,7 @@ fn no_trace_holds_a_secret() {
     }
     let logs = logs(&cluster);
 
-    // Calls of each API are logged with outcome and step.
+    // Calls to each API are logged with the outcome and the step.
     let has = |start: &str, end: &str| {
         reported.lines().any(|line| line.contains(start) && line.ends_with(end))
     };
@@ -66,7 +66,7 @@ fn no_trace_holds_a_secret() {
     let mut secrets = private_values(&cluster);
     assert!(secrets.len() >= 9, "{}", secrets.len());
     secrets.extend([lab.pve("token_secret"), lab.pve("password")].map(str::to_owned));
-    // Secrets are searched as plain text and in base64.
+    // The output is searched for secrets as plain text and in base64.
     secrets.extend(
         ["PRIVATE KEY", "LS0tLS1CRUdJTi", "PVEAPIToken=", "PVEAuthCookie"].map(str::to_owned),
     );
@@ -150,7 +150,7 @@ fn runs_show_prints_the_timeline_with_api_calls() {
     let (from, to) = (create["start"].as_f64().unwrap(), post["start"].as_f64().unwrap());
     assert!(from <= to && post["seconds"].as_f64().unwrap() >= 0.0, "{create:#}");
 
-    // `runs` prints the same output as the run, and the log has a JSON line for each event and call.
+    // `runs last` prints the same output as `runs` with the ID. The run log has a JSON line for each event and each call.
     let replayed = fine(cluster.run("runs last")).stdout;
     assert_eq!(replayed, fine(cluster.run(&format!("runs {id}"))).stdout);
     assert!(replayed.contains("✓ vm/cp-1/create") && !replayed.contains("POST"), "{replayed}");
@@ -188,8 +188,10 @@ fn trace_lines_are_above_the_live_view() {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{shown}");
     assert!(shown.contains("\u{1b}[J") && shown.contains(" steps, "), "there is a view: {shown}");
-    // A line starts after the erased view, or after the previous line.
-    let lines = shown.split("\r\n").map(|line| line.rsplit("\u{1b}[J").next().unwrap());
+    // A trace line starts after the sequence that erases the live view or the progress line, or after the previous line.
+    let start =
+        |line: &str| line.rfind("\u{1b}[J").max(line.rfind("\u{1b}[K")).map_or(0, |at| at + 3);
+    let lines = shown.split("\r\n").map(|line| &line[start(line)..]);
     let traced: Vec<&str> = lines.filter(|line| line.contains("s  pve   ")).collect();
     assert!(traced.len() > 20, "{shown}");
     for line in traced {

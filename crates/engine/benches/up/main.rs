@@ -1,8 +1,10 @@
-//! What `up` and `plan` cost, in a lab that runs in a process of its own: the time of an `up` against the longest chain
-//! of waits that the machines leave it, whatever its plan says, the requests to Proxmox, and how a plan without changes grows with
-//! the number of VMs. Prints a table; with `--check` it fails where a bar is missed. `--steps` shows when each step
-//! ended, and when it could have; `--speed N` lets the lab's time pass slower or faster, up to ten times; `--vms N` takes
-//! another number than 1,000 for the plan, 0 leaves that out.
+//! Benchmark of `up` and `plan` against a lab that runs in a separate process. It compares the time of `up` with the minimum
+//! time that the machines need (`floor.rs`), independent of the order of the plan. It counts the requests to Proxmox, and
+//! measures how the cost of a plan without changes grows with the number of VMs.
+//!
+//! The benchmark prints a table. With `--check` it fails if a limit is exceeded. `--steps` shows when each step ended, and
+//! when it could have ended. `--speed N` sets the speed of lab time, at most 10. `--vms N` sets the number of VMs of the
+//! plan, which is 1,000 by default. With 0, no plan is measured.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
@@ -27,7 +29,7 @@ use served::{HOMELAB, Pace, Served};
 use table::{Table, number};
 use yard::{Size, scenario};
 
-/// How much faster the lab's time passes: slow enough for two cores to do what twenty machines do.
+/// Speed of lab time. It is low enough for two cores to simulate twenty machines.
 const SPEED: f64 = 3.0;
 const FASTEST: f64 = 10.0;
 const CLUSTERS: u8 = 10;
@@ -60,7 +62,7 @@ fn main() {
     assert!(table.missed == 0 || !is_checked, "{} missed", table.missed);
 }
 
-/// One fresh cluster, and a plan once it is there.
+/// Creates one new cluster, then plans it again.
 fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_steps: bool) {
     let size = Size { nth: 0, nodes };
     let lab = Served::start(&scenario(size), pace, 1);
@@ -72,25 +74,30 @@ fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_step
     let image = runtime.block_on(image(&rig, &plan));
     let least = floor::ends(&plan, Profile::Homelab, image);
     let same = floor::ends(&one_by_one(&plan), Profile::Homelab, image);
-    assert_eq!(least, same, "the floor is that of the machines, and of no plan's order");
+    assert_eq!(least, same, "the minimum time depends on the order of the steps");
     if shows_steps {
         show(&least, &ends);
     }
     let least = least.values().max().copied().unwrap_or_default();
-    let what = format!("up of {nodes} nodes, seconds: and the critical path");
+    let what = format!("seconds for `up` of {nodes} nodes, against the minimum");
     table.row(&what, took.as_secs_f64(), least.as_secs_f64(), Some(1.1));
     let before = lab.requests();
     let again = runtime.block_on(async { rig.plan(&rig.desired(), true).await });
     assert!(again.is_empty(), "{:#?}", again.changes);
     let again = lab.requests() - before;
     if nodes == 5 {
-        table.row("requests of it without looks at tasks, and 50", number(fresh), 50.0, Some(1.0));
+        table.row(
+            "requests of this `up` (no reads of tasks), limit 50",
+            number(fresh),
+            50.0,
+            Some(1.0),
+        );
     }
-    let what = format!("requests of a plan of {nodes} without changes, and VMs + 6");
+    let what = format!("requests of an empty plan of {nodes} VMs, limit VMs + 6");
     table.row(&what, number(again), number(nodes + 6), Some(1.0));
 }
 
-/// The same steps, each with an edge to the one before it.
+/// The same steps, each with a dependency on the step before it.
 fn one_by_one(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     let mut before = vec![];
@@ -101,7 +108,7 @@ fn one_by_one(plan: &Plan) -> Plan {
     plan
 }
 
-/// How large the image is that was fetched.
+/// Size of the image that was fetched.
 async fn image(rig: &Rig, plan: &Plan) -> Image {
     let fetch = plan.steps.iter().find_map(|step| match &step.action {
         Action::FetchImage(fetch) => Some(fetch),
@@ -116,7 +123,7 @@ async fn image(rig: &Rig, plan: &Plan) -> Image {
     Image { length: file.size.unwrap(), used: info.used.unwrap() }
 }
 
-/// When each step could have ended, and when it did.
+/// Prints when each step could have ended, and when it ended.
 fn show(least: &floor::Ends, ends: &[(StepId, Duration)]) {
     for (step, end) in ends {
         let (least, end) = (least[step].as_secs_f64(), end.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Plans of many VMs that are as they should be: how their time, their requests and their memory grow.
+//! Plans of many VMs without changes: how time, requests and memory grow with the number of VMs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,42 +13,42 @@ use crate::served::{INSTANT, Pace, Served};
 use crate::table::{Table, number};
 use crate::yard::{Size, scenario};
 
-/// Fast, and with time enough for two cores to keep up with all nodes.
+/// Fast, but slow enough for two cores to simulate all nodes.
 const PACE: Pace = Pace { profile: INSTANT, speed: 20.0 };
+/// Number of times that a plan is measured. The table shows the plan with the median time.
 const ROUNDS: usize = 3;
 
-/// What a plan of all clusters costs.
+/// Cost of a plan of all clusters.
 struct Cost {
     vms: usize,
     took: Duration,
     requests: usize,
-    /// At most, in MiB.
+    /// Maximum memory of the process, in MiB.
     memory: f64,
 }
 
 pub(crate) fn measure(runtime: &Runtime, table: &mut Table, clusters: u8, nodes: usize) {
     let few = cost(runtime, 1, 50);
     let many = cost(runtime, clusters, nodes);
-    let what = format!(
-        "plan of {} VMs in {clusters}, ms: and of {} in 1; median of {ROUNDS}",
-        many.vms, few.vms
-    );
+    let what =
+        format!("ms to plan {} VMs in {clusters} clusters, against {} in 1", many.vms, few.vms);
     table.row(&what, millis(many.took), millis(few.took), None);
     let each = |cost: &Cost| millis(cost.took) / number(cost.vms);
-    table.row("the same for each VM", each(&many), each(&few), Some(1.25));
-    // Six for each cluster.
+    table.row("ms per VM", each(&many), each(&few), Some(1.25));
+    // One request for each VM, and six for each cluster.
     let against = many.vms + 6 * usize::from(clusters);
-    let what = "requests for it, and VMs + 6 for each cluster";
+    let what = "requests of the plan, limit VMs + 6 per cluster";
     table.row(what, number(many.requests), number(against), Some(1.0));
-    table.row("MiB of memory for it at most, and 150", many.memory, 150.0, Some(1.0));
-    table.row("the same, and for the few", many.memory, few.memory, None);
+    table.row("maximum memory in MiB, limit 150", many.memory, 150.0, Some(1.0));
+    let what = format!("maximum memory in MiB, against the plan of {} VMs", few.vms);
+    table.row(&what, many.memory, few.memory, None);
 }
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Makes the clusters, then plans all of them in a process that does nothing else.
+/// Creates the clusters, then plans all of them in a separate process.
 fn cost(runtime: &Runtime, clusters: u8, nodes: usize) -> Cost {
     let sizes: Vec<Size> = (0..clusters).map(|nth| Size { nth, nodes }).collect();
     let lab = Served::start(&scenario(sizes[0]), PACE, clusters);
@@ -87,7 +87,7 @@ fn bundle(folder: &Path, nth: u8) -> PathBuf {
     folder.join(format!("bundle-{nth}.yaml"))
 }
 
-/// The process that plans: says how long it took, and how much memory it had at most.
+/// Main function of the process that plans. Prints the time that the plans took, and the maximum memory of the process.
 pub(crate) fn plan(folder: &Path, clusters: u8, nodes: usize) {
     let runtime = Runtime::new().unwrap();
     let ready: Ready =
@@ -103,7 +103,7 @@ pub(crate) fn plan(folder: &Path, clusters: u8, nodes: usize) {
     println!("{} {}", started.elapsed().as_secs_f64(), most_memory());
 }
 
-/// Of this process so far, in MiB.
+/// Maximum memory of this process so far, in MiB.
 fn most_memory() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -1,30 +1,34 @@
-//! The cluster lock in Proxmox: two machines, or two folders of one machine, never change one cluster at the same time.
+//! The cluster lock in Proxmox. It keeps two machines, or two folders of one machine, from changing one cluster at the same
+//! time.
 //!
-//! A held lock is a pool, `talmox-lock/KEY-N-RUN`, whose comment describes the run that holds it. A pool is the only
-//! object that a token with few privileges can create atomically for all hosts, that does not depend on a single host, and
-//! that does not affect any VM, storage or backup. Creating a pool needs only `Pool.Allocate` on `/pool/talmox-lock`.
+//! A held lock is a pool, `talmox-lock/KEY-N-RUN`. Its comment describes the run that holds the lock. A token with few
+//! privileges can create a pool atomically for all hosts. A pool does not depend on a single host, and does not affect any
+//! VM, storage or backup. No other object in Proxmox has these properties. Creating a pool needs only `Pool.Allocate` on
+//! `/pool/talmox-lock`.
 //!
-//! Proxmox has no compare-and-swap for pools, so the lock does not depend on one. RUN is a random number of the run, so no two
-//! runs have a pool of the same name. A request for the pool of one run cannot change or delete the lock of another run, even if
-//! Proxmox executes it late.
+//! Proxmox has no compare-and-swap for pools, so the lock does not depend on one. RUN is a random number of the run, so no
+//! two runs have a pool of the same name. A request for the pool of one run cannot change or delete the lock of another run,
+//! even if Proxmox executes the request late.
 //!
-//! - **Take**: list the lock pools of the key. All of their runs must have ended. Create the pool of this run, with a larger N
-//!   than all of them, list again, and delete the new pool if the list contains a pool that was not in the first list or has
-//!   changed since. Two runs cannot both succeed: Proxmox serializes changes of pools, so one create is the later one, and the
-//!   list that its run reads next contains the pool of the earlier one, unless that run has deleted it. If both runs see each
-//!   other's pool, both delete their own, and retry after a random time.
-//! - **Renew**: read that the pool is still of this run, write the comment, then list. If another run assumed wrongly that this
-//!   run has ended, there are two cases. Either this run changes its comment before the other run lists again, and the other run
-//!   gives up. Or this run sees the pool of the other run, or does not find its own pool, and stops. A lost lock stays lost.
-//! - **Check**, before every change: read that the pool still belongs to this run and that no newer pool exists. See
+//! - **Take**: list the lock pools of the key. All of their runs must have ended. Create the pool of this run, with a larger
+//!   N than all of them, and list again. If the second list contains a pool that is new or has changed since the first list,
+//!   delete the new pool of this run. Two runs cannot both succeed, because Proxmox serializes changes of pools. The run
+//!   whose create request is executed later lists the pool of the earlier run, unless the earlier run has deleted it. If both
+//!   runs list each other's pool, both delete their own, and retry after a random time.
+//! - **Renew**: check that the pool still belongs to this run, write the comment, then list. If another run assumed wrongly
+//!   that this run has ended, there are two cases. Either this run changes its comment before the other run lists again, and
+//!   the other run gives up. Or this run lists the pool of the other run, or does not find its own pool, and stops. A lost
+//!   lock stays lost.
+//! - **Check**, before every change: check that the pool still belongs to this run and that no newer pool exists. See
 //!   `fence.rs`.
-//! - **Delete**: a run deletes only pools that it created and that still belong to it, and, while it holds the lock, pools of
-//!   runs that have ended, or of which the user declared that they have ended.
+//! - **Delete**: a run deletes pools that it created and that still belong to it. While it holds the lock, it also deletes
+//!   pools of runs that have ended, or that have ended according to the user.
 //!
-//! Names of older builds, `talmox-lock/KEY-N`, count as locks. Names in any other format are locks that only `talmox unlock` removes.
+//! Pools with names of older builds, `talmox-lock/KEY-N`, count as locks. Pools with names in any other format count as locks
+//! too, and only `talmox unlock` removes them.
 //!
-//! Clocks of different machines are never compared. A run counts as ended if its process has provably ended, or if the
-//! comment of its pool has not changed for a whole lease on the clock of the machine that reads the pool.
+//! Clocks of different machines are never compared. A run counts as ended if its process has provably ended. It also counts
+//! as ended if the comment of its pool does not change for a whole lease, on the clock of the machine that reads the pool.
 
 mod fence;
 mod holder;
@@ -48,10 +52,10 @@ pub use take::{take, take_over};
 pub struct LockKey(String);
 
 impl LockKey {
-    /// Key of a cluster. It does not depend on the name or the inventory, because copies of an inventory have the same
-    /// secrets.
+    /// Key of a cluster. It depends only on the secrets of the cluster, because copies of an inventory have the same secrets
+    /// and may have other names.
     pub fn of_cluster(mark: &ClusterMark) -> Self {
-        // A name that starts with a digit is rejected by Proxmox VE 9.
+        // Proxmox VE 9 rejects names that start with a digit.
         Self(format!("c{mark}"))
     }
 
@@ -62,16 +66,16 @@ impl LockKey {
     }
 }
 
-/// Time for which a lock is valid without renewal. It is in real time, also in a lab, because it covers delays of
-/// processes and networks.
+/// Times that determine how long a lock is valid without renewal. All of them are in real time, also in a lab, because they
+/// cover delays of processes and networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Pause between two renewals.
     pub renew: Duration,
     /// Time for which the result of one read of the lock is used for further changes.
     pub fresh: Duration,
-    /// Time after the last renewal in which reading the lock is enough before a change. Later, the lock must be renewed before a
-    /// change. At most half of `end`, because the rest is for the change itself.
+    /// Time after the last renewal in which reading the lock is enough before a change. After this time, the lock must be
+    /// renewed before a change. At most half of `end`, because the rest of the lease is for the change itself.
     pub trust: Duration,
     /// Time without a change of the comment after which the run counts as ended.
     pub end: Duration,
@@ -97,9 +101,9 @@ pub enum Life {
     Unknown,
 }
 
-/// Checks whether a process of this machine runs.
+/// Function that checks whether the process of a holder still runs.
 pub type JudgeLife = Arc<dyn Fn(&Holder) -> Life + Send + Sync>;
-/// Reports that talmox waits for a renewal of a lock by its holder.
+/// Function that reports that talmox waits for the holder of a lock to renew it.
 pub type ReportWait = Arc<dyn Fn(&Holder) + Send + Sync>;
 
 /// Parameters of taking a lock.
@@ -124,24 +128,24 @@ impl std::fmt::Debug for LockRequest {
     }
 }
 
-/// Why a lock was not taken.
+/// Reason why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
     #[error("the cluster is in use by {0}")]
     Held(Box<Holder>),
-    /// This version of talmox does not write such a name or comment, or the lock has the largest possible number, so
-    /// that no later lock can have a larger one.
+    /// The name or comment of the lock has a format that this version of talmox does not write. Or the lock has the largest
+    /// possible number, so that no later lock can have a larger one.
     #[error(
         "the pool {pool} in Proxmox locks the cluster, and its name and comment are not those of a run that this version of talmox knows"
     )]
     Unreadable { pool: String },
     #[error(
-        "the token may not create the pool {PARENT}/…, which locks the cluster for other machines"
+        "the token may not create the pool {PARENT}/…, so talmox cannot lock the cluster against runs on other machines"
     )]
     Forbidden(#[source] PveError),
-    /// Proxmox VE before 8.1 has no pools in pools.
+    /// Proxmox VE before 8.1 does not support nested pools.
     #[error(
-        "this release of Proxmox cannot have a pool {PARENT}/…, which locks the cluster for other machines"
+        "this release of Proxmox does not support nested pools such as {PARENT}/…, so talmox cannot lock the cluster against runs on other machines"
     )]
     Unsupported(#[source] PveError),
     #[error("other runs try to take the lock at the same time")]

@@ -1,7 +1,7 @@
 //! Client of the Kubernetes API: reads the state of a cluster, applies manifests, waits for workloads, drains nodes.
 //!
-//! Requests are those of the `kube` crate. The connection is not, because an address may lead elsewhere (`reach`) while the
-//! certificate has the real address, and because the API has several addresses.
+//! The `kube` crate builds the requests. talmox opens the connections itself, for two reasons. The reach map may replace the
+//! address to connect to, while the certificate contains the original address. And the API has several addresses.
 
 mod applied;
 mod apply;
@@ -10,6 +10,7 @@ mod drain;
 mod error;
 mod namespace;
 mod network;
+mod node;
 mod record;
 mod rejection;
 mod rejection_text;
@@ -29,7 +30,7 @@ use talmox_talos_config::secrets::Bundle;
 pub use applied::Comparison;
 pub use apply::{ApplyError, Conflict};
 pub use connection::{ApiDialError, Unanswered};
-pub use drain::DrainError;
+pub use drain::{LeavingPod, NodeCordon};
 pub use error::KubeError;
 pub use record::Noted;
 pub use tls::KubeSetupError;
@@ -47,7 +48,7 @@ pub const FIELD_MANAGER: &str = "talmox";
 /// network.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// A client of one cluster's Kubernetes API, as its administrator. Clones share connections.
+/// Client of the Kubernetes API of one cluster, with administrator rights. Clones share connections.
 #[derive(Clone)]
 pub struct KubeClient {
     inner: kube::Client,
@@ -56,9 +57,9 @@ pub struct KubeClient {
 }
 
 impl KubeClient {
-    /// A client with a certificate that is issued from the bundle and never written to a file.
+    /// Creates a client. Its certificate is issued from the bundle and never written to a file.
     ///
-    /// All `endpoints` lead to the same API; they are tried in their order.
+    /// All `endpoints` lead to the same API. They are tried in their order.
     pub fn new(
         bundle: &Bundle,
         endpoints: &[Address],
@@ -71,7 +72,8 @@ impl KubeClient {
         Ok(Self { inner, clock: settings.clock, limit: settings.limits.answer })
     }
 
-    /// The version of the API. An answer proves that it is the API of this cluster.
+    /// The version of the Kubernetes API. An answer proves that the API belongs to this cluster, because the client checks
+    /// the server certificate.
     pub async fn version(&self) -> Result<String, KubeError> {
         let info = self.ask("read the version", self.inner.apiserver_version()).await?;
         Ok(info.git_version)
@@ -98,7 +100,7 @@ impl std::fmt::Debug for KubeClient {
     }
 }
 
-/// The Kubernetes API at these hosts.
+/// The addresses of the Kubernetes API at these hosts.
 pub fn endpoints<S: Into<String>>(hosts: impl IntoIterator<Item = S>) -> Arc<[Address]> {
     hosts.into_iter().map(|host| Address { host: host.into(), port: PORT }).collect()
 }

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
+use talmox_plan::plan::CORDONED;
 use talmox_talos_api::health::{KubeNode, KubePod, KubeView, Replicas};
 
 use super::network::is_network;
@@ -27,12 +28,15 @@ pub struct NodeFacts {
     /// Why the node is not ready.
     pub reason: String,
     pub is_schedulable: bool,
+    /// Whether the node has the annotation that talmox sets when it cordons a node before a change. talmox removes it after
+    /// the change.
+    pub is_marked: bool,
     /// Version of the kubelet, such as `v1.34.1`.
     pub kubelet_version: String,
 }
 
 impl KubeClient {
-    /// All nodes, by name.
+    /// All nodes, sorted by name.
     pub async fn nodes(&self) -> Result<Vec<NodeFacts>, KubeError> {
         let api: Api<Node> = Api::all(self.inner.clone());
         let list = self.ask("list nodes", api.list(&ListParams::default())).await?;
@@ -53,7 +57,7 @@ impl KubeClient {
         let dns = self.ask("read CoreDNS", deployments.get_opt("coredns"));
         let (nodes, pods, daemon_sets, dns) = tokio::join!(self.nodes(), pods, daemon_sets, dns);
         let (nodes, daemon_sets) = (nodes?, daemon_sets?.items);
-        // A node is ready only with a pod network.
+        // A node becomes ready only with a pod network, so a ready node shows that there is one.
         let has_network =
             nodes.iter().any(|node| node.is_ready) || daemon_sets.iter().any(is_network);
         Ok(KubeView {
@@ -85,7 +89,7 @@ pub(super) fn count(number: Option<i32>) -> u32 {
     u32::try_from(number.unwrap_or_default()).unwrap_or_default()
 }
 
-fn facts(node: &Node) -> NodeFacts {
+pub(super) fn facts(node: &Node) -> NodeFacts {
     let status = node.status.clone().unwrap_or_default();
     let internal = status.addresses.unwrap_or_default().into_iter();
     let internal = internal.filter(|address| address.type_ == "InternalIP");
@@ -100,12 +104,14 @@ fn facts(node: &Node) -> NodeFacts {
             .unwrap_or_else(|| "the node gives no reason".into()),
     };
     let spec = node.spec.clone().unwrap_or_default();
+    let annotations = node.metadata.annotations.as_ref();
     NodeFacts {
         name: node.metadata.name.clone().unwrap_or_default(),
         internal_addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
         is_ready,
         reason,
         is_schedulable: !spec.unschedulable.unwrap_or_default(),
+        is_marked: annotations.is_some_and(|all| all.contains_key(CORDONED)),
         kubelet_version: status.node_info.map(|info| info.kubelet_version).unwrap_or_default(),
     }
 }

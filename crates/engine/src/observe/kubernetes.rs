@@ -1,12 +1,13 @@
 //! Observing Kubernetes: registered nodes, health checks and add-ons.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use talmox_clock::Deadline;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{
-    AddonRead, Addons, CheckSeen, CheckState, EtcdSeen, KubernetesSeen, Registered, TalosSeen,
+    AddonRead, Addons, CheckSeen, CheckState, CordonedBy, EtcdSeen, KubernetesSeen, Registered,
+    TalosSeen,
 };
 use talmox_talos_api::health::{
     Check, ClusterHealth, HealthSettings, Report, State, Subject, look,
@@ -16,8 +17,9 @@ use tokio::time::timeout;
 
 use super::addon;
 use super::sources::Sources;
+use crate::kube::NodeFacts;
 
-/// Timeout of the first answer, in real time: it limits a socket.
+/// Timeout of the first answer. It is in real time, because it limits a network connection.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) async fn observe(
@@ -60,18 +62,17 @@ async fn look_at_all(
     let addons = addon::addons(desired, read, sources.kube);
     let both = Box::pin(async { tokio::join!(trouble, addons) });
     let Ok((trouble, addons)) = timeout(deadline.left(), both).await else {
-        let nodes = known.into_iter().map(|node| node.name).collect();
         let trouble = Some("the health checks got no answer in time".to_owned());
-        let registered = Registered { nodes, trouble, ..Registered::default() };
+        let registered = Registered { trouble, ..registered(&known) };
         return (KubernetesSeen::Answers(registered), Addons::default());
     };
-    let nodes = known.into_iter().map(|node| node.name).collect();
-    let registered = Registered { nodes, ..trouble };
+    let Registered { nodes, cordoned, unready, .. } = registered(&known);
+    let registered = Registered { nodes, cordoned, unready, ..trouble };
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
 }
 
-/// Result of the health checks that end the creation of a cluster. None unless all nodes have joined: otherwise the plan waits for
-/// them anyway.
+/// Result of the health checks at the end of the creation of a cluster. None if a node has not joined, because the plan waits
+/// for that node anyway.
 async fn trouble(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
@@ -107,12 +108,27 @@ async fn trouble(
     let (members, others): (Vec<&Report>, Vec<_>) =
         health.reports().iter().partition(|report| report.check == Check::EtcdOnControlPlanes);
     Some(Registered {
-        nodes: BTreeSet::new(),
         trouble: others.into_iter().find_map(waiting),
         strange_members: members.into_iter().find_map(waiting),
         checks,
         lacks_pod_network,
+        ..Registered::default()
     })
+}
+
+/// The nodes that Kubernetes lists, and which of them are cordoned or not ready.
+fn registered(known: &[NodeFacts]) -> Registered {
+    let cordoned = known.iter().filter(|node| !node.is_schedulable).map(|node| {
+        let by = if node.is_marked { CordonedBy::Talmox } else { CordonedBy::Other };
+        (node.name.clone(), by)
+    });
+    let unready = known.iter().filter(|node| !node.is_ready);
+    Registered {
+        nodes: known.iter().map(|node| node.name.clone()).collect(),
+        cordoned: cordoned.collect(),
+        unready: unready.map(|node| node.name.clone()).collect(),
+        ..Registered::default()
+    }
 }
 
 fn check_seen(report: &Report) -> CheckSeen {

@@ -1,6 +1,7 @@
-//! What listens at a port, by the certificate that it presents.
+//! Identification of the server at a port, by its TLS certificate.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Timeout of each step of connecting, in real time: it limits a socket. An address without a machine must not delay a plan.
+use super::sources::KUBERNETES;
+
+/// Timeout of the TCP connection and of the TLS handshake, in real time. An address without a machine must not delay a plan.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Ports at which machines often answer, apart from the port of the Talos API: the Kubernetes API, SSH, web servers, Proxmox.
+/// The first one that is open is reported.
+const COMMON_PORTS: [u16; 5] = [KUBERNETES, SSH, HTTP, 443, 8006];
+const SSH: u16 = 22;
+const HTTP: u16 = 80;
 
 /// Subject of the certificates of Kubernetes API servers.
 const API_SERVER: &str = "kube-apiserver";
@@ -25,6 +34,49 @@ const API_SERVER: &str = "kube-apiserver";
 /// Opens a connection. None if no server accepts it.
 pub(super) async fn connect(address: &Address, reach: &Reach) -> Option<TcpStream> {
     reach.connect(address, CONNECT_TIMEOUT).await.ok()
+}
+
+/// Opens connections to the common ports of an address, all at the same time. Returns the first one of the list that is open.
+pub(super) async fn connect_common(host: &str, reach: &Reach) -> Option<(Address, TcpStream)> {
+    let [first, second, third, fourth, fifth] =
+        COMMON_PORTS.map(|port| Address { host: host.to_owned(), port });
+    let (first, second, third, fourth, fifth) = tokio::join!(
+        connect_if_probed(first, reach),
+        connect_if_probed(second, reach),
+        connect_if_probed(third, reach),
+        connect_if_probed(fourth, reach),
+        connect_if_probed(fifth, reach),
+    );
+    first.or(second).or(third).or(fourth).or(fifth)
+}
+
+async fn connect_if_probed(address: Address, reach: &Reach) -> Option<(Address, TcpStream)> {
+    if !is_probed(&address, reach) {
+        return None;
+    }
+    let socket = connect(&address, reach).await?;
+    Some((address, socket))
+}
+
+/// Whether an answer at this port shows that the address is in use. The addresses of a lab lead to loopback addresses. There,
+/// servers of this machine that listen on all addresses answer too, for example an SSH server.
+fn is_probed(address: &Address, reach: &Reach) -> bool {
+    let target = reach.target(address);
+    let is_local = target.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    address.port == KUBERNETES || !is_local || target.port != address.port
+}
+
+/// Identifies the server at a common port. SSH and HTTP servers send no certificate, so only their port is known.
+pub(super) async fn identify_common(
+    socket: TcpStream,
+    address: &Address,
+    authority: Option<&[u8]>,
+) -> PortSeen {
+    match address.port {
+        SSH => PortSeen::Other("something with an open SSH port".to_owned()),
+        HTTP => PortSeen::Other("something with an open HTTP port".to_owned()),
+        _ => identify(socket, address, authority).await,
+    }
 }
 
 /// Identifies the server that accepted a connection. `authority` is the certificate of the Kubernetes CA of this
@@ -86,7 +138,8 @@ async fn server_certificate(
     leaf.map(|leaf| leaf.clone().into_owned()).ok_or(BROKEN)
 }
 
-/// Whether an authority signed this certificate. Its names are not checked, and it may have expired.
+/// Whether an authority signed this certificate. The names in the certificate are not checked, and the certificate may have
+/// expired.
 fn is_signed_by(leaf: &CertificateDer<'_>, authority: &[u8]) -> bool {
     let Ok(roots) = authorities::from_der(authority) else { return false };
     let verifier =
@@ -111,4 +164,44 @@ fn text(name: &Name) -> String {
     let organization = name.organizations.first().map(String::as_str);
     let text = name.common_name.as_deref().or(organization).unwrap_or("an unknown subject");
     text.chars().filter(|c| !c.is_control()).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A reach map in which the address 192.0.2.1 has only these open ports.
+    fn reach(open: &[(u16, u16)]) -> Reach {
+        let entry = |port: u16| {
+            let target = open.iter().find(|(from, _)| *from == port).map_or(1, |(_, to)| *to);
+            (format!("192.0.2.1:{port}"), format!("127.0.0.1:{target}"))
+        };
+        Reach::new(COMMON_PORTS.map(entry))
+    }
+
+    #[tokio::test]
+    async fn servers_at_common_ports_are_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap().port();
+        let host = "192.0.2.1";
+        assert!(connect_common(host, &reach(&[])).await.is_none());
+        for port in COMMON_PORTS {
+            let (address, _socket) = connect_common(host, &reach(&[(port, at)])).await.unwrap();
+            assert_eq!(address.port, port);
+        }
+        let (address, socket) = connect_common(host, &reach(&[(80, at), (22, at)])).await.unwrap();
+        let seen = identify_common(socket, &address, None).await;
+        assert_eq!(seen, PortSeen::Other("something with an open SSH port".to_owned()));
+    }
+
+    #[test]
+    fn servers_of_this_machine_do_not_count_in_a_lab() {
+        let address = |port| Address { host: "192.0.2.1".to_owned(), port };
+        let lab = Reach::closed([("192.0.2.1", "127.20.30.1")]);
+        assert!(is_probed(&address(KUBERNETES), &lab) && !is_probed(&address(SSH), &lab));
+        assert!(is_probed(&address(SSH), &Reach::default()));
+        assert!(is_probed(&address(SSH), &reach(&[])));
+    }
 }

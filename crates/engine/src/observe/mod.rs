@@ -4,10 +4,12 @@
 mod addon;
 mod answer;
 mod device;
+mod dry_run;
 mod image;
 mod image_source;
 mod kubernetes;
 mod listener;
+mod migration;
 mod other_system;
 mod proxmox;
 mod renamed_vm;
@@ -15,6 +17,7 @@ mod silent_vm;
 mod sources;
 mod talos;
 mod vip;
+mod vm_address;
 mod vm_config;
 
 use std::collections::BTreeMap;
@@ -28,7 +31,7 @@ use tokio::time::timeout;
 
 pub use sources::{Purpose, Sources, TalosAccess};
 
-/// The first free VM ids from `first` on, without those that the inventory gives to nodes.
+/// The first free vmids from `first` on, without those that the inventory sets for nodes.
 pub async fn free_numbers(
     desired: &Desired,
     client: &Client,
@@ -48,7 +51,12 @@ pub async fn observe_removed(desired: &Desired, client: &Client, pve: &mut Pve) 
     renamed_vm::search_all(desired, client, pve).await;
 }
 
-/// Observes the storages for images of all hosts, which cleaning up depends on.
+/// Searches all foreign VMs for addresses of this cluster, in their configs and by their guest agents.
+pub async fn observe_addresses(desired: &Desired, client: &Client, pve: &mut Pve) {
+    vm_address::search(desired, client, pve).await;
+}
+
+/// Observes the image storages of all hosts. The cleanup of unused images depends on them.
 pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
     image::observe(desired, client, pve).await
 }
@@ -56,12 +64,13 @@ pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> Im
 /// Observes everything that a plan for this cluster depends on. An error means that Proxmox did not answer.
 pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observed, PveError> {
     let Sources { pve: client, talos: access, .. } = *sources;
-    // Nodes with known addresses do not wait for Proxmox.
+    // Nodes with known addresses are probed before Proxmox answers.
     let limit = sources.purpose.limit();
     let nodes = talos::NodeProbes::start(desired, access, limit);
     let vip = vip::VipProbe::start(desired, access);
     let mut pve = proxmox::observe(desired, client).await?;
-    // The addresses of nodes that will be created are silent, and the sources answer while these time out.
+    // Nodes that will be created do not answer at their addresses yet. The image sources are queried while these probes time
+    // out.
     let offers = async {
         if sources.purpose == Purpose::Change {
             image_source::look(desired, &pve, sources.web).await
@@ -77,6 +86,7 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
     let former = talos::probe_former_addresses(desired, &pve, client, access, &mut nodes);
     // Nodes that do not answer in time count as silent.
     let _late = timeout(deadline.left(), Box::pin(former)).await;
+    Box::pin(dry_run::observe(desired, access, &mut nodes, deadline.left())).await;
     let silent = other_system::silent_nodes(desired, &mut pve, client, access).await;
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, deadline).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());

@@ -18,10 +18,10 @@ use tokio::task::JoinSet;
 
 use super::answer::answer;
 use super::vm_config::{host_down, is_free, is_running, see, vms};
-use super::{device, renamed_vm};
+use super::{device, migration, renamed_vm};
 
-/// Rounds in which free vmids are searched. Each round asks about all vmids that are needed, so more than a few mean that other
-/// clients take vmids at the same time.
+/// Maximum number of rounds in which free vmids are searched. Each round asks about all vmids that are needed, so more than a
+/// few rounds mean that other clients take vmids at the same time.
 const ROUNDS: usize = 100;
 
 pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, PveError> {
@@ -55,6 +55,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;
+    migration::look(desired, client, &mut pve).await;
     Ok(pve)
 }
 
@@ -66,13 +67,13 @@ fn spawn<T: Send + 'static>(
     tokio::spawn(async move { client.send(&request).await })
 }
 
-/// A panic in a spawned request is a bug, and continues here.
+/// Returns the result of a spawned request. A panic in the request is a bug, and is resumed here.
 fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// Whether a VM may be an owned VM, by its vmid, name or tags, or because it is too new to have a name. Only its config
-/// shows whether it is one.
+/// Whether a VM may be an owned VM, by its vmid, name or tags, or because it is too new to have a name. Only the config of
+/// the VM shows whether talmox owns it.
 fn may_be_owned(desired: &Desired, guest: &Guest) -> bool {
     let has_tag = |tag: &str| guest.tags.iter().any(|known| known.eq_ignore_ascii_case(tag));
     let is_named = |name: &str| desired.nodes.iter().any(|node| node.name == name);
@@ -102,7 +103,7 @@ fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
 }
 
-/// Replaces the reason of VMs that cannot be read because their host is down.
+/// For VMs that cannot be read because their host is down, sets that as the reason.
 fn name_hosts_that_are_down(pve: &mut Pve) {
     let down: BTreeSet<NodeName> = pve
         .resources
@@ -129,7 +130,7 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
                 *host = Some(placed.own.vm.node.clone());
             }
         }
-        // An owned VM with a create or clone lock: its task may still run.
+        // A VM with a create or clone lock is asked about too, because its task may still run.
         for (vmid, seen) in &pve.vms {
             let lock = seen.config.as_ref().ok().and_then(VmConfig::lock);
             if matches!(lock, Some("create" | "clone")) && !pve.ids.contains_key(vmid) {
@@ -162,7 +163,8 @@ async fn numbers(desired: &Desired, client: &Client, pve: &mut Pve) -> Result<()
         for (vmid, id, new) in looks.join_all().await {
             pve.ids.insert(vmid, id?);
             let Some(new) = new else { continue };
-            // A VM that the token cannot see is reported by its vmid; every other one may be of this cluster.
+            // A VM that the token cannot see is reported by its vmid. Every other VM that cannot be read may belong to this
+            // cluster.
             let is_listed = pve.guest(vmid).is_some() && !pve.vms.contains_key(&vmid);
             match &new.config {
                 Ok(_) => {
@@ -190,7 +192,8 @@ async fn new_vm(client: &Client, host: &NodeName, vmid: VmId) -> VmSeen {
     VmSeen { is_running: is_running(client, &vm).await, ..seen }
 }
 
-/// State of a vmid. `guest` is the VM in the list, if the token can see it; `templates` are those that the nodes are cloned from.
+/// State of a vmid. `guest` is the VM in the list of all resources, if the token can see it. `templates` are the templates
+/// that nodes are cloned from.
 async fn number(
     client: &Client,
     login: &str,
@@ -230,11 +233,11 @@ async fn number(
         TaskState::Done { .. } => {
             IdSeen::Taken { making: None, made_by_login: lock.is_some() || is_left, lock }
         }
-        // The task removed its VM after the vmid was checked.
+        // The task removed its VM after the check of the vmid above.
         TaskState::Undecided | TaskState::Failed { .. } if is_free(client, vmid).await? => {
             IdSeen::Free
         }
-        // A VM of a task that ended with its host has no pool yet, so the token cannot see it.
+        // If the host failed during the task, the VM has no pool yet, so the token cannot see it.
         TaskState::Undecided | TaskState::Failed { .. } => {
             let lock = lock.or_else(|| is_hidden.then(|| "create".to_owned()));
             IdSeen::Taken { making: None, made_by_login: true, lock }
@@ -242,8 +245,8 @@ async fn number(
     })
 }
 
-/// The tasks of a host; empty if the host does not answer. That is safe, because no VM is created with a vmid that is in use,
-/// independent of the tasks. One host that does not answer must not prevent the observation of the others.
+/// The tasks of a host. None if the host does not answer: one such host must not prevent the observation of the others. None
+/// is safe, because talmox never creates a VM with a vmid that is in use, independent of the tasks.
 async fn tasks(
     client: &Client,
     host: &NodeName,
@@ -256,8 +259,8 @@ async fn tasks(
     }
 }
 
-/// A running clone task of this login. The task has the vmid of the template and not that of the clone, so any of them may be the
-/// one that creates the VM.
+/// A running clone task of this login. The task has the vmid of the template and not that of the clone. So every running
+/// clone of a template may be the one that creates the VM.
 async fn running_clone(
     client: &Client,
     host: &NodeName,
@@ -273,7 +276,7 @@ async fn running_clone(
     Ok(running.find(|task| is_of(&task.upid)).map(|task| task.upid))
 }
 
-/// The first free vmids from `first` on, without those that the inventory gives to nodes.
+/// The first free vmids from `first` on, without those that the inventory sets for nodes.
 pub(super) async fn free_numbers(
     desired: &Desired,
     client: &Client,
@@ -294,7 +297,7 @@ pub(super) async fn free_numbers(
     free
 }
 
-/// Details that creating VMs depends on: files on storages, the storages themselves, bridges.
+/// Reads details that the creation of VMs depends on: files on storages, the storages themselves, and bridges.
 async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();

@@ -19,14 +19,11 @@ use talmox_talos_api::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::listener::{CONNECT_TIMEOUT, connect, identify};
-use super::sources::{KUBERNETES, TalosAccess};
+use super::listener::{CONNECT_TIMEOUT, connect, connect_common, identify, identify_common};
+use super::sources::TalosAccess;
 use crate::locate::missing_identity;
 
-/// Port that is open on systems other than Talos.
-const SSH: u16 = 22;
-
-/// Time in which members of etcd that reach a quorum have elected a leader.
+/// Time in which the members of etcd elect a leader, if they have a quorum.
 const ELECTION: Duration = Duration::from_secs(5);
 
 /// Answers of the Talos API by node, and of further ports by node and port.
@@ -39,7 +36,7 @@ struct NodeAnswer {
     port: Option<(u16, PortSeen)>,
 }
 
-/// Probes of nodes that are under way.
+/// Running probes of nodes.
 pub(super) struct NodeProbes {
     answers: JoinSet<NodeAnswer>,
     /// Timeout of each probe.
@@ -92,8 +89,8 @@ impl NodeProbes {
     }
 }
 
-/// Probes nodes that do not answer at their address at the address that their VMs were created with: the address in the
-/// inventory may have been edited since.
+/// Probes nodes that do not answer at the address in the inventory. The probes use the address that the VM was created with,
+/// because the address in the inventory may have been edited since.
 pub(super) async fn probe_former_addresses(
     desired: &Desired,
     pve: &Pve,
@@ -117,7 +114,7 @@ pub(super) async fn probe_former_addresses(
             spawn(&mut looks, desired, node, first, access, Duration::MAX);
         }
     }
-    // Another machine may have the former address by now; it does not matter.
+    // Another machine may have the former address by now. Its answer is ignored.
     let found = looks.join_all().await.into_iter();
     let own = found.filter(|answer| matches!(answer.talos, TalosSeen::OwnNode(_)));
     nodes.extend(own.map(|answer| (answer.name, answer.talos)));
@@ -155,13 +152,12 @@ fn spawn(
         port: None,
     };
     let answer = async move {
-        let api = Address { host: address.to_string(), port: KUBERNETES };
-        let reach = &access.settings.reach;
-        let connecting = connect(&api, reach);
+        let host = address.to_string();
+        let connecting = connect_common(&host, &access.settings.reach);
         tokio::pin!(connecting);
         let look = look(address, &expected, is_control_plane, &access);
         tokio::pin!(look);
-        // The other port does not matter once the machine is known to be a node of this cluster.
+        // The other ports do not matter if the machine is a node of this cluster.
         let (talos, socket) = tokio::select! {
             talos = &mut look => match talos {
                 TalosSeen::OwnNode(_) => (talos, None),
@@ -171,8 +167,9 @@ fn spawn(
         };
         let port = match (&talos, socket) {
             (TalosSeen::OwnNode(_), _) | (_, None) => None,
-            (_, Some(socket)) => {
-                Some((KUBERNETES, identify(socket, &api, authority.as_deref()).await))
+            (_, Some((server, socket))) => {
+                let found = identify_common(socket, &server, authority.as_deref()).await;
+                Some((server.port, found))
             }
         };
         NodeAnswer { name, talos, port }
@@ -180,7 +177,8 @@ fn spawn(
     looks.spawn(async move { timeout(limit, Box::pin(answer)).await.unwrap_or(late) });
 }
 
-/// Systems other than Talos do not prove which cluster they belong to. An answer matters only for a node without a VM.
+/// Probes a node with another system than Talos. Such a system does not prove which cluster it belongs to, so an answer
+/// matters only for a node without a VM.
 fn spawn_other(
     looks: &mut JoinSet<NodeAnswer>,
     node: &DesiredNode,
@@ -189,10 +187,12 @@ fn spawn_other(
 ) {
     let (name, reach) = (node.name.clone(), access.settings.reach.clone());
     looks.spawn(async move {
-        let address = Address { host: address.to_string(), port: SSH };
-        let port = connect(&address, &reach)
-            .await
-            .map(|_| (SSH, PortSeen::Other("something with an open SSH port".to_owned())));
+        let port = match connect_common(&address.to_string(), &reach).await {
+            Some((server, socket)) => {
+                Some((server.port, identify_common(socket, &server, None).await))
+            }
+            None => None,
+        };
         NodeAnswer { name, talos: TalosSeen::NotAsked, port }
     });
 }
@@ -269,7 +269,7 @@ fn maintenance(machine: &Machine, expected: &Expected) -> TalosSeen {
     }
 }
 
-/// Identifies a server at the address of a node that does not speak the Talos API.
+/// Identifies the server at the address of a node, if the server does not speak the Talos API.
 async fn identify_other(
     address: &Address,
     access: &TalosAccess,
@@ -285,13 +285,13 @@ async fn identify_other(
 }
 
 async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Configured {
-    let (version, services, extensions, config) = tokio::join!(
+    let (version, services, extensions, configs) = tokio::join!(
         client.version(),
         client.services(),
         client.list(ResourceKind::EXTENSION_STATUS),
-        client.get(ResourceKind::MACHINE_CONFIG, "v1alpha1"),
+        client.list(ResourceKind::MACHINE_CONFIG),
     );
-    // The factory adds an extension whose version is the schematic's id.
+    // The Image Factory adds an extension whose version is the id of the schematic.
     let schematic = extensions.ok().and_then(|all| {
         all.iter()
             .find(|one| one.text("metadata.name").as_deref() == Some("schematic"))
@@ -300,18 +300,37 @@ async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Co
     let runs = |id: &str| {
         services.as_ref().is_ok_and(|all| all.iter().any(|one| one.id == id && one.is_fine()))
     };
-    let etcd = match &services {
-        Ok(services) if is_control_plane => etcd(client, services, clock).await,
-        _ => EtcdSeen::Unknown,
+    let (etcd, is_leader) = match &services {
+        Ok(services) if is_control_plane => {
+            tokio::join!(etcd(client, services, clock), is_leader(client, services))
+        }
+        _ => (EtcdSeen::Unknown, false),
     };
+    let configs = configs.unwrap_or_default();
+    let of = |id: &str| configs.iter().find(|config| config.id == id);
+    let (running, saved) = (of("v1alpha1"), of("persistent"));
+    let is_other = |saved: &&Resource| running.is_none_or(|one| one.yaml() != saved.yaml());
     Configured {
         address: None,
         version: version.ok().map(|version| version.tag),
         schematic,
-        config: config.ok().flatten().as_ref().map(Resource::config_text),
+        config: running.map(Resource::config_text),
+        saved: saved.filter(is_other).map(Resource::config_text),
         etcd,
+        is_leader,
+        dry_run: None,
         has_kubelet: runs("kubelet"),
     }
+}
+
+/// Whether the etcd member of a node is the leader. A member that does not answer counts as a follower.
+async fn is_leader(client: &Client, services: &[Service]) -> bool {
+    // An etcd that does not run never answers.
+    if !services.iter().any(|service| service.id == "etcd" && service.is_fine()) {
+        return false;
+    }
+    let status = client.etcd_status().await;
+    status.is_ok_and(|status| status.leader != 0 && status.leader == status.member_id)
 }
 
 /// State of etcd on a node. While the service waits to join, etcd has no data. If the service runs, failed or ended,
@@ -330,7 +349,7 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
                 let voters = members.into_iter().filter(|one| !one.is_learner);
                 ill(service.describe(), voters.map(|one| one.hostname).collect(), false)
             }
-            // It runs and does not answer: it is starting, or has lost its quorum.
+            // etcd runs but does not answer, because it is starting or has lost its quorum.
             Err(error @ TalosError::Late { .. }) => ill(error.to_string(), vec![], false),
             // Without a leader, etcd does not report its members.
             Err(error) => ill(error.to_string(), vec![], is_leaderless(client, clock).await),

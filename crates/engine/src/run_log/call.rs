@@ -1,8 +1,8 @@
 //! API calls in the log of a run, between its events: `{"time": …, "what": {"event": "api_call", …}}`.
 //!
-//! A separate thread writes them, so that a slow disk delays no step and no renewal of a lock. Calls that do not fit into its queue are
-//! counted, and the count is written. Closing the log waits until all calls are in the file. A run that is killed loses only its last
-//! calls.
+//! A separate thread writes the calls, so that a slow disk delays no step and no renewal of a lock. Calls that do not fit
+//! into the queue of the thread are counted, and the count is written. Closing the log waits until all calls are in the file.
+//! A run that is killed loses only its last calls.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -31,7 +31,7 @@ pub struct ApiCall {
     /// The status of the answer, or the reason why there was no answer.
     pub outcome: String,
     pub retries: u64,
-    /// The step that made it; none if it was outside of a step.
+    /// The step that made the call. None for a call outside of a step.
     pub step: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn is_call(line: &str) -> bool {
     line.contains(MARK)
 }
 
-/// Writer of the API calls of a run. Dropping it waits until all of them are in the file.
+/// Writer of the API calls of a run. Dropping the writer waits until all calls are in the file.
 #[derive(Debug)]
 pub struct CallLog {
     queue: Option<SyncSender<ApiCall>>,
@@ -80,10 +80,10 @@ impl CallLog {
         Ok(Self { queue: Some(queue), lost, writer: Some(writer) })
     }
 
-    /// Never waits.
+    /// Puts a call into the queue, without waiting. If the queue is full, the call is only counted.
     pub fn write(&self, call: ApiCall) {
         let Some(queue) = &self.queue else { return };
-        // If the writer has ended, it could not write, and writing the events has reported that.
+        // The writer thread ends early only if it cannot write to the file. Writing the events has reported that problem.
         if let Err(TrySendError::Full(_)) = queue.try_send(call) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -99,7 +99,7 @@ impl Drop for CallLog {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked cannot write more.
+            // A writer thread that panicked cannot write any more.
             writer.join().ok();
         }
     }
@@ -125,7 +125,7 @@ fn write_lost(file: &mut File, time: f64, lost: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// In one write, as the events of the run are.
+/// Writes the line in one write, as for the events, so that lines do not mix.
 fn write_line(file: &mut File, line: &CallLine) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
     bytes.push(b'\n');
@@ -149,7 +149,7 @@ pub fn read_calls(path: &Path) -> io::Result<Calls> {
         if !is_call(&line) {
             continue;
         }
-        // A run that was killed may have left half a line.
+        // A run that was killed may have left a partial line.
         match serde_json::from_str(&line) {
             Ok(CallLine { time, what: CallEvent::ApiCall(call) }) => {
                 calls.all.push(ApiCall { time, ..call });
@@ -221,11 +221,11 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls");
-        // A pipe that is not read yet holds the writer up, as a disk that hangs does.
+        // A pipe that is not read yet blocks the writer, as a disk that hangs does.
         let (mut reading, writing) = io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(writing));
         let log = CallLog::with_queue(file, 4).unwrap();
-        // More than a pipe holds.
+        // More calls than fit into a pipe.
         for nth in 0..5000_u32 {
             log.write(call(f64::from(nth), "GET /version"));
         }

@@ -11,7 +11,7 @@ mod running;
 use serde::Serialize;
 use talmox_plan::desired::Contact;
 use talmox_plan::observed::CheckSeen;
-use talmox_plan::plan::{Change, Object, OwnVm};
+use talmox_plan::plan::{Change, Left, OwnVm};
 use talmox_talos_config::pki::PkiError;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
@@ -20,7 +20,7 @@ pub use node::{EtcdStatus, KubernetesStatus, NodeStatus, TalosStatus, VmState, V
 pub use requests::StatusSources;
 pub use running::{NodeRunning, Running, running};
 
-/// A value, or why it is not known.
+/// A value, or the reason why it is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Known<T> {
@@ -74,7 +74,7 @@ pub struct Status {
     pub drift: Vec<String>,
     /// Nodes that Kubernetes lists and the inventory does not have.
     pub unknown_nodes: Vec<String>,
-    /// Result of each health check; empty if not all nodes have joined, or if the checks could not run.
+    /// Result of each health check. Empty if not all nodes have joined, or if the checks could not run.
     pub health: Vec<CheckSeen>,
     /// Problems of the cluster as a whole that waiting does not fix.
     pub errors: Vec<String>,
@@ -84,9 +84,9 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
     pub part: Part,
-    /// The nodes whose API did not answer; empty for an API of the whole cluster.
+    /// The nodes whose API did not answer. Empty for an API of the whole cluster.
     pub nodes: Vec<String>,
-    /// The reason of the first node, if there are several.
+    /// The reason. If several nodes did not answer, the reason of the first one.
     pub reason: String,
 }
 
@@ -123,22 +123,19 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// One line for each change of a plan for whose node `is_meant` returns true. States that a plan only waits for are not
-/// drift.
+/// One line for each change of a plan whose node satisfies `is_meant`, with the class of the change. States that a plan only
+/// waits for are not drift.
 pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
-    let about = |change: &&Change| {
-        let own = match &change.object {
-            Object::Vm(name) | Object::Node(name) => Some(name.as_str()),
-            Object::Disk(name) => name.split('/').next(),
-            _ => None,
-        };
-        is_meant(own)
-    };
+    let about = |change: &&Change| is_meant(change.object.node());
     let line = |change: &Change| {
         let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
         let fields =
             if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
-        format!("{} {}{fields}", change.class.as_str(), change.object)
+        let accepted = match (change.left, &change.note) {
+            (Some(Left::Ignored), Some(reason)) => format!(" (ignored: {reason})"),
+            _ => String::new(),
+        };
+        format!("{} {}{fields}{accepted}", change.class.as_str(), change.object)
     };
     changes.iter().filter(|change| !change.is_awaited_state()).filter(about).map(line).collect()
 }

@@ -4,7 +4,7 @@ use talmox_pve::PveError;
 use talmox_pve::error::Distrust;
 
 talmox_model::codes! {
-    /// Stable name of the error of a step; part of the JSON output and of run logs.
+    /// Stable name of the error of a step. It is part of the JSON output and of run logs.
     pub enum StepCode {
         Timeout = "timeout" {
             title: "A step did not finish within its deadline",
@@ -167,6 +167,12 @@ talmox_model::codes! {
                 customization.",
             action: "Set `image.schematic` in the inventory to the id of the factory.",
         }
+        MigrationImpossible = "migration-impossible" {
+            title: "A VM cannot be migrated to its host",
+            meaning: "The VM uses a device or a local disk of its current host, runs although it must be stopped, or the other host lacks one \
+                of its storages or resource mappings. The VM was not changed.",
+            action: "Follow the hint of the message, or set `host:` of the node to the host that it is on. Then run the same command.",
+        }
         WrongMachine = "wrong-machine" {
             title: "Another machine answers at the address of a node",
             meaning: "The UUID, MAC address or instance id of the machine is not that of the node's VM. Nothing was sent to it, because \
@@ -174,9 +180,9 @@ talmox_model::codes! {
             action: "Find the machine that has the address, or give the node another `ip:`.",
         }
         WrongTalosVersion = "wrong-talos-version" {
-            title: "A node runs another Talos than its config is made for",
+            title: "A node runs another Talos version than its config is made for",
             meaning: "The template that the VM was cloned from contains another minor version of Talos. Its config was not sent.",
-            action: "Set `talos_version:` to the version of the template, or name another template and run `talmox template create`.",
+            action: "Set `talos_version:` to the version of the template, or set another template name and run `talmox template create`.",
         }
         NodeNotAnswering = "node-not-answering" {
             title: "A new node does not answer",
@@ -187,9 +193,21 @@ talmox_model::codes! {
         }
         TalosRejected = "talos-rejected" {
             title: "Talos rejected a request",
-            meaning: "The node answered the config or the bootstrap with an error that does not pass by itself.",
+            meaning: "The node answered a config, a bootstrap or a reboot with an error that does not pass by itself.",
             action: "Read the text of Talos at the end of the message. `talmox render` shows the config, `talmox config validate -m \
                 metal FILE` checks it.",
+        }
+        ConfigReverted = "config-reverted" {
+            title: "A node was not reached with its changed config, and reverts it",
+            meaning: "A config that concerns the network is applied on trial: the node reverts it by itself unless talmox reaches the \
+                node with it. talmox did not reach the node at its address in time.",
+            action: "Correct the address, gateway, VLAN or patch that was changed. The node has its former config and address again; \
+                the message names the address.",
+        }
+        ConfigUnconfirmed = "config-unconfirmed" {
+            title: "A node did not confirm its changed config",
+            meaning: "The node did not answer the request that applies its config, or does not return that config afterwards.",
+            action: "Check that port 50000 of the node answers, then run the same command to resume.",
         }
         BootstrapUnsafe = "bootstrap-unsafe" {
             title: "etcd is not bootstrapped, because data may exist",
@@ -202,6 +220,26 @@ talmox_model::codes! {
             meaning: "Two groups of control planes list no common member. See also `etcd-split`, which is the same in a plan.",
             action: "Choose the etcd cluster to keep, and reset each node of the other one as the hint shows.",
         }
+        MemberKept = "member-kept" {
+            title: "A member is not removed from etcd, because etcd would lose its quorum",
+            meaning: "Before a control plane is removed or created again, its member leaves etcd. More than half of the other members \
+                must be healthy for that, and they were not for some minutes. Nothing was removed.",
+            action: "Bring the control planes that the message names up (`talmox status` shows them), then run the same command to \
+                resume.",
+        }
+        QuorumAtRisk = "quorum-at-risk" {
+            title: "A control plane is not stopped, because etcd could lose its quorum",
+            meaning: "Before a control plane is shut down or rebooted, all other control planes must be healthy members of etcd, and a \
+                majority of its members. That was not so until the deadline of the step. Two control planes can never do without one.",
+            action: "Bring the control plane that the message names up, or add a third one, then run the same command to resume.",
+        }
+        DrainBlocked = "drain-blocked" {
+            title: "Pods did not leave a node that is drained",
+            meaning: "A PodDisruptionBudget did not allow an eviction until the deadline of the step, or a pod did not end. The message names \
+                the pods. The node stays cordoned.",
+            action: "Make room for the pods on other nodes, or change the budget (`kubectl get pdb -A` shows them), then run the same command \
+                to resume.",
+        }
         AddonFailed = "addon-failed" {
             title: "An add-on could not be applied",
             meaning: "Kubernetes rejected an object of the add-on, a field belongs to another manager, or the workloads did not become \
@@ -211,7 +249,8 @@ talmox_model::codes! {
         }
         KubernetesFailed = "kubernetes-failed" {
             title: "A request to the Kubernetes API failed",
-            meaning: "talmox could not store which objects belong to an add-on. The API did not answer or rejected the request.",
+            meaning: "talmox could not store which objects belong to an add-on, or could not cordon, drain, uncordon or delete a node. The API \
+                did not answer or rejected the request.",
             action: "Check the API with `kubectl get nodes`, then run the same command to resume.",
         }
         SecretsUnusable = "secrets-unusable" {

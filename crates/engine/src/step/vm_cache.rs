@@ -1,24 +1,25 @@
 //! Cache of the last observed VM configs, and record of the VMs that this run created.
 //!
-//! The next step on the same VM starts with the config that the previous step read last, which halves the number of requests. A
-//! cached config is used only for changes that are conditional on its digest; steps that destroy a VM read the config
+//! The next step on the same VM starts with the config that the previous step read last, which halves the number of requests.
+//! A cached config is used only for changes that are conditional on its digest. Steps that destroy a VM read the config
 //! themselves. A VM that a task of this run just created is an owned VM, and is resized and started without another read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use talmox_pve::api::qemu::Vm;
 use talmox_pve::config::VmConfig;
-use talmox_pve::id::VmId;
+use talmox_pve::id::{NodeName, VmId};
 
 use super::tag_policy::TagPolicy;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VmCache {
     cached: Arc<Mutex<CachedVms>>,
-    /// The mutex is held while the tag policy is requested, so that a run requests it once.
+    /// The mutex is held while a step sets tags, so that a run learns only once whether the tag policy allows them.
     pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
-    /// The mutex is held from the reset of a control plane until it answers or its boot has timed out, so that no two
-    /// control planes are reset at the same time.
+    /// The mutex is held from the reset of a control plane until it answers or its boot has timed out. So no two control
+    /// planes are reset at the same time.
     pub(super) control_plane_reset: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -27,10 +28,12 @@ struct CachedVms {
     configs: BTreeMap<VmId, VmConfig>,
     /// VMs that this run created and has not started since.
     fresh: BTreeSet<VmId>,
-    /// VMs whose ids Proxmox reserved for a task of this run: no other run created their disks.
+    /// VMs whose vmids Proxmox reserved for a task of this run. No other run created their disks.
     created: BTreeSet<VmId>,
     /// VMs that a step of this run had to create and that already existed.
     found: BTreeSet<VmId>,
+    /// Hosts of VMs that were migrated since the plan was made.
+    hosts: BTreeMap<VmId, NodeName>,
 }
 
 impl VmCache {
@@ -38,18 +41,37 @@ impl VmCache {
         self.cached().configs.insert(vmid, config);
     }
 
-    /// The config that was read last, for one use: after a change it is outdated.
+    /// Removes and returns the config that was read last. It can be used only once, because a change makes it outdated.
     pub(super) fn take(&self, vmid: VmId) -> Option<VmConfig> {
         self.cached().configs.remove(&vmid)
+    }
+
+    /// Records the host of a VM. If it differs from the planned host, the VM was migrated.
+    pub(super) fn is_on(&self, vm: &Vm) {
+        let mut cached = self.cached();
+        cached.hosts.insert(vm.vmid, vm.node.clone());
+        // The VM no longer counts as fresh, because a fresh VM is started on the planned host without another read.
+        cached.fresh.remove(&vm.vmid);
+    }
+
+    /// The VM on the host on which a step of this run found it last. If no step found it, the VM on the planned host.
+    pub(super) fn last_seen(&self, planned: &Vm) -> Vm {
+        match self.cached().hosts.get(&planned.vmid) {
+            Some(host) => Vm::new(host, planned.vmid),
+            None => planned.clone(),
+        }
     }
 
     pub(super) fn made(&self, vmid: VmId) {
         self.cached().fresh.insert(vmid);
     }
 
-    /// Proxmox accepted the task that creates the VM, and reserved its id.
+    /// Records that Proxmox accepted the task that creates the VM, and reserved its vmid.
     pub(super) fn creates(&self, vmid: VmId) {
-        self.cached().created.insert(vmid);
+        let mut cached = self.cached();
+        cached.created.insert(vmid);
+        // This host belongs to an earlier VM with this vmid.
+        cached.hosts.remove(&vmid);
     }
 
     /// Whether this run created the disks of the VM, or is about to create them. Such disks contain no data of another
@@ -62,13 +84,13 @@ impl VmCache {
         self.cached().found.insert(vmid);
     }
 
-    /// Whether another run created a VM that is created by a step of this plan. The VM may have been started before this
-    /// run, so it is never reset.
+    /// Whether the VM existed already when a step of this run had to create it. Another run may have started the VM, so it is
+    /// never reset.
     pub(super) fn was_found(&self, vmid: VmId) -> bool {
         self.cached().found.contains(&vmid)
     }
 
-    /// Whether this run created it and has not started it since.
+    /// Whether this run created the VM and has not started it since.
     pub(super) fn is_fresh(&self, vmid: VmId) -> bool {
         self.cached().fresh.contains(&vmid)
     }

@@ -1,4 +1,4 @@
-//! Add-ons in a running cluster: applied once, again when they changed, and missed when they are gone.
+//! Add-ons in a running cluster: applied once, applied again after a change, and reported after their removal.
 
 use talmox_engine::access::PROVISIONAL;
 use talmox_plan::desired::ManifestFile;
@@ -35,7 +35,7 @@ spec:
         - {name: main, image: 'till:1', resources: {requests: {cpu: 1000m, memory: 64Mi}}}
 ";
 
-/// As Talos's own: with it, nodes become ready.
+/// A pod network like the one that Talos installs. With it, nodes become ready.
 const NETWORK: &str = "\
 apiVersion: apps/v1
 kind: DaemonSet
@@ -50,7 +50,7 @@ spec:
       containers: [{name: kube-flannel, image: 'flannel:v0.26'}]
 ";
 
-/// As kube-vip's own, told this address.
+/// A DaemonSet like that of kube-vip, configured with the shared address.
 const HOLDER: &str = "\
 apiVersion: apps/v1
 kind: DaemonSet
@@ -69,7 +69,7 @@ spec:
           env: [{name: address, value: 10.0.0.20}]
 ";
 
-/// The files that inventories here name.
+/// The manifest files that the inventories of these tests name.
 pub(crate) fn manifest(name: &str) -> ManifestFile {
     let text = match name {
         "shop.yaml" => GREETING.to_owned(),
@@ -121,7 +121,7 @@ async fn an_add_on_is_applied_once_and_again_when_it_changed() {
 async fn a_field_that_there_is_not_is_never_waited_for() {
     let rig = Rig::start();
     let typo = with_shop("shop-typo.yaml");
-    // While there is no cluster, nobody can say it beforehand.
+    // Before the cluster exists, the plan cannot detect the mistake.
     let ran = rig.up(&typo).await;
     let failures = ran.failures();
     assert!(failures.contains("addon/shop: add-on shop"), "{failures}");
@@ -151,11 +151,11 @@ async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
     let smaller = rig.plan(&with_shop("shop-smaller.yaml")).await;
     let shown = show::text(&smaller);
     assert_eq!(smaller.open_changes().count(), 1, "{shown}");
-    assert!(shown.contains("- add-on shop  (destroy, not yet)"), "{shown}");
+    assert!(shown.contains("- add-on shop  (destroy, left: impossible)"), "{shown}");
     assert!(shown.contains("Deployment shop/till"), "{shown}");
     assert!(shown.contains("its manifests no longer have these objects"), "{shown}");
 
-    // Moved to an add-on of another name, nothing is left over.
+    // If the objects move to an add-on with another name, nothing is left over.
     let renamed = with_shop("shop.yaml").replace("name: shop", "name: store");
     let plan = rig.plan(&renamed).await;
     assert_eq!(plan.open_changes().count(), 0, "{}", show::text(&plan));
@@ -207,7 +207,7 @@ async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_an
     assert!(again.is_empty(), "{}", show::text(&again));
     assert!(show::text(&again).contains("no component holds 10.0.0.20"), "{}", show::text(&again));
 
-    // One that holds another address is waited for, and told.
+    // The run waits for an add-on that provides another address, and reports it.
     let with = |file: &str| format!("{bare}addons: [{{name: edge, files: [{file}]}}]\n");
     let ran = rig.up(&impatiently(&with("vip-elsewhere.yaml"))).await;
     let failures = ran.failures();

@@ -1,4 +1,4 @@
-//! What a cluster leaves on storages when it ends.
+//! Files that remain on storages after a cluster was destroyed.
 
 use talmox_engine::step::{Cut, Moment};
 use talmox_plan::plan::{StepId, show};
@@ -10,7 +10,7 @@ use super::rig::{ADMIN, Rig, Yard, once};
 
 const IMAGES: DestroyOptions = DestroyOptions { images: true, secrets: false };
 
-/// Files for disks on both hosts, as somebody sees them who sees everything.
+/// Import files on both hosts, read with administrator rights.
 async fn files(rig: &Rig) -> Vec<String> {
     let mut all = vec![];
     for host in ["pve1", "pve2"] {
@@ -22,7 +22,7 @@ async fn files(rig: &Rig) -> Vec<String> {
     all
 }
 
-/// A yard in which images may be deleted.
+/// A lab in which the token may delete images.
 fn tidy() -> Rig {
     let role = "privs: [Datastore.Audit, Datastore.AllocateTemplate]}";
     let more = role.replace('[', "[Datastore.Allocate, ");
@@ -41,7 +41,7 @@ async fn images_go_from_all_hosts_with_the_cluster() {
     assert_eq!(files(&rig).await.len(), 2);
     rig.destroy(&text).await.assert_done();
     assert_eq!(files(&rig).await.len(), 2, "only who asks for it loses images");
-    // The VMs are gone already.
+    // The VMs were destroyed before.
     let ran = rig.destroy_with(&text, IMAGES).await;
     ran.assert_done();
     assert_eq!(ran.plan.steps.len(), 2, "{}", show::text(&ran.plan));
@@ -63,11 +63,11 @@ async fn what_may_not_be_deleted_or_is_not_ours_is_kept_and_told() {
         "{shown}"
     );
     assert_eq!(files(&rig).await.len(), 2);
-    // Another version of Talos: the images are those of another inventory.
+    // With another version of Talos, the images do not belong to this inventory.
     let other = text.replace("v1.11.2", "v1.12.4");
     let ran = rig.destroy_with(&other, IMAGES).await;
     let shown = show::text(&ran.plan);
-    assert!(shown.contains("this inventory does not name it"), "{shown}");
+    assert!(shown.contains("this inventory does not use it"), "{shown}");
     assert_eq!(files(&rig).await.len(), 2);
 }
 
@@ -75,7 +75,7 @@ async fn what_may_not_be_deleted_or_is_not_ours_is_kept_and_told() {
 async fn uploads_with_configs_do_not_outlive_the_vms() {
     let rig = Rig::start();
     let text = format!("{HEAD}boot: cidata\n{PAIR}");
-    // Cut off before the upload is scrubbed.
+    // The run is killed before the upload is scrubbed.
     let scrub = StepId::new("vm/wk-1/scrub-config");
     let (hook, times) = once(&scrub, Moment::BeforeAct, Cut::Crash);
     rig.up_with(&text, Some(hook)).await;
@@ -95,6 +95,6 @@ async fn uploads_with_configs_do_not_outlive_the_vms() {
     }) {
         assert_eq!(volume.size, Some(4096), "only zeros are left in {}", volume.volid);
     }
-    // Nothing more can be done about it.
+    // A second run has nothing left to do.
     assert!(rig.destroy(&text).await.plan.steps.is_empty());
 }

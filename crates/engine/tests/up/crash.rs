@@ -1,6 +1,6 @@
-//! Whatever a run is killed in, the same command run again comes to the same end. The places are those of
-//! the plan itself: every step, before it acts, after it acted and before it knows, while the task that it
-//! began runs on, and failed once; steps that only wait are cut off, or fail, as they begin.
+//! Wherever a run is killed, the same command run again reaches the same result. The interruptions come from the plan itself.
+//! Every step that makes a change is killed before the change, killed after the change, killed while its task runs, and fails
+//! once. Steps that only wait are killed or fail when they start.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -20,35 +20,35 @@ use super::picture::Picture;
 use super::rig::{Rig, once};
 use super::way::Way;
 
-/// In the lab's time: long enough for the next run to meet a task that copies a disk or an image, or one
-/// that holds a VM's lock meanwhile, which is not waited for as long.
+/// Durations in lab time. `SLOW_COPY` is long enough for the next run to meet a task that copies a disk or an image.
+/// `SLOW_CHANGE` is for tasks that lock a VM, for which steps do not wait as long.
 const SLOW_COPY: Duration = Duration::from_mins(2);
 const SLOW_CHANGE: Duration = Duration::from_secs(30);
-/// Runs that go on at the same time. They wait more than they work.
+/// Number of runs at the same time. They wait more than they compute.
 const AT_ONCE: usize = 4;
 
-/// A cluster that nothing happened to.
+/// A cluster that was created without interruption.
 struct Undisturbed {
     way: Way,
     picture: Picture,
-    /// The steps that made it, in their order.
+    /// The steps that created the cluster, in their order.
     steps: Vec<Step>,
-    /// Those that changed something.
+    /// The steps that made a change.
     acted: BTreeSet<StepId>,
 }
 
-/// Where a run is cut off.
+/// Place at which a run is interrupted.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(super) enum Place {
     BeforeAct,
     AfterAct,
-    /// After the act, with the started task still running during the next run.
+    /// Killed after the change, while the started task runs on during the next run.
     WhileTaskRuns,
-    /// As a step begins that only waits.
+    /// Killed when a step starts that only waits.
     AsItWaits,
-    /// Not killed: the step fails, and the others go on.
+    /// The run is not killed: the step fails, and the others continue.
     Failed,
-    /// The same with a step that only waits.
+    /// A step that only waits fails.
     FailedAsItWaits,
 }
 
@@ -71,7 +71,7 @@ impl Undisturbed {
         Arc::new(Self { way, picture, steps: ran.plan.steps, acted })
     }
 
-    /// The steps at which a run can be cut off there.
+    /// The steps at which a run can be interrupted in this way.
     fn steps_with(&self, place: Place) -> Vec<Step> {
         let fits = |step: &&Step| match place {
             Place::BeforeAct | Place::AfterAct | Place::Failed => self.acted.contains(&step.id),
@@ -81,7 +81,7 @@ impl Undisturbed {
         self.steps.iter().filter(fits).cloned().collect()
     }
 
-    /// Runs until the cut, then again.
+    /// Interrupts a run, then runs the same command again.
     async fn interrupted(self: Arc<Self>, step: Step, place: Place) {
         let rig = self.way.lab().await;
         match place {
@@ -104,7 +104,7 @@ impl Undisturbed {
         self.converges(&rig, &format!("{} {place:?}", step.id)).await;
     }
 
-    /// Runs until the cut.
+    /// Interrupts a run at this moment of this step.
     async fn cut_off(&self, rig: &Rig, step: &Step, at: Moment, what: Cut) {
         let (hook, times) = once(&step.id, at, what);
         let first = rig.up_with(&self.way.text, Some(hook)).await;
@@ -112,7 +112,7 @@ impl Undisturbed {
         assert!(!first.outcome.is_done(), "{} {at:?} {what:?}", step.id);
     }
 
-    /// The same command again, and nothing more to do after it.
+    /// Runs the same command again, and checks the result and that the next plan is empty.
     async fn converges(&self, rig: &Rig, place: &str) {
         let text = &self.way.text;
         let plan = rig.plan(text).await;
@@ -131,20 +131,23 @@ impl Undisturbed {
     }
 }
 
-/// The kind of task that a step begins and waits for, if it does, and how slow it is made. Uploads of configs
-/// are so small that none is still being copied when somebody comes back.
-fn task_of(action: &Action) -> Option<(&'static str, Duration)> {
+/// The kind of task that a step starts and waits for, and the delay for it. None if the step starts no task. Uploads of
+/// configs have none, because they are so small that no upload still runs when the next run starts.
+pub(super) fn task_of(action: &Action) -> Option<(&'static str, Duration)> {
     match action {
         Action::FetchImage(_) => Some(("download", SLOW_COPY)),
         Action::CreateVm(_) => Some(("qmcreate", SLOW_COPY)),
         Action::CloneVm(_) => Some(("qmclone", SLOW_COPY)),
         Action::ResizeDisk(_) => Some(("resize", SLOW_CHANGE)),
         Action::StartVm(_) => Some(("qmstart", SLOW_CHANGE)),
+        Action::StopVm(_) => Some(("qmstop", SLOW_CHANGE)),
+        Action::DestroyVm(_) => Some(("qmdestroy", SLOW_CHANGE)),
+        Action::MigrateVm(_) => Some(("qmigrate", SLOW_COPY)),
         _ => None,
     }
 }
 
-/// Every step at which this can happen, each in a lab of its own. There are at least so many.
+/// Interrupts every step at these places, each in a separate lab. Checks that there are at least `least` interruptions.
 async fn every_step(way: Way, places: &[Place], least: usize) {
     let undisturbed = Undisturbed::of(way).await;
     let steps = places.iter().flat_map(|place| {
@@ -218,7 +221,7 @@ async fn volumes_failed_once() {
 }
 
 /// Talos accepts a second bootstrap as long as the etcd of the first one has not started, and stops that etcd. A run that was
-/// killed right after its request left no trace but the events of the node.
+/// killed right after its request is visible only in the events of the node.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
     let way = Way::usual();
@@ -249,8 +252,8 @@ async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
     assert_eq!(requests, 1, "{told:#?}");
 }
 
-/// The list of all VMs is read while one is still being made and hides from us; when its number is asked
-/// about, it is finished. It is neither there twice in the end, nor is another number taken.
+/// The list of all VMs is read while a VM is still being created and the token cannot see it. When talmox asks about its
+/// vmid, the VM is finished. It must not be created twice, and no other vmid may be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
     for (way, made_by, task) in

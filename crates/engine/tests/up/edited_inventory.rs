@@ -1,4 +1,4 @@
-//! Three control planes, and what a user makes of them between two runs.
+//! Random inventories of three control planes, and random edits by a user between two runs.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const NO_DISCOVERY: &str = "patches: {all: [{cluster: {discovery: {enabled: fals
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     name: String,
-    /// The last part.
+    /// The last part of the IPv4 address.
     address: u8,
     vmid: Option<u32>,
 }
@@ -24,9 +24,9 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Inventory {
     has_vip: bool,
-    /// Whether nodes find each other by the discovery service: then a new control plane joins the etcd that there is.
+    /// Whether nodes find each other through the discovery service. If so, a new control plane joins the existing etcd.
     has_discovery: bool,
-    /// Whether the first config comes on a volume, as by default: then no address is in the config of a VM.
+    /// Whether the first config comes on a volume, as by default. If so, the config of a VM contains no address.
     has_volume: bool,
     control_planes: Vec<Entry>,
     workers: Vec<Entry>,
@@ -44,7 +44,7 @@ impl Inventory {
         }
     }
 
-    /// The same with first configs on volumes.
+    /// The same inventory with first configs on volumes.
     pub(crate) fn with_volumes(self) -> Self {
         Self { has_volume: true, ..self }
     }
@@ -54,7 +54,7 @@ impl Inventory {
         let mut edited = self.clone();
         let turn = usize::try_from(chance.below(3)).unwrap();
         edited.control_planes.rotate_left(turn);
-        // The old control planes become workers, and new ones come.
+        // The old control planes become workers, and new control planes are added.
         let are_moved = chance.below(3) == 0;
         if are_moved {
             edited.workers.clone_from(&self.control_planes);
@@ -77,17 +77,13 @@ impl Inventory {
         edited
     }
 
-    /// Whether control planes of before are workers now.
-    pub(crate) fn has_moved_nodes(&self) -> bool {
-        !self.workers.is_empty()
-    }
-
-    /// Whether the control planes have VM numbers of their own, which no plan gives to other nodes.
+    /// Whether the inventory sets the vmids of all control planes, so that no plan gives these vmids to other nodes.
     pub(crate) fn has_numbers(&self) -> bool {
         self.control_planes.iter().all(|entry| entry.vmid.is_some())
     }
 
-    /// Whether the control planes have nothing in common with those of another inventory by which they would find them.
+    /// Whether the control planes of the two inventories cannot find each other: no shared address, no discovery service, no
+    /// common node address.
     pub(crate) fn is_apart_from(&self, other: &Self) -> bool {
         let is_shared =
             |entry: &Entry| other.control_planes.iter().any(|one| one.address == entry.address);

@@ -1,4 +1,5 @@
-//! A machine config goes only to the machine that is meant, also with a machine on the way that reads and passes on everything.
+//! A machine config is sent only to the right machine, even if a machine between talmox and the node reads and forwards all
+//! traffic.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,13 +24,13 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::inventory::{HEAD, PAIR, another_bundle, impatiently, pair};
 use super::rig::{ADMIN, Ran, Rig, once};
 
-/// What the default does.
+/// The inventory with the default boot way, `cidata`.
 fn by_volume() -> String {
     format!("{HEAD}boot: cidata\n{PAIR}")
 }
 
-/// A machine between talmox and a node. It ends every TLS connection with a certificate of its own, opens one to the node, passes
-/// everything on, and keeps what talmox says.
+/// A machine between talmox and a node. It accepts every TLS connection with its own certificate, opens a second one to the
+/// node, forwards all data, and records the data from talmox.
 struct Relay {
     at: SocketAddr,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -65,7 +66,7 @@ impl Relay {
         Self { at, heard }
     }
 
-    /// How many of the cluster's secrets it has heard.
+    /// Number of secrets of the cluster in the recorded data.
     fn stolen(&self, bundle: &Bundle) -> usize {
         let heard = String::from_utf8_lossy(&self.heard.lock().unwrap()).into_owned();
         let yaml = bundle.to_yaml();
@@ -122,7 +123,7 @@ fn connector() -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// A run with a relay before the first control plane, from after the plan on.
+/// Runs the plan with a relay in front of the first control plane. The relay starts after the plan was made.
 async fn up_through_a_relay(rig: &mut Rig, text: &str) -> (Ran, Relay) {
     let plan = rig.plan(text).await;
     assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
@@ -137,13 +138,13 @@ async fn a_machine_on_the_way_reads_no_config_that_comes_on_a_volume() {
     let (ran, relay) = up_through_a_relay(&mut rig, &impatiently(&by_volume())).await;
     assert!(!ran.outcome.is_done(), "the relay proves nothing");
     assert_eq!(relay.stolen(&rig.bundle), 0);
-    // Without it the same command resumes.
+    // Without the relay, the same command resumes.
     rig.detours.clear();
     rig.up(&by_volume()).await.assert_done();
     rig.picture(&by_volume()).await.assert_whole(&["cp-1"], &["wk-1"]);
 }
 
-/// The relay of this test does steal secrets where they can be stolen, which the plan warns of.
+/// The relay can steal secrets if the boot way allows it, and the plan warns of that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_on_the_way_reads_a_config_that_is_sent_to_maintenance_mode() {
     let mut rig = Rig::start();
@@ -154,11 +155,11 @@ async fn a_machine_on_the_way_reads_a_config_that_is_sent_to_maintenance_mode() 
     assert!(warned, "{}", show::findings(&ran.plan));
 }
 
-/// It answers before the node does, and looks as the node would without a config.
+/// The impostor answers before the node does, and looks like the node without a config.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_in_maintenance_mode_gets_no_config_that_is_on_a_volume() {
     let rig = Rig::start();
-    let script = "faults:\n  - {method: POST, path: '/nodes/*/qemu/301/status/start', \
+    let script = "faults:\n  - {method: POST, path: '/nodes/*/qemu/303/status/start', \
                   impostor: {node: 10.0.0.21, as: maintenance}}\n";
     for fault in Fault::parse("faults.yaml", script).unwrap() {
         rig.lab.faults().add(fault);
@@ -168,7 +169,7 @@ async fn a_machine_in_maintenance_mode_gets_no_config_that_is_on_a_volume() {
     assert!(text.contains("wk-1") && !text.contains("cp-1"), "{text}");
 }
 
-/// `boot:` is about the first boot. Clusters of earlier releases, whose default was another, have nothing to do.
+/// `boot:` concerns only the first boot. For clusters of earlier releases, which had another default, there is nothing to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_was_created_by_cloudinit_is_left_as_it_is() {
     let rig = Rig::start();
@@ -178,17 +179,17 @@ async fn a_cluster_that_was_created_by_cloudinit_is_left_as_it_is() {
     assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));
     rig.up(&by_volume()).await.assert_done();
     assert_eq!(rig.vms().await, before);
-    // A node that is added gets its config by a volume.
+    // A new node gets its config on a volume.
     let more = by_volume().replace(
         "  - {name: wk-1, ip: 10.0.0.21}",
         "  - {name: wk-1, ip: 10.0.0.21}\n  - {name: wk-2, ip: 10.0.0.22}",
     );
     rig.up(&more).await.assert_done();
     let after = rig.vms().await;
-    assert!(after[&300].config.contains_key("ide2") && !after[&302].config.contains_key("ide2"));
+    assert!(after[&300].config.contains_key("ide2") && !after[&304].config.contains_key("ide2"));
 }
 
-/// What is left of configs on the storages for images: the sizes of all uploads, by host.
+/// Remaining uploads of configs on the image storages: host, file name and size.
 async fn uploads(rig: &Rig) -> Vec<(&'static str, String, Option<u64>)> {
     let mut all = vec![];
     for host in ["pve1", "pve2"] {
@@ -204,7 +205,7 @@ async fn uploads(rig: &Rig) -> Vec<(&'static str, String, Option<u64>)> {
     all
 }
 
-/// Nothing of any config is left: not in an upload, not on a disk of a VM.
+/// Checks that no config is left, neither in an upload nor on a disk of a VM.
 async fn assert_scrubbed(rig: &Rig) {
     for (host, file, size) in uploads(rig).await {
         assert_eq!(size, Some(4096), "{file} on {host} holds more than zeros");
@@ -252,7 +253,7 @@ async fn a_protected_vm_loses_its_volume_too() {
     let text = by_volume().replace("ip: 10.0.0.21", "protection: true, ip: 10.0.0.21");
     rig.up(&text).await.assert_done();
     assert_scrubbed(&rig).await;
-    assert_eq!(rig.vms().await[&301].config["protection"], "1");
+    assert_eq!(rig.vms().await[&303].config["protection"], "1");
     let plan = rig.plan(&text).await;
     assert!(plan.is_empty(), "{}", show::text(&plan));
 }

@@ -1,4 +1,4 @@
-//! Machines that do not boot as they should.
+//! Machines that do not boot correctly.
 
 use talmox_engine::event::Event;
 use talmox_lab::FaultScript as _;
@@ -11,8 +11,8 @@ use talmox_pve::api::task::{self, Filter};
 use super::inventory::{HEAD, home, impatient, impatiently, pair};
 use super::rig::{ADMIN, Ran, Rig, Yard};
 
-/// The machine is well again, and stands still in a first boot that an earlier run began. Only a person may reset it now, as the hint
-/// says; then the same command resumes.
+/// The fault is gone, but the machine still hangs in the first boot that an earlier run started. talmox does not reset it:
+/// the hint asks the user to do that. Then the same command resumes.
 async fn resumes_after_a_reset_by_hand(rig: &Rig) {
     rig.lab.faults().clear();
     let before = resets(rig).await;
@@ -27,7 +27,7 @@ async fn resumes_after_a_reset_by_hand(rig: &Rig) {
     goes_on(rig).await;
 }
 
-/// The machine is well again, and the same command goes on.
+/// The fault is gone, and the same command resumes.
 async fn goes_on(rig: &Rig) {
     rig.lab.faults().clear();
     rig.up(&impatient()).await.assert_done();
@@ -86,7 +86,7 @@ async fn a_machine_that_says_nothing_is_given_up() {
     resumes_after_a_reset_by_hand(&rig).await;
 }
 
-/// With two of three control planes reset at a time, etcd would lose its majority.
+/// If two of three control planes were reset at the same time, etcd would lose its majority.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_planes_that_stall_are_reset_one_after_the_other() {
     let rig = Rig::start();
@@ -98,7 +98,7 @@ async fn control_planes_that_stall_are_reset_one_after_the_other() {
     let ran = rig.up(&impatiently(&home())).await;
     ran.assert_done();
     assert_eq!(resets(&rig).await, 3);
-    // The step of the control plane that was reset and has not answered since.
+    // Step of the control plane that was reset and has not answered since.
     let mut booting: Option<&str> = None;
     for event in &ran.events {
         match &event.what {
@@ -115,17 +115,17 @@ async fn control_planes_that_stall_are_reset_one_after_the_other() {
     }
 }
 
-/// It comes when the plan is made already, in the way of first boot in which configs are sent.
+/// The other machine appears after the plan was made, with a boot way in which talmox sends configs.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_machine_that_waits_for_a_config_gets_none() {
     let rig = Rig::start();
-    let script = "faults:\n  - {method: POST, path: '/nodes/*/qemu/301/status/start', \
+    let script = "faults:\n  - {method: POST, path: '/nodes/*/qemu/303/status/start', \
                   impostor: {node: 10.0.0.21, as: maintenance}}\n";
     for fault in Fault::parse("faults.yaml", script).unwrap() {
         rig.lab.faults().add(fault);
     }
     let text = rig.up(&impatient()).await.failures();
-    let stranger = "the machine at 10.0.0.21 is not the VM 301 of wk-1: its SMBIOS UUID is ";
+    let stranger = "the machine at 10.0.0.21 is not the VM 303 of wk-1: its SMBIOS UUID is ";
     assert!(text.contains(stranger) && text.contains("nothing was sent to it"), "{text}");
     assert!(!text.contains("cp-1"), "{text}");
 }
@@ -146,10 +146,10 @@ async fn an_ubuntu_that_does_not_come_up_is_waited_for_again() {
     let text = impatiently(&format!("{HEAD}{UBUNTU}"));
     let refuse =
         FaultAction::Refuse { status: 500, message: "QEMU guest agent is not running".into() };
-    rig.strike("POST", "/nodes/{node}/qemu/301/agent/ping", u64::MAX, refuse);
+    rig.strike("POST", "/nodes/{node}/qemu/304/agent/ping", u64::MAX, refuse);
     let ran = rig.up(&text).await;
     let failures = ran.failures();
-    let words = "ubuntu/ub-2/up: VM 301 does not come up in time: its guest agent does not answer";
+    let words = "ubuntu/ub-2/up: VM 304 does not come up in time: its guest agent does not answer";
     assert!(failures.starts_with(words), "{failures}");
     assert_eq!(ran.outcome.failures().count(), 1, "{failures}");
     let again = rig.plan(&text).await;

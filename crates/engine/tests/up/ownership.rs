@@ -1,4 +1,4 @@
-//! What is not provably ours is never touched.
+//! talmox never changes a VM that is not provably an owned VM.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,12 @@ use super::rig::{ADMIN, Rig, Yard};
 
 const STRANGE_UUID: &str = "aaaaaaaa-0000-4000-8000-000000000300";
 
-/// A yard in which somebody has this VM.
+/// A lab with this foreign VM.
 fn with_vm(vmid: u32, name: &str) -> Rig {
     with_tagged_vm(vmid, name, "precious", STRANGE_UUID, "mine")
 }
 
-/// The same, with a text, a UUID and tags that make it look like one of ours.
+/// A lab with a foreign VM that has notes, a UUID and tags like an owned VM.
 fn with_marked_vm(vmid: u32, name: &str, description: &str, uuid: &str) -> Rig {
     with_tagged_vm(vmid, name, description, uuid, "talmox;home")
 }
@@ -46,8 +46,9 @@ async fn a_number_that_somebody_else_has_is_passed_over() {
     let before = rig.vms().await[&300].clone();
     rig.up(&pair()).await.assert_done();
     let after = rig.vms().await;
-    assert_eq!(after.keys().copied().collect::<Vec<_>>(), [100, 300, 301, 302]);
-    assert_eq!(after[&301].config["name"], "cp-1");
+    let names: Vec<&str> = after.values().map(|vm| vm.config["name"].as_str()).collect();
+    assert!(names.contains(&"cp-1") && names.contains(&"wk-1"), "{names:?}");
+    assert_eq!((names.len(), after[&303].config["name"].as_str()), (4, "wk-1"));
     rig.destroy(&pair()).await.assert_done();
     let left = rig.vms().await;
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100, 300]);
@@ -74,7 +75,7 @@ async fn a_vm_of_the_same_name_is_left_alone() {
     let before = rig.vms().await[&250].clone();
     rig.up(&pair()).await.assert_done();
     let after = rig.vms().await;
-    assert_eq!(after.keys().copied().collect::<Vec<_>>(), [100, 250, 300, 301]);
+    assert_eq!(after.keys().copied().collect::<Vec<_>>(), [100, 250, 300, 303]);
     rig.destroy(&pair()).await.assert_done();
     let left = rig.vms().await;
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100, 250]);
@@ -87,7 +88,7 @@ async fn two_clusters_of_one_name_never_meet() {
     let first = home();
     rig.up(&first).await.assert_done();
     let before = rig.picture(&first).await;
-    // The same names of cluster and nodes, at other addresses, with other secrets.
+    // The second cluster has the same names of cluster and nodes, other addresses and other secrets.
     let ours = std::mem::replace(&mut rig.bundle, another_bundle());
     let second = pair()
         .replace("10.0.0.11", "10.0.0.111")
@@ -103,7 +104,7 @@ async fn two_clusters_of_one_name_never_meet() {
     assert_eq!(rig.picture(&first).await, before);
 }
 
-/// Somebody copied an inventory with its secrets, and gave everything in it another name, number and address.
+/// A user copied an inventory with its secrets, and changed all names, vmids and addresses in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_first() {
     let rig = Rig::start();
@@ -120,7 +121,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     let plan = rig.plan(&copy).await;
     let shown = show::text(&plan);
     assert!(plan.errors().any(|error| error.message.contains("same secrets")), "{shown}");
-    assert!(shown.contains("300 (cp-1, home;talmox), 301 (wk-1, home;talmox)"), "{shown}");
+    assert!(shown.contains("300 (cp-1, home;talmox), 303 (wk-1, home;talmox)"), "{shown}");
     let ran = rig.destroy(&copy).await;
     ran.assert_done();
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
@@ -129,20 +130,22 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
     assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
 
-    // Other tags do not make it ours, as its notes tell; nor other notes, beside one that is not.
-    rig.disguise("pve1", 301).await;
+    // Other tags do not make the VM an owned VM of the copy, because its notes name another cluster. Notes without a cluster
+    // name do not either, as long as another VM belongs to another cluster.
+    rig.disguise("pve1", 303).await;
     let ran = rig.destroy(&copy).await;
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
-    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(303).unwrap());
     let marked = marker(&bundle().cluster.id, "wk-1", Stage::Made).to_string();
     let set = VmOptions::new().description(&marked);
     let change = VmChange { set, ..VmChange::default() };
     rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
     let ran = rig.destroy(&copy).await;
     assert!(ran.plan.steps.is_empty(), "{}", show::text(&ran.plan));
-    assert!(show::text(&ran.plan).contains("301 (wk-1, mine)"), "{}", show::text(&ran.plan));
+    assert!(show::text(&ran.plan).contains("303 (wk-1, mine)"), "{}", show::text(&ran.plan));
 
-    // The name alone: a copy and the first look the same. Nothing names the cluster of wk-1 any more.
+    // If only the name of the cluster differs, a copy and the original look the same. Neither tags nor notes name the cluster
+    // of wk-1 any more.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
     let ending = rig.end(&renamed, DestroyOptions::default()).await;
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
@@ -157,7 +160,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     );
 }
 
-/// The marker that a VM of `cp-1` has, in this cluster.
+/// The marker of the VM of a node in this cluster.
 fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
     Marker {
         cluster: ClusterMark::of(cluster_id),
@@ -169,7 +172,8 @@ fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
     }
 }
 
-/// The number is asked for, and all but one thing speaks for the VM: that one thing is enough.
+/// The inventory sets the vmid, and the VM with that vmid is like an owned VM except for one property. One difference is
+/// enough to make it a foreign VM.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_ours_but_for_one_thing_is_not_ours() {
     let id = bundle().cluster.id;
@@ -191,7 +195,7 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
         let shown = show::text(&plan);
         assert!(plan.errors().count() > 0, "{why}: {shown}");
         assert!(shown.contains("300"), "{why}: {shown}");
-        // No other VM has the UUID of a node: a VM that has it and nothing else may be in use under a copy of the inventory.
+        // UUIDs of nodes are unique. A VM that has only the UUID of a node may be in use under a copy of the inventory.
         let end = rig.end(&text, DestroyOptions::default()).await;
         let shown = show::text(&end);
         assert!(end.steps.is_empty(), "{why}: {shown}");
@@ -200,12 +204,12 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
     }
 }
 
-/// The inventory was copied with its secrets, and people took tags and notes away from the VMs.
+/// The inventory was copied with its secrets, and users removed tags and notes from the VMs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
-    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(301).unwrap());
+    let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(303).unwrap());
     let marked = marker(&bundle().cluster.id, "wk-1", Stage::Made).to_string();
     for (description, why) in [
         (marked.as_str(), "neither tags (mine) nor notes name the cluster home"),
@@ -225,8 +229,8 @@ async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
             "{shown}"
         );
     }
-    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 301]);
-    // With its tags and notes it goes.
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 303]);
+    // With its tags and notes, the VM is destroyed.
     let set = VmOptions::new().set("tags", "talmox;home").description(&marked);
     let change = VmChange { set, ..VmChange::default() };
     rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
@@ -234,7 +238,7 @@ async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100]);
 }
 
-/// Somebody copied one of our VMs, notes and all. Proxmox gave the copy a UUID of its own.
+/// A user cloned an owned VM with its notes. Proxmox gave the clone another UUID.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_a_vm_of_ours_is_not_ours() {
     let rig = Rig::start();
@@ -260,7 +264,7 @@ async fn a_copy_of_a_vm_of_ours_is_not_ours() {
     assert_eq!(left[&350], copy);
 }
 
-/// Notes are changed when the VM was just stopped, and before it is deleted.
+/// The notes are changed right after the VM was stopped, before it is deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     let rig = Arc::new(Rig::start());
@@ -272,7 +276,7 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     let hook: CutHook = Arc::new(move |step, moment| {
         if step.as_str() == "vm/wk-1/stop" && moment == Moment::AfterAct {
             let runtime = tokio::runtime::Handle::current();
-            tokio::task::block_in_place(|| runtime.block_on(there.take_marker(301)));
+            tokio::task::block_in_place(|| runtime.block_on(there.take_marker(303)));
             is_changed.store(true, Ordering::Relaxed);
         }
         Cut::Go
@@ -280,12 +284,12 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     let ran = rig.carry_out(plan, &pair(), Some(hook)).await;
     assert!(changed.load(Ordering::Relaxed));
     let failures = ran.failures();
-    assert!(failures.contains("VM 301 is not the VM of wk-1"), "{failures}");
+    assert!(failures.contains("VM 303 is not the VM of wk-1"), "{failures}");
     assert!(failures.contains("it does not carry talmox's marker"), "{failures}");
     let deleted: Vec<String> =
         rig.asked().into_iter().filter(|call| call.starts_with("DELETE")).collect();
     assert_eq!(deleted, ["DELETE /nodes/pve1/qemu/300"]);
-    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 303]);
 }
 
 /// A VM without its marker is not owned, and no second VM is created for its node.
@@ -295,57 +299,60 @@ async fn a_vm_that_lost_its_marker_is_not_doubled() {
     rig.up(&pair()).await.assert_done();
     for is_running in [true, false] {
         if !is_running {
-            rig.stop_vm(301).await;
+            rig.stop_vm(303).await;
         }
-        rig.take_marker(301).await;
+        rig.take_marker(303).await;
         let before = rig.vms().await;
         let plan = rig.plan(&pair()).await;
         let shown = show::text(&plan);
-        assert!(plan.errors().any(|one| one.message.contains("VM 301")), "{shown}");
+        assert!(plan.errors().any(|one| one.message.contains("VM 303")), "{shown}");
         assert!(!shown.contains("vmid: 302"), "{shown}");
         assert_eq!(rig.vms().await, before);
     }
 }
 
-/// A VM whose node is no longer in the inventory, and of which people changed all but its marker.
+/// The node of the VM is no longer in the inventory, and users changed everything but the marker of the VM.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removed_node_is_known_by_its_marker_alone() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
-    rig.disguise("pve1", 301).await;
+    rig.disguise("pve1", 303).await;
     let workers = pair().find("workers:").unwrap();
     let without = &pair()[..workers];
     let plan = rig.plan(without).await;
     let shown = show::text(&plan);
-    assert!(shown.contains("- vm wk-1  (destroy, not yet)\n    vmid  301"), "{shown}");
+    assert!(
+        shown.contains("- vm wk-1  (destroy, left: needs --allow-removal)\n    vmid  303"),
+        "{shown}"
+    );
     rig.destroy(without).await.assert_done();
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100]);
 }
 
-/// Somebody takes a VM out of the pool, and with it out of the sight of a token that has rights on the pool alone.
+/// A user removes a VM from the pool. A token that has rights only on the pool cannot see the VM any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
-    // Where it runs, its address tells of it.
-    rig.stop_vm(301).await;
-    let (pool, vmid) = ("talos".parse().unwrap(), VmId::new(301).unwrap());
+    // The VM is stopped, because a running VM would be found by its address.
+    rig.stop_vm(303).await;
+    let (pool, vmid) = ("talos".parse().unwrap(), VmId::new(303).unwrap());
     let members = Members { guests: vec![vmid], storages: vec![] };
     rig.client(ADMIN).send(&pool::remove(&pool, &members)).await.unwrap();
     let before = rig.vms().await;
     let plan = rig.plan(&pair()).await;
     let hidden =
-        "VM 301 exists, and the token may not see it, although it was created with this login";
+        "VM 303 exists, and the token may not see it, although it was created with this login";
     assert!(plan.errors().any(|error| error.message == hidden), "{}", show::text(&plan));
     let options = DestroyOptions { images: false, secrets: true };
     let end = rig.end(&pair(), options).await;
     assert!(end.errors().any(|error| error.message == hidden), "{}", show::text(&end));
     assert_eq!(rig.vms().await, before);
     rig.destroy(&pair()).await.assert_done();
-    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 301]);
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 303]);
 }
 
-/// Without a pool that tells where to look, by a login that sees every VM.
+/// There is no pool to search, and the login can see every VM.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
     let mut rig = Rig::start();
@@ -354,7 +361,7 @@ async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
     rig.up(&text).await.assert_done();
     let members = async || rig.talos("10.0.0.11".parse().unwrap()).etcd_members().await.unwrap();
     let before = members().await;
-    for vmid in [300, 301] {
+    for vmid in [300, 303] {
         rig.stop_vm(vmid).await;
         rig.disguise("pve1", vmid).await;
     }
@@ -362,25 +369,25 @@ async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
     let shown = show::text(&plan);
     assert!(plan.steps.iter().all(|step| !step.id.as_str().ends_with("/create")), "{shown}");
     assert!(shown.contains("renamed-300 → cp-1"), "{shown}");
-    assert!(shown.contains("renamed-301 → wk-1"), "{shown}");
-    // `up` refuses to give them their names back; all else of the plan goes on with the one cluster there was.
+    assert!(shown.contains("renamed-303 → wk-1"), "{shown}");
+    // `up` does not change the names back. The other steps of the plan use the existing cluster.
     rig.carry_out(plan, &text, None).await.assert_done();
-    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 301]);
+    assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 300, 303]);
     assert_eq!(members().await, before);
 }
 
-/// Nobody can look at a VM on a host that is down, and nothing else tells that it is ours.
+/// A VM on a host that is down cannot be read, and nothing else shows that it is an owned VM.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
     let rig = Rig::start();
     let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2");
     rig.up(&text).await.assert_done();
-    rig.disguise("pve2", 301).await;
+    rig.disguise("pve2", 303).await;
     rig.lose("pve2").await;
-    // The inventory would have it elsewhere by now.
+    // The inventory now has the node on another host.
     let plan = rig.plan(&pair()).await;
     let missing =
-        "its VM is missing, and may be one that cannot be read, under another name: VM 301 on pve2";
+        "its VM is missing, and may be one that cannot be read, under another name: VM 303 on pve2";
     assert!(
         plan.errors().any(|one| one.subject == "wk-1" && one.message.starts_with(missing)),
         "{}",
@@ -388,18 +395,18 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
     );
     let end = rig.end(&text, DestroyOptions { images: false, secrets: true }).await;
     let left =
-        "a VM that cannot be read may belong to this cluster, under another name: VM 301 on pve2";
+        "a VM that cannot be read may belong to this cluster, under another name: VM 303 on pve2";
     assert!(end.errors().any(|one| one.message.starts_with(left)), "{}", show::text(&end));
 }
 
-/// Nodes whose numbers the inventory gives: the host that is down hides neither them nor the others.
+/// The inventory sets the vmids of the nodes. VMs on a host that is down are reported, and the other VMs are found.
 #[tokio::test(flavor = "multi_thread")]
 async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
     let rig = Rig::start();
-    let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2, vmid: 301");
+    let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2, vmid: 303");
     rig.up(&text).await.assert_done();
     rig.lose("pve2").await;
-    let unread = "VM 301 on pve2 cannot be read: the host does not run";
+    let unread = "VM 303 on pve2 cannot be read: the host does not run";
     let plan = rig.plan(&text).await;
     let errors: Vec<&str> = plan.errors().map(|one| one.message.as_str()).collect();
     assert!(errors.contains(&unread), "{}", show::text(&plan));
@@ -408,12 +415,12 @@ async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
     assert_eq!(foreign_vms(&desired, &world.pve)["wk-1"], unread);
     assert!(locations(&desired, &world.pve)[0].1.is_some(), "cp-1 is where it was");
     let end = rig.end(&text, DestroyOptions::default()).await;
-    let left = "VM 301 may belong to this cluster, and cannot be read: the host does not run";
+    let left = "VM 303 may belong to this cluster, and cannot be read: the host does not run";
     assert!(end.errors().any(|one| one.message == left), "{}", show::text(&end));
 }
 
 impl Rig {
-    /// A host loses its power, and the list of all hosts shows it.
+    /// Switches a host off, and waits until the list of all hosts shows it.
     pub(crate) async fn lose(&self, host: &str) {
         let down = FaultAction::Down { host: host.to_owned(), lasts: None };
         self.strike("GET", "/version", 1, down);
@@ -427,7 +434,7 @@ impl Rig {
         }
     }
 
-    /// Somebody gives a VM another name and other tags, and the list of all VMs shows them.
+    /// Changes the name and the tags of a VM, and waits until the list of all VMs shows them.
     async fn disguise(&self, host: &str, vmid: u32) {
         let vm = Vm::new(&host.parse().unwrap(), VmId::new(vmid).unwrap());
         let name = format!("renamed-{vmid}");
@@ -442,7 +449,7 @@ impl Rig {
         }
     }
 
-    /// Somebody writes other notes.
+    /// Replaces the notes of a VM, which removes its marker.
     async fn take_marker(&self, vmid: u32) {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
         let set = VmOptions::new().description("mine now");

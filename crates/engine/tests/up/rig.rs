@@ -1,4 +1,4 @@
-//! A lab, and the way from an inventory to a cluster in it.
+//! A lab, and functions that plan and create clusters in it from inventories.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use talmox_engine::observe::{
 };
 use talmox_engine::step::{Context, Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Profile};
-use talmox_lab::{Lab, NodeSettings, Scenario, Settings};
+use talmox_lab::{Lab, NodeSettings, Scenario, Settings, Watched, Watcher};
 use talmox_plan::desired::{Contact, Desired};
 use talmox_plan::observed::Observed;
 use talmox_plan::plan::{Plan, StepId, show};
-use talmox_plan::planning::{self, DestroyOptions, PlanOptions};
+use talmox_plan::planning::{self, DestroyOptions, PlanOptions, Scope};
 use talmox_pve::PveError;
 use talmox_pve::client::Client;
 use talmox_talos_api::{
@@ -35,19 +35,21 @@ use crate::common;
 
 pub(crate) use crate::common::{ADMIN, TALMOX};
 
-/// How much faster than ours the lab's time passes.
+/// Default of [`Yard::speed`].
 const SPEED: f64 = 50.0;
-/// How long a run may take, in our time: past this it hangs.
+/// Maximum time of a run, in real time. A run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(90);
-/// How a lab is started.
+/// Settings of a lab.
 #[derive(Clone, Debug)]
 pub(crate) struct Yard {
     pub(crate) release: &'static str,
     pub(crate) profile: Profile,
-    /// The scenario is changed by this: what is replaced, and by what.
+    /// Replacements in the text of the scenario: old and new text.
     pub(crate) with: Vec<(&'static str, String)>,
     pub(crate) nodes: NodeSettings,
     pub(crate) seed: u64,
+    /// How much faster than ours the lab's time passes.
+    pub(crate) speed: f64,
 }
 
 impl Default for Yard {
@@ -57,27 +59,38 @@ impl Default for Yard {
             gateways: vec![IpAddr::from([10, 0, 0, 1])],
             ..NodeSettings::default()
         };
-        Self { release: "9.2", profile: Profile::Instant, with: vec![], nodes, seed: 0 }
+        Self {
+            release: "9.2",
+            profile: Profile::Instant,
+            with: vec![],
+            nodes,
+            seed: 0,
+            speed: SPEED,
+        }
     }
 }
 
 pub(crate) struct Rig {
     pub(crate) lab: Lab,
     pub(crate) bundle: Bundle,
-    /// With whose rights talmox works.
+    /// Token that talmox uses.
     pub(crate) token: &'static str,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
-    /// Where client files of earlier runs lead.
+    /// Addresses in client files of earlier runs.
     pub(crate) earlier: Vec<IpAddr>,
-    /// Addresses of the cluster that cannot be reached from here, by how they begin.
+    /// Prefixes of the addresses of the cluster that talmox cannot reach.
     pub(crate) closed: &'static [&'static str],
-    /// Addresses with their ports whose connections end up elsewhere.
+    /// Addresses with ports, and the addresses to which their connections are redirected.
     pub(crate) detours: Vec<(String, String)>,
+    /// Limits of `up`, and the consent of the user.
+    pub(crate) scope: Scope,
+    /// Watcher of the invariants of the lab. Tests of changes to a cluster assert that it found no violation.
+    pub(crate) watcher: Watcher,
     record: PathBuf,
     _folder: TempDir,
 }
 
-/// How a run went, and what was heard of it.
+/// Plan, outcome and events of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) plan: Plan,
@@ -100,21 +113,26 @@ impl Rig {
         }
         let settings = Settings {
             scenario: Scenario::parse("yard", &text).unwrap(),
-            speed: SPEED,
+            speed: yard.speed,
             profile: yard.profile,
             seed: yard.seed,
             record: Some(record.clone()),
             nodes: yard.nodes,
             ..Settings::default()
         };
+        let lab = Lab::start(settings).unwrap();
+        let token = TALMOX.split_once('=').unwrap().0.to_owned();
+        let watched = Watched { tokens: [token].into(), foreign: lab.vmids() };
         Self {
-            lab: Lab::start(settings).unwrap(),
+            watcher: lab.watch_invariants(watched),
+            lab,
             bundle: inventory::bundle(),
             token: TALMOX,
             files: Arc::default(),
             earlier: vec![],
             closed: &[],
             detours: vec![],
+            scope: Scope::default(),
             record,
             _folder: folder,
         }
@@ -175,22 +193,52 @@ impl Rig {
         in_time(observe(desired, &sources)).await
     }
 
-    /// What is to be done now.
+    /// The plan of `up` within the scope of the rig.
     pub(crate) async fn plan(&self, text: &str) -> Plan {
+        Box::pin(self.plan_within(text, &self.scope)).await
+    }
+
+    /// The plan of `up` within another scope.
+    pub(crate) async fn plan_within(&self, text: &str, scope: &Scope) -> Plan {
         let desired = self.desired(text);
         let world = self.look(&desired).await.unwrap();
         let goes_around = planning::leads_around(&desired, &world);
         let fits =
             |made: &ClientFiles| made.kubeconfig.expose().starts_with(PROVISIONAL) == goes_around;
         let has_client_files = self.files.lock().unwrap().last().is_some_and(fits);
-        planning::plan(
+        planning::plan_within(
             &desired,
             &world,
             PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
+            scope,
         )
     }
 
-    /// What `talmox up` does, with a cut somewhere.
+    /// Runs `up` within a scope. Changes may be left, but the invariants of the lab must hold.
+    pub(crate) async fn up_within(&self, text: &str, scope: &Scope) -> Ran {
+        let plan = Box::pin(self.plan_within(text, scope)).await;
+        assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
+        let ran = self.carry_out(plan, text, None).await;
+        self.watcher.assert_none();
+        ran
+    }
+
+    /// Runs `up`, and checks that it succeeds, that the next plan is empty, and that the invariants of the lab hold.
+    pub(crate) async fn converge(&self, text: &str) -> Ran {
+        let ran = Box::pin(self.up_within(text, &self.scope)).await;
+        ran.assert_done();
+        self.assert_converged(text).await;
+        ran
+    }
+
+    /// Asserts that nothing is left to do, and that the invariants of the lab held.
+    pub(crate) async fn assert_converged(&self, text: &str) {
+        let rest = self.plan(text).await;
+        assert!(rest.is_empty(), "{}", show::text(&rest));
+        self.watcher.assert_none();
+    }
+
+    /// Plans and runs `up`, with a hook that may interrupt it.
     pub(crate) async fn up_with(&self, text: &str, cut: Option<CutHook>) -> Ran {
         let plan = self.plan(text).await;
         let (errors, open) = (plan.errors().count(), plan.open_changes().count());
@@ -212,7 +260,7 @@ impl Rig {
         self.carry_out(plan, text, None).await
     }
 
-    /// What `talmox destroy` would do now.
+    /// The plan of `talmox destroy`.
     pub(crate) async fn end(&self, text: &str, options: DestroyOptions) -> Plan {
         let (desired, client) = (self.desired(text), self.client(self.token));
         let mut world = self.look(&desired).await.unwrap();
@@ -221,13 +269,14 @@ impl Rig {
         planning::destroy(&desired, &world, options)
     }
 
-    /// What `talmox up` does until this step begins; there it is killed.
+    /// Runs `up` and kills the run when this step starts. Returns whether the step started.
     pub(crate) async fn up_until_begun(&self, text: &str, step: &StepId) -> bool {
         let is_it = |event: &Event| matches!(event, Event::StepStarted { step: one } if one == step.as_str());
         self.up_until(text, is_it).await
     }
 
-    /// What `talmox up` does until this is heard; there it is killed. Says whether it came so far.
+    /// Runs `up` and kills the run after an event for which `is_enough` returns true. Returns whether there was such an
+    /// event.
     pub(crate) async fn up_until(
         &self,
         text: &str,
@@ -287,28 +336,28 @@ impl Rig {
         Ran { plan, outcome, events: all }
     }
 
-    /// What was asked of Proxmox so far: method and path, but for looks at tasks.
+    /// Requests to Proxmox so far, as method and path, without reads of tasks.
     pub(crate) fn asked(&self) -> Vec<String> {
         common::asked(&self.record)
     }
 
-    /// Strikes calls of this kind, the first `times` of them.
+    /// Injects a fault into the first `times` requests with this method and path.
     pub(crate) fn strike(&self, method: &str, path: &str, times: u64, action: FaultAction) {
         common::strike(&self.lab, method, path, times, action);
     }
 
-    /// Strikes the first task of this kind.
+    /// Injects a fault into the first task of this kind.
     pub(crate) fn strike_task(&self, task: &str, action: FaultAction) {
         common::strike_task(&self.lab, task, action);
     }
 }
 
-/// Nothing may hang.
+/// Panics if the future takes longer than `LIMIT`.
 async fn in_time<T>(doing: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, doing).await.expect("it hangs")
 }
 
-/// Does this to a step the first time that it comes there, and counts how often it came.
+/// Hook that applies a cut once, when this step first reaches this moment. The counter shows how often the step reached it.
 pub(crate) fn once(step: &StepId, at: Moment, what: Cut) -> (CutHook, Arc<Mutex<u32>>) {
     let (step, times) = (step.clone(), Arc::new(Mutex::new(0)));
     let counted = Arc::clone(&times);
@@ -350,7 +399,7 @@ impl Ran {
     }
 }
 
-/// Everything that was told, one line each, with the lab's time.
+/// All events, one on each line, with lab time.
 fn story(events: &[Stamped]) -> String {
     let lines = events.iter().skip(1).map(|event| {
         let what = serde_json::to_string(&event.what).unwrap();

@@ -1,4 +1,4 @@
-//! The life of a cluster: it comes up, is as it should be, grows, goes, and comes again.
+//! A cluster is created, matches the inventory, grows, is destroyed, and is created again.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn a_cluster_comes_up_and_is_as_the_inventory_says() {
         assert_eq!(Some(&seen.kubelet_version), desired.kubernetes_version.as_ref());
     }
 
-    // The files lead to the shared address, and to every control plane, by what stands for them here.
+    // The client files lead to the shared address and to every control plane, through the addresses of the lab.
     let files = rig.files.lock().unwrap().clone();
     assert_eq!(files.len(), 1);
     let reach = rig.lab.ready().reach;
@@ -92,7 +92,7 @@ async fn a_running_cluster_grows() {
     let mut after = rig.picture(&grown).await;
     after.assert_whole(&CONTROL_PLANES, &["wk-1", "wk-2", "wk-3"]);
     assert_eq!(after.vms[&305].config["name"], "wk-3");
-    // Nobody else was touched.
+    // No other node was changed.
     after.vms.remove(&305);
     after.nodes.remove("wk-3");
     after.kubernetes.retain(|node| node.name != "wk-3");
@@ -119,7 +119,7 @@ async fn a_cluster_of_one_control_plane_grows_to_three() {
     }
     let after = rig.picture(&grown).await;
     after.assert_whole(&CONTROL_PLANES, &["wk-1"]);
-    for vmid in [300, 301] {
+    for vmid in [300, 303] {
         assert_eq!(after.vms[&vmid], before.vms[&vmid], "nobody else was touched");
     }
     assert_eq!(after.nodes["cp-1"].config, before.nodes["cp-1"].config);
@@ -127,7 +127,7 @@ async fn a_cluster_of_one_control_plane_grows_to_three() {
     let again = rig.plan(&grown).await;
     assert!(again.is_empty(), "{}", show::text(&again));
 
-    // The shared address was the first one's, and goes to one of the new ones when that is off.
+    // The first control plane has the shared address. When it is stopped, one of the new ones takes the address over.
     let mut desired = rig.desired(&grown);
     desired.nodes.clear();
     let shared = rig.kube_of(&desired);

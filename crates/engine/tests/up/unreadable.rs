@@ -1,4 +1,4 @@
-//! A VM that cannot be read is not absent: nothing is created or bootstrapped that could double it.
+//! A VM that cannot be read is not absent. So talmox does not create a VM or bootstrap etcd if that could duplicate it.
 
 use talmox_lab::pve::Action as FaultAction;
 use talmox_plan::plan::{Action, Plan, Step, show};
@@ -6,7 +6,7 @@ use talmox_plan::plan::{Action, Plan, Step, show};
 use super::inventory::{home, pair};
 use super::rig::Rig;
 
-/// The inventory with this added to each control plane.
+/// The inventory with an additional setting for each control plane.
 fn control_planes_with(text: &str, settings: [&str; 3]) -> String {
     let addresses = ["10.0.0.11", "10.0.0.12", "10.0.0.13"];
     addresses.iter().zip(settings).fold(text.to_owned(), |text, (address, setting)| {
@@ -14,7 +14,7 @@ fn control_planes_with(text: &str, settings: [&str; 3]) -> String {
     })
 }
 
-/// No VM is created, nothing is bootstrapped, and each of these nodes has an error that names a VM.
+/// Checks that no VM is created, that etcd is not bootstrapped, and that each of these nodes has an error that names a VM.
 #[track_caller]
 fn assert_nothing_is_made(plan: &Plan, nodes: &[&str], vm: &str) {
     let shown = show::text(plan);
@@ -34,7 +34,7 @@ fn assert_nothing_is_made(plan: &Plan, nodes: &[&str], vm: &str) {
     assert!(hints.iter().all(|hint| !hint.contains("qm destroy")), "{hints:?}");
 }
 
-/// The control planes are on a host that is down, and the inventory is edited: other numbers, on the host that is up.
+/// The control planes are on a host that is down. The inventory is edited: other vmids, on the host that is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_planes_on_a_host_that_is_down_are_not_doubled() {
     let rig = Rig::start();
@@ -55,8 +55,8 @@ async fn control_planes_on_a_host_that_is_down_are_not_doubled() {
     assert_eq!(rig.guests().await.len(), before);
 }
 
-/// Nothing shares an address with the cluster of before: no VIP, other names, other addresses. Only Proxmox knows of it, and
-/// cannot read it.
+/// The new inventory has nothing in common with the former cluster: no VIP, other names, other addresses. Only Proxmox lists
+/// the former VMs, and cannot read their configs.
 #[tokio::test(flavor = "multi_thread")]
 async fn renamed_control_planes_do_not_become_a_second_cluster() {
     let rig = Rig::start();
@@ -82,7 +82,7 @@ async fn renamed_control_planes_do_not_become_a_second_cluster() {
     for text in [&renamed, &numbered] {
         assert_nothing_is_made(&rig.plan(text).await, &nodes, "it may be VM 300 on pve1");
     }
-    // With their old names they are waited for.
+    // With the former names in the inventory, talmox waits for the former VMs.
     assert_nothing_is_made(&rig.plan(&text).await, &["cp-1", "cp-2", "cp-3"], "cannot be read");
     assert_eq!(rig.guests().await.len(), before);
     rig.lab.faults().clear();
@@ -98,9 +98,9 @@ async fn a_worker_on_a_host_that_is_down_is_not_doubled() {
     for setting in ["", ", vmid: 350", ", vmid: 350, host: pve1"] {
         let text = pair().replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21{setting}"));
         let plan = rig.plan(&text).await;
-        assert_nothing_is_made(&plan, &["wk-1"], "it may be VM 301 on pve2");
+        assert_nothing_is_made(&plan, &["wk-1"], "it may be VM 303 on pve2");
     }
-    // A node that cannot be a double is created: it has another name, and Kubernetes does not list it.
+    // A node that cannot be a duplicate is created, because it has another name and Kubernetes does not list it.
     let more = format!("{}  - {{name: wk-9, ip: 10.0.0.29}}\n", pair());
     let plan = rig.plan(&more).await;
     let shown = show::text(&plan);

@@ -1,4 +1,5 @@
-//! Network cards on SDN vnets: the right on a vnet belongs to its zone, not to the one of the hosts' bridges.
+//! Network cards on SDN vnets. The right on a vnet is granted in the zone of the vnet, and not in the zone of the bridges of
+//! the hosts.
 
 use talmox_plan::plan::show;
 use talmox_pve::api::access;
@@ -9,7 +10,7 @@ use super::role::{assert_sound, bare, lines};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 
-/// Hosts with a vnet, and a token that may do nothing.
+/// A lab with a vnet, and a token without rights.
 fn yard(release: &'static str) -> Yard {
     let mut yard = bare(release);
     let sdn = "cluster: yard\nsdn:\n  zones: [{zone: rack, type: simple}]\n  vnets: [{vnet: vnet0, zone: rack}]\n";
@@ -23,7 +24,7 @@ fn text() -> String {
         .replace("{name: wk-1, ", "{name: wk-1, bridge: vnet0, ")
 }
 
-/// The paths on which the token holds `SDN.Use`, as the lab has it.
+/// The paths on which the token has `SDN.Use`, according to the lab.
 async fn zones(rig: &Rig) -> Vec<String> {
     let granted = rig.client(rig.token).send(&access::permissions()).await.unwrap();
     let networks = granted.0.into_iter().filter(|(_, rights)| rights.contains_key("SDN.Use"));
@@ -35,7 +36,7 @@ async fn comes_up(rig: &Rig) {
     assert_sound(&rig.plan(&text()).await);
     rig.up(&text()).await.assert_done();
     let vms = rig.vms().await;
-    for vmid in [300, 301] {
+    for vmid in [300, 303] {
         let net = &vms[&vmid].config["net0"];
         assert!(net.contains("bridge=vnet0"), "{net}");
         assert_eq!(vms[&vmid].status, "running");
@@ -67,7 +68,7 @@ async fn a_plan_without_the_right_prints_how_to_grant_it_in_the_zone() {
     }
 }
 
-/// As earlier versions printed it: then Proxmox shows no bridge at all.
+/// Earlier versions printed this right. With it, Proxmox lists no bridge at all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_in_the_wrong_zone_is_not_taken_for_a_missing_bridge() {
     for release in RELEASES {

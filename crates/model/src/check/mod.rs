@@ -4,6 +4,7 @@ mod addon;
 mod address;
 mod gpu;
 mod identity;
+mod ignored;
 mod machine;
 mod network;
 mod patch;
@@ -33,12 +34,13 @@ pub(crate) fn cluster(cluster: &Cluster, out: &mut Findings) {
     for node in &cluster.nodes {
         machine::check(cluster, node, out);
         gpu::check(node, out);
+        ignored::check(node, out);
     }
 }
 
 fn control_planes(cluster: &Cluster, out: &mut Findings) {
     let list = &cluster.file.controlplane;
-    // Nodes that could not be read count as well: they have been reported.
+    // Nodes that could not be read count too, because they were already reported.
     match cluster.listed_controlplanes {
         0 if list.is_bad() => {}
         0 => out.push(

@@ -1,11 +1,12 @@
 //! All keys of the inventory.
 //!
-//! These declarations are the reference manual. `talmox schema` is generated from them.
+//! The declarations in the submodules are the reference manual. `talmox schema` generates the JSON schema from them.
 
 mod addon;
 mod cloud_init;
 mod cluster;
 mod hardware;
+mod ignored;
 mod image;
 mod network;
 mod node;
@@ -19,6 +20,7 @@ pub use addon::Addon;
 pub use cloud_init::{CloudInit, CloudInitFile, User};
 pub use cluster::{InventoryFile, Patches, Roles, Timeouts};
 pub use hardware::{Disk, Gpu, Hardware, Nic, Placement, Vlan};
+pub use ignored::IgnoredDifference;
 pub use image::Image;
 pub use network::Network;
 pub use node::{NodeEntry, Settings};
@@ -26,16 +28,16 @@ pub use proxmox::Proxmox;
 pub use system::{Kubelet, KubernetesNode, Mirror, Mount, Registries, RegistryAuth, System};
 pub use tailscale::Tailscale;
 
-/// Mapping that a key belongs to.
+/// Mapping that declares a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyPlace {
-    /// Name of the mapping that declares the key.
+    /// Type name of the mapping.
     pub(crate) mapping: &'static str,
-    /// Place as shown in a hint: "under `network:`".
+    /// Text for a hint, such as "under `network:`".
     pub(crate) place: &'static str,
 }
 
-/// Mapping that declares this key, for the hint about a key in the wrong place.
+/// Mapping that declares this key. It is used for the hint about a key in the wrong place.
 pub(crate) fn place_of_key(key: &str) -> Option<KeyPlace> {
     type Lookup = fn(&str) -> Option<&'static str>;
     fn has<M: Mapping>(key: &str) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! Mappings: sets of keys that are declared once with `mapping!`.
+//! Mappings: sets of keys. Each mapping is declared once, with `mapping!`.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,20 @@ use super::{Context, Explained, Key, Schemas, closest};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// Set of keys, as declared with [`mapping!`](mapping).
+/// Set of keys that is declared with [`mapping!`](mapping).
 pub(crate) trait Mapping: Default {
     /// Name of the struct, for the schema.
     const TYPE: &'static str;
-    /// Description of the mapping: its doc comment.
+    /// Description of the mapping, which is its doc comment.
     const DOC: &'static str;
-    /// Name of the mapping in messages: "a node", "network".
+    /// Name of the mapping in messages, such as "a node" or "network".
     const CALLED: &'static str;
-    /// Required keys, for editors.
+    /// Required keys, for the JSON schema.
     const REQUIRED: &'static [&'static str];
-    /// Prefix of keys that users may add freely, such as `x-` for anchors.
+    /// Prefix of keys that users may add for their own purposes, such as `x-` for anchors.
     const OWN_PREFIX: Option<&'static str>;
 
-    /// Canonical name of a key, which may be an alias.
+    /// Canonical name of a key or alias; `None` if the mapping does not have this key.
     fn canonical(key: &str) -> Option<&'static str>;
 
     /// Canonical names of all keys.
@@ -33,29 +33,29 @@ pub(crate) trait Mapping: Default {
     /// All aliases.
     fn aliases(out: &mut Vec<&'static str>);
 
-    /// Marks a key as given but unreadable, so that it is not reported as missing.
+    /// Marks a key as given but invalid, so that it is not reported as missing.
     fn mark_key_invalid(&mut self, name: &str, span: Span);
 
-    /// Marks every key as given but unreadable.
+    /// Marks every key as given but invalid.
     fn mark_invalid(&mut self, span: Span);
 
-    /// Reads the entry with this canonical name.
+    /// Reads the value of the key with this canonical name.
     fn read(&mut self, name: &str, key: Key<'_>, value: &Node, cx: &mut Context<'_>);
 
-    /// Schemas of all keys.
+    /// Adds the JSON schemas of all keys to `out`.
     fn properties(schemas: &mut Schemas, out: &mut Map<String, Json>);
 
-    /// Merges a layer with higher precedence into this one.
+    /// Merges a layer with higher precedence into this layer.
     fn overlay(&mut self, stronger: Self);
 
-    /// Sets the built-in values for settings that no layer sets.
+    /// Sets the built-in value of each setting that no layer sets.
     fn apply_builtin(&mut self, builtin: &Self);
 
-    /// Adds one row for each value that is set.
+    /// Adds one row to `out` for each value that is set.
     fn explain(&self, path: &str, out: &mut Vec<Explained>);
 }
 
-/// Reads all entries of a mapping; reports unknown, duplicate and aliased keys.
+/// Reads all entries of a mapping. Reports unknown and duplicate keys, and two names of the same key.
 pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Context<'_>) -> bool {
     let Some(map) = node.as_map() else {
         let expected = format!("a mapping ({}) such as `{{key: value}}`", M::CALLED);
@@ -67,7 +67,8 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
     let mut last_own = 0;
     for entry in &map.entries {
         let span = cx.span(&entry.key);
-        // Entries from `<<` follow the mapping's own entries, but their text is at another position.
+        // Entries from a merge key (`<<`) come after the own entries of the mapping, but their text is at another
+        // position of the file.
         let is_merged = entry.key.span.start < last_own || entry.key.span.end > node.span.end;
         if !is_merged {
             last_own = entry.key.span.start;
@@ -100,7 +101,7 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
         seen.insert(name, (written, span));
         target.read(name, Key { written, span }, &entry.value, cx);
     }
-    // A misspelled key must not be reported as missing too.
+    // A misspelled key must not be reported as missing as well.
     for (name, span) in meant {
         if !seen.contains_key(name) {
             target.mark_key_invalid(name, span);
@@ -109,7 +110,7 @@ pub(crate) fn read_mapping<M: Mapping>(target: &mut M, node: &Node, cx: &mut Con
     true
 }
 
-/// Reports a key that the mapping does not have, with a suggestion.
+/// Reports a key that the mapping does not have, with a suggestion. Returns the key that was probably meant.
 fn unknown_key<M: Mapping>(
     written: &str,
     span: Span,
@@ -128,7 +129,7 @@ fn unknown_key<M: Mapping>(
     let diagnostic = Diagnostic::error(Code::UnknownKey, message).at(span);
     let near = closest(written, keys.iter().copied());
     let home = crate::inventory::place_of_key(written).filter(|home| home.mapping != M::TYPE);
-    // The value of a misspelled `password` is a password too.
+    // The value of a misspelled `password` is probably a password, so it is hidden.
     if near.is_some_and(looks_secret) && crate::value::SecretRef::well_formed(value).is_none() {
         cx.hide(value);
     }
@@ -144,9 +145,12 @@ fn unknown_key<M: Mapping>(
     near.filter(|_| home.is_none()).and_then(M::canonical).map(|name| (name, span))
 }
 
-/// Declares a mapping of the inventory: its keys with documentation, aliases and types. `..name` includes the keys of
-/// another mapping; `"alias" => field (Type).key` gives a key of a nested mapping a second name at this level.
-/// `either a or b` are alternatives: a layer with higher precedence that sets one removes the other.
+/// Declares a mapping of the inventory: its keys with documentation, aliases and types.
+///
+/// - `..name` includes the keys of another mapping.
+/// - `"alias" => field (Type).key` gives a key of a nested mapping a second name at this level.
+/// - `either a or b` declares alternatives: a layer that sets one of them removes the other one from layers with lower
+///   precedence.
 macro_rules! mapping {
     (
         $(#[doc = $doc:literal])+
@@ -166,7 +170,7 @@ macro_rules! mapping {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
-            /// Position of the mapping, in the layer with the highest precedence that has it.
+            /// Position of the mapping, in the layer with the highest precedence that contains it.
             pub span: Option<$crate::source::Span>,
             /// Set by an explicit `null`, which removes the values of layers with lower precedence.
             pub cleared: bool,
@@ -252,7 +256,7 @@ macro_rules! mapping {
                     <$outer_type>::properties(schemas, &mut nested);
                     let schema = nested
                         .remove(stringify!($inner))
-                        .expect("invariant: a flat alias names a key that exists");
+                        .expect("invariant: an alias of a nested key refers to a key that exists");
                     out.insert($nested_alias.to_owned(), $crate::language::described(schema, concat!(
                         "The same as `", stringify!($outer), ".", stringify!($inner), "`.")));
                 })*
@@ -288,7 +292,7 @@ macro_rules! mapping {
             }
         }
 
-        // Implementation as the value of a key.
+        // A mapping can be the value of a key.
         impl $crate::language::Slot for $name {
             fn fill(
                 &mut self,
@@ -325,7 +329,7 @@ macro_rules! mapping {
             }
         }
 
-        // Implementation as an item of a list.
+        // A mapping can be an item of a list.
         impl $crate::language::Element for $name {
             // Kubernetes supports up to 5000 nodes.
             const MOST: usize = 5000;

@@ -1,4 +1,4 @@
-//! Types of single values. Each parses its notation and reports invalid values.
+//! Types of single values. Each type parses its notation and reports invalid values.
 
 mod basic;
 mod choice;
@@ -13,6 +13,7 @@ mod secret;
 mod size;
 mod taint;
 mod url;
+mod uuid;
 mod version;
 
 pub use basic::{
@@ -36,4 +37,5 @@ pub use size::{DiskSize, Memory};
 pub use taint::Taint;
 pub use talmox_values::{HttpUrl, MacAddress};
 pub use url::ProxmoxUrl;
+pub use uuid::Uuid;
 pub use version::{KubernetesVersion, TalosVersion};

@@ -1,10 +1,10 @@
-//! Findings of every check, and their positions.
+//! Findings of every check, with their positions.
 
 use crate::support::{file, findings, load, load_bytes, load_clusters};
 use talmox_model::Inventory;
 use talmox_model::load::ClusterFiles;
 
-/// A cluster without findings, with `extra` inserted at line 1.
+/// Cluster without findings, with `extra` inserted at line 1.
 fn with(extra: &str) -> String {
     format!("{extra}\n{GOOD}")
 }
@@ -17,7 +17,7 @@ controlplane:
   - {name: cp-1, ip: 10.0.0.11}
 ";
 
-/// Replaces a part of the good cluster.
+/// The cluster without findings, with `part` replaced by `other`.
 fn but(part: &str, other: &str) -> String {
     assert!(GOOD.contains(part), "{part}");
     GOOD.replace(part, other)
@@ -158,7 +158,7 @@ fn addresses_must_be_in_their_subnet() {
     finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.9.0.20}"), &["error outside-subnet"]);
     finds(&but("10.0.0.1}", "10.0.0.1, vip: §10.0.0.1}"), &["error address-clash"]);
     finds(&but("gateway: 10.0.0.1}", "gateway: §10.9.0.1}"), &["error outside-subnet"]);
-    // An address with its own network needs a gateway in that network.
+    // The gateway of an address with its own network must be in that network.
     finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: 10.9.0.1}"), &[]);
     finds(&but("10.0.0.11}", "10.9.0.11/24, gateway: §10.8.0.1}"), &["error outside-subnet"]);
 }
@@ -247,7 +247,7 @@ fn undefined_classes_and_bad_files_are_errors() {
     finds(&with("patches: {all: good.yaml}"), &[]);
     finds(&with("patches: {all: §missing.yaml}"), &["error missing-file"]);
     finds(&with("patches: {all: [§{machin: {}}]}"), &["error bad-patch"]);
-    // A problem inside of a patch file is shown in that file.
+    // A problem in a patch file is reported at its position in that file.
     for (patch, expected) in [
         ("bad.yaml", "error bad-patch bad.yaml:1:3"),
         ("bad-syntax.yaml", "error bad-patch bad-syntax.yaml:"),
@@ -306,7 +306,7 @@ fn downloads_without_tls_need_a_checksum() {
     let ubuntu = |url: &str| with(&format!("machine: {{os: ubuntu, image: {{{url}}}}}"));
     finds(&ubuntu("url: §'http://example.org/noble.img'"), &["error unverified"]);
     finds(&ubuntu(&format!("url: 'http://example.org/noble.img', sha256: {sum}")), &[]);
-    // Its image does not come from the factory.
+    // The image of an Ubuntu node does not come from the Image Factory, so `factory` is not checked.
     finds(&ubuntu("url: 'https://example.org/noble.img', factory: 'http://factory.lan'"), &[]);
     let addon = |url: &str| with(&format!("addons: [{{name: shop, {url}}}]"));
     finds(&addon("url: §'http://example.org/shop.yaml'"), &["error unverified"]);
@@ -316,14 +316,14 @@ fn downloads_without_tls_need_a_checksum() {
 
 #[test]
 fn every_boot_way_but_cidata_warns_of_an_unproven_peer() {
-    // The default, too.
+    // `cidata` is the default, so the cluster without `boot` has no warning either.
     for silent in [GOOD.to_owned(), with("boot: cidata")] {
         finds(&silent, &[]);
     }
     for boot in ["cloudinit", "meta", "dhcp"] {
         finds(&with(&format!("boot: §{boot}")), &["warning unproven-peer"]);
     }
-    // Reported once for all nodes of a layer, and not for other systems than Talos.
+    // The warning is reported once for all nodes of a layer. Nodes with another operating system have no warning.
     let two = with("boot: §cloudinit")
         .replace("10.0.0.11}\n", "10.0.0.11}\nworkers: [{name: wk-1, ip: 10.0.0.21}]\n");
     finds(&two, &["warning unproven-peer"]);
@@ -468,10 +468,10 @@ fn clusters_on_one_proxmox_must_not_clash() {
     assert_eq!(clash(&vmid(GOOD), &vmid(&other)), ["error shared-clash"]);
     let gpu = |text: &str| text.replace("name:", "gpu: {pci: '28:00'}, name:");
     assert_eq!(clash(&gpu(GOOD), &gpu(&other)), ["error shared-clash"]);
-    // A cluster on another Proxmox cannot clash, and errors of a neighbour are not reported.
+    // A cluster on another Proxmox cannot conflict. Errors of a neighbour are not reported.
     assert_eq!(clash(GOOD, &GOOD.replace("https://pve:", "https://other:")), Vec::<String>::new());
     assert_eq!(clash(GOOD, "a: ["), Vec::<String>::new());
-    // A cluster without an endpoint may be on another Proxmox that has a host of the same name.
+    // A cluster without an endpoint may be on another Proxmox that has a host with the same name.
     let hint = |other: &str| {
         let clusters = vec![cluster("one", GOOD, false), cluster("other", other, true)];
         load_clusters(clusters).diagnostics.into_iter().find_map(|found| found.hint).unwrap()
@@ -483,7 +483,7 @@ fn clusters_on_one_proxmox_must_not_clash() {
     let unnamed = GOOD.replace("endpoint: https://pve:8006, ", "");
     let said = hint(&unnamed);
     assert!(said.starts_with("change one of the two: both clusters use a Proxmox host named `pve`. If these are two hosts"), "{said}");
-    // Both were requested: each clash is reported once.
+    // If both clusters were requested, each conflict is reported once.
     let both = load_clusters(vec![cluster("one", GOOD, false), cluster("two", GOOD, false)]);
     assert_eq!(codes(&both), ["error shared-clash", "error shared-clash"]);
 }
@@ -645,4 +645,14 @@ fn an_overlay_must_be_a_single_mapping() {
 fn a_quoted_patch_is_not_a_file_name() {
     finds(&with("patches: {all: ['{machine: {}}']}"), &[]);
     finds(&with("patches: {all: [§'[1, 2]']}"), &["error bad-patch"]);
+}
+
+#[test]
+fn an_ignored_difference_has_a_path_and_a_reason() {
+    finds(&with("machine: {ignore: [{path: memory, reason: measured}]}"), &[]);
+    finds(&with("machine: {ignore: null}"), &[]);
+    finds(&with("machine: {ignore: [§{path: memory}]}"), &["error missing"]);
+    finds(&with("machine: {ignore: [§{reason: measured}]}"), &["error missing"]);
+    finds(&with("machine: {ignore: [{§pth: memory, reason: measured}]}"), &["error unknown-key"]);
+    finds(&with("machine: {ignore: §memory}"), &["error wrong-type"]);
 }

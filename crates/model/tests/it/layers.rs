@@ -46,7 +46,7 @@ fn inventory() -> Inventory {
     }])
 }
 
-/// Setting → (value, file and line).
+/// Map from each setting to its value, and to the file and line of the value.
 fn explain(inventory: &Inventory, node: &str) -> BTreeMap<String, (String, String)> {
     let cluster = &inventory.clusters[0];
     let rows = cluster.explain(cluster.node(node).unwrap());
@@ -78,6 +78,28 @@ fn the_strongest_layer_wins_and_is_shown_as_origin() {
     assert_eq!(row("gpu.pcie"), ("true", "built-in"), "mappings merge key by key");
     assert_eq!(row("endpoint"), ("https://10.0.0.11:6443", "derived"));
     assert_eq!(row("kubernetes_version"), ("v1.34.1", "derived"));
+}
+
+#[test]
+fn ignored_differences_of_all_layers_apply() {
+    let text = "\
+talos_version: v1.11.2
+network: {subnet: 10.0.0.0/16, gateway: 10.0.0.1}
+proxmox: {endpoint: https://pve:8006, token: {env: TOKEN}, node: pve}
+machine: {ignore: [{path: memory, reason: all}]}
+classes: {big: {ignore: [{path: cores, reason: class}]}}
+controlplane:
+  - {name: cp-1, ip: 10.0.0.11, class: big, ignore: [{path: net0, reason: node}]}
+  - {name: cp-2, ip: 10.0.0.12, ignore: null}
+";
+    let inventory = load(text);
+    let reasons = |node: &str| -> Vec<String> {
+        let node = inventory.clusters[0].node(node).unwrap();
+        let ignored = node.settings().ignore.values();
+        ignored.filter_map(|one| one.reason.get().cloned()).collect()
+    };
+    assert_eq!(reasons("cp-1"), ["all", "class", "node"]);
+    assert!(reasons("cp-2").is_empty(), "`null` removes those of weaker layers");
 }
 
 #[test]

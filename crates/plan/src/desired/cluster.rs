@@ -52,24 +52,24 @@ pub struct Desired {
     pub kubernetes_version: Option<String>,
     /// The endpoint of the Kubernetes API.
     pub endpoint: Option<String>,
-    /// The shared address of control planes.
+    /// The shared address of the control planes.
     pub vip: Option<IpAddr>,
-    /// Whether Talos assigns the shared address to a control plane. If not, an add-on must do so.
+    /// Whether Talos assigns the shared address to a control plane. If not, an add-on must assign it.
     pub is_vip_by_talos: bool,
     /// Whether Talos installs a pod network.
     pub has_cni: bool,
-    /// Whether control planes are schedulable only because there are no workers, and not because of a setting in the
-    /// inventory.
+    /// Whether the inventory does not set `allow_scheduling_on_controlplanes`. Control planes are then schedulable if there
+    /// are no workers.
     pub derives_scheduling: bool,
     pub addons: Vec<Addon>,
     pub timeouts: Timeouts,
-    /// The range of vmids for nodes for which the inventory does not set `vmid:`, both ends included.
+    /// The first and the last vmid of the range for nodes without `vmid:` in the inventory.
     pub vmid_range: (u32, u32),
-    /// Hosts for nodes for which the inventory does not set `host:`.
+    /// Hosts for nodes without `host:` in the inventory.
     pub hosts: Vec<NodeName>,
     pub image_storage: StorageId,
     pub login: Login,
-    /// The certificate of the Kubernetes authority, in DER form.
+    /// The certificate of the Kubernetes CA, in DER form.
     pub kubernetes_authority: Option<Vec<u8>>,
 }
 
@@ -82,35 +82,46 @@ pub struct DesiredNode {
     pub identity: NodeIdentity,
     pub vmid: Option<VmId>,
     pub host: Option<NodeName>,
+    /// The host, if `host:` of the node sets it. None if the host comes from `proxmox.node`, which applies to all nodes.
+    pub pinned_host: Option<NodeName>,
     pub pool: Option<PoolId>,
     pub boot: Boot,
     /// The image of the system disk. None if the VM is cloned.
     pub image: Option<BootImage>,
     /// The schematic ID of the image.
     pub schematic: Option<String>,
-    /// The template that is cloned, by name or vmid.
+    /// The name or vmid of the template that is cloned.
     pub template: Option<String>,
-    /// The image of that template.
+    /// The image from which the template is created.
     pub template_image: Option<BootImage>,
     pub vm: VmSpec,
-    /// The machine config, or user-data.
+    /// The machine config, or the user-data of a node with another operating system.
     pub config: SecretText,
-    /// The network before the config is applied, if a volume contains it.
+    /// The network before the config is applied. None if the VM has no cidata volume.
     pub first_network: Option<FirstNetwork>,
     pub contact: Contact,
     pub has_gateway: bool,
-    /// The static addresses of the node; empty with DHCP.
+    /// The static addresses of the node. Empty with DHCP.
     pub addresses: Vec<IpAddr>,
+    /// Differences that the inventory accepts.
+    pub ignored: Vec<AcceptedDifference>,
+}
+
+/// A difference that the inventory accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedDifference {
+    /// The field, as a plan shows it. Fields below this field are accepted as well.
+    pub path: String,
+    pub reason: String,
 }
 
 impl DesiredNode {
-    /// The instance id in the cidata volume. It is the UUID of the VM, so it differs for each VM.
+    /// The instance id in the cidata volume. It is the UUID of the VM, so each VM has a different one.
     pub fn instance_id(&self) -> String {
         self.identity.uuid.to_string()
     }
 
-    /// The node with the VM settings of its creation, if the VM was created with a cloud-init drive and `boot:` has
-    /// changed since. Otherwise the node itself.
+    /// The node, with a cloud-init drive if its VM has one from an earlier `boot:`. Otherwise the node itself.
     pub(crate) fn as_created(&self, config: &VmConfig) -> Cow<'_, Self> {
         match self.vm.with_kept_drive(config) {
             Some(vm) => Cow::Owned(Self { vm, ..self.clone() }),
@@ -118,16 +129,16 @@ impl DesiredNode {
         }
     }
 
-    /// Hash of the user-data and of the first network config of the node. An operating system other than Talos does not
-    /// report its config, so the hash is stored in the marker of the VM. None for Talos.
+    /// Hash of the user-data and of the first network config of the node. None for Talos. The hash is stored in the marker of
+    /// the VM, because an operating system other than Talos does not report its config.
     pub(crate) fn user_data_mark(&self) -> Option<String> {
         let network = self.first_network.as_ref().map(network_config).unwrap_or_default();
         let data = SecretText::new(format!("{}{network}", self.config.expose()));
         (!self.is_talos).then(|| sha256_hex(data.expose().as_bytes())[..12].to_owned())
     }
 
-    /// The identity that the machine must report. The instance id is known only if talmox creates the cidata volume; Proxmox
-    /// generates the instance id of a cloud-init drive.
+    /// The identity that the machine must report. It contains the instance id only if talmox creates the cidata volume,
+    /// because Proxmox generates the instance id of a cloud-init drive.
     pub fn machine(&self) -> Expected {
         Expected {
             uuid: Some(self.identity.uuid.to_string()),
@@ -138,7 +149,7 @@ impl DesiredNode {
 }
 
 impl Desired {
-    /// Derives the desired state. `manifests` are the files of add-ons, by the position of their path in the inventory.
+    /// Derives the desired state. `manifests` contains the files of add-ons, by the position of their path in the inventory.
     pub fn of(
         inputs: &Inputs<'_>,
         manifests: &BTreeMap<Span, Vec<ManifestFile>>,
@@ -155,7 +166,7 @@ impl Desired {
         let range = file.proxmox.vmid_range.get();
         let hosts = file.proxmox.hosts.values().map(|host| host.as_str().parse());
         let is_talos = nodes.iter().any(|node| node.is_talos);
-        // Patches may change the setting.
+        // The rendered config is read instead of the inventory, because patches may change the CNI setting.
         let mut planes = nodes.iter().filter(|node| node.is_control_plane && node.is_talos);
         let version = file.talos_version.get().map(ToString::to_string).unwrap_or_default();
         let by_config = planes.next().and_then(|node| brings_network(&node.config, &version));
@@ -167,7 +178,7 @@ impl Desired {
             nodes,
             talos_version: file.talos_version.get().map(ToString::to_string),
             kubernetes_version: cluster.kubernetes_version().map(|version| version.to_string()),
-            // Without Talos nodes the endpoint is known only if the inventory has one.
+            // Without Talos nodes, the endpoint is known only if the inventory sets it.
             endpoint: cluster
                 .endpoint()
                 .filter(|_| is_talos || file.endpoint.get().is_some())
@@ -202,12 +213,14 @@ impl Desired {
         self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
     }
 
-    /// The identity of the VM of the node with this name, whether or not the inventory has such a node.
+    /// The identity of the VM of the node with this name. The inventory need not contain such a node.
     pub fn identity_of(&self, node: &str) -> Identity {
+        let recorded = self.node(node).map(|node| node.identity.uuid);
+        let derived = || SmbiosUuid::of(self.cluster_id.expose(), node);
         Identity {
             cluster: self.mark.clone(),
             node: node.to_owned(),
-            uuid: SmbiosUuid::of(self.cluster_id.expose(), node),
+            uuid: recorded.unwrap_or_else(derived),
         }
     }
 }
@@ -239,13 +252,16 @@ fn derive(
         None => None,
     };
     let template = placement.template.get().filter(|_| is_clone).cloned();
-    let parse = |text: &str| text.parse();
+    let host: Option<NodeName> =
+        placement.host.get().map(|host| host.as_str().parse()).transpose()?;
+    let is_pinned = placement.host.span() != cluster.file.proxmox.node.span();
     Ok(DesiredNode {
         name: node.name.value.to_string(),
         is_control_plane: node.role == Role::ControlPlane,
         is_talos,
         vmid: node.entry.vmid.get().map(|vmid| VmId::new(vmid.get())).transpose()?,
-        host: placement.host.get().map(|host| parse(host.as_str())).transpose()?,
+        pinned_host: host.clone().filter(|_| is_pinned),
+        host,
         pool: placement.pool.get().map(|pool| pool.as_str().parse()).transpose()?,
         boot,
         image,
@@ -259,7 +275,16 @@ fn derive(
         has_gateway: placement.gateway.is_given(),
         addresses: if boot == Boot::Dhcp { vec![] } else { addresses(node) },
         identity: rendered.identity,
+        ignored: ignored(node),
     })
+}
+
+fn ignored(node: &Node) -> Vec<AcceptedDifference> {
+    let complete = node.settings().ignore.values().filter_map(|one| {
+        let (path, reason) = (one.path.get()?.clone(), one.reason.get()?.clone());
+        Some(AcceptedDifference { path, reason })
+    });
+    complete.collect()
 }
 
 /// Whether Talos installs a pod network with this config of a control plane. None if the config cannot be parsed.
@@ -278,7 +303,8 @@ fn addresses(node: &Node) -> Vec<IpAddr> {
     node.address().into_iter().chain(further).collect()
 }
 
-/// The further network cards of operating systems other than Talos, which read all of them from the volume.
+/// The network cards after the first one. Operating systems other than Talos read the settings of all cards from the cidata
+/// volume.
 fn further_links(node: &Node, identity: &NodeIdentity) -> Vec<FirstLink> {
     let nics = node.settings().hardware.nics.values().enumerate();
     nics.filter_map(|(index, nic)| {

@@ -1,6 +1,7 @@
 //! Desired state: what an inventory asks for.
 //!
-//! A pure function of the inventory and its secrets. The same input gives the same bytes.
+//! The desired state depends only on the inventory and its secrets. The same input always gives the same state, byte for
+//! byte.
 
 mod addon;
 mod boot_image;
@@ -23,7 +24,7 @@ mod vm;
 pub use addon::{Addon, AddonSource, ManifestFile};
 pub use boot_image::{BootImage, ImageSource};
 pub(crate) use boot_image::{import_volume, is_image_name};
-pub use cluster::{Desired, DesiredNode, Timeouts};
+pub use cluster::{AcceptedDifference, Desired, DesiredNode, Timeouts};
 pub use contact::Contact;
 pub use error::{DeriveError, Problem};
 pub use expected_network::{Addressing, Card, CardName, ExpectedNetwork};

@@ -1,14 +1,14 @@
 //! Observed state of Kubernetes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Observed state of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KubernetesSeen {
-    /// No sign of a cluster was found, so no request was sent.
+    /// No evidence of a cluster was found, so no request was sent.
     #[default]
     NotAsked,
-    /// The cluster exists, and its API does not answer.
+    /// The cluster exists, but its API does not answer.
     Silent(String),
     Answers(Registered),
 }
@@ -18,20 +18,33 @@ pub enum KubernetesSeen {
 pub struct Registered {
     /// The nodes, by name.
     pub nodes: BTreeSet<String>,
-    /// The first failed check; none if all pass, or if not all nodes have joined.
+    /// The cordoned nodes, and what cordoned them.
+    pub cordoned: BTreeMap<String, CordonedBy>,
+    /// The nodes that are not ready.
+    pub unready: BTreeSet<String>,
+    /// Why the first failing health check does not pass. None if all checks pass, or if not all nodes have joined.
     pub trouble: Option<String>,
-    /// Description of etcd members that are not control planes of the inventory. None if there are none.
+    /// Description of etcd members that are not control planes of the inventory. None if no such member exists.
     pub strange_members: Option<String>,
-    /// The result of each health check; empty if not all nodes have joined.
+    /// The results of all health checks. Empty if not all nodes have joined.
     pub checks: Vec<CheckSeen>,
     /// Whether the check for ready nodes was skipped, because no pod network is known in the cluster.
     pub lacks_pod_network: bool,
 }
 
+/// Program or user that cordoned a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CordonedBy {
+    /// talmox, before a change that is not finished.
+    Talmox,
+    /// A user or another program. talmox keeps the node cordoned.
+    Other,
+}
+
 /// Result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CheckSeen {
-    /// The condition that is checked.
+    /// The condition that the check tests.
     pub name: &'static str,
     pub state: CheckState,
     /// Why the check does not pass.

@@ -7,12 +7,14 @@ use talmox_pve_types::api::access::Permissions;
 use talmox_pve_types::api::cluster::{Guest, HostResource, Resources, StorageResource, Version};
 use talmox_pve_types::api::mapping::PciMapping;
 use talmox_pve_types::api::node::{Bridge, PciDevice};
+use talmox_pve_types::api::qemu::MigrateCheck;
 use talmox_pve_types::api::storage::Volume;
 use talmox_pve_types::config::{PendingOption, VmConfig};
 use talmox_pve_types::id::{ConfigId, NodeName, StorageId, Upid, VmId};
 use talmox_pve_types::property::HostPci;
 
 use super::unobserved::{Answer, Unobserved};
+use super::vm_address::VmAddress;
 
 /// Observed state of Proxmox.
 #[derive(Clone, Debug, Default)]
@@ -27,19 +29,23 @@ pub struct Pve {
     pub unread: BTreeMap<VmId, Unread>,
     /// State of the VM ids that were checked.
     pub ids: BTreeMap<VmId, IdSeen>,
-    /// The files on the storages that the plan reads from.
+    /// The files on the storages that planning needs, by host and storage.
     pub contents: BTreeMap<(NodeName, StorageId), Answer<Vec<Volume>>>,
-    /// Hosts whose storages had to be requested and could not be listed, and why.
+    /// Hosts whose storages were requested and could not be listed, with the reason.
     pub unlisted: BTreeMap<NodeName, Unobserved>,
     /// The bridges of hosts that get new VMs.
     pub bridges: BTreeMap<NodeName, Answer<Vec<Bridge>>>,
-    /// The PCI mappings; none unless a node has a PCI device.
+    /// The PCI mappings. None if no node has a PCI device.
     pub mappings: Option<Answer<Vec<PciMapping>>>,
     pub devices: BTreeMap<NodeName, Answer<Vec<PciDevice>>>,
-    /// Problems that hosts report with mappings.
+    /// Problems with mappings, as the hosts report them.
+    /// Conditions for the migration of VMs whose `host:` is another host. A VM is missing if Proxmox did not report them.
+    pub migrations: BTreeMap<VmId, MigrateCheck>,
     pub mapping_problems: BTreeMap<(NodeName, ConfigId), Vec<String>>,
-    /// PCI devices of foreign VMs on the hosts that get a VM with a device.
+    /// PCI devices of foreign VMs, on the hosts that get a VM with a PCI device.
     pub passed_on: BTreeMap<VmId, PassedOn>,
+    /// Addresses of this cluster that foreign VMs have. Empty unless the addresses of all VMs were requested.
+    pub addresses: Vec<VmAddress>,
 }
 
 impl Pve {
@@ -56,7 +62,7 @@ impl Pve {
         storages.find(|seen| seen.node == *host && seen.storage == *storage)
     }
 
-    /// Whether a host is online, as far as the token may see it.
+    /// Whether Proxmox reports a host as online. False if the token may not see the host.
     pub fn is_online(&self, name: &NodeName) -> bool {
         self.host(name).is_some_and(|host| host.status == "online")
     }
@@ -68,7 +74,7 @@ pub struct VmSeen {
     pub host: NodeName,
     pub is_running: bool,
     pub config: Answer<VmConfig>,
-    /// Options that are set and take effect with the next start; empty if they were not requested.
+    /// Options whose change takes effect at the next start of the VM. Empty if the config could not be read.
     pub pending: Vec<PendingOption>,
 }
 
@@ -84,7 +90,7 @@ pub struct Unread {
 #[serde(rename_all = "kebab-case")]
 pub enum IdSeen {
     Free,
-    /// Used by a VM whose config the token cannot read.
+    /// A VM whose config the token cannot read uses the vmid.
     Taken {
         /// The task of this login that is creating the VM at this moment.
         making: Option<Upid>,

@@ -12,20 +12,20 @@ pub enum TalosSeen {
     #[default]
     NotAsked,
     Nothing(String),
-    /// A machine accepts connections and sends nothing: it hangs, or is still booting.
+    /// A machine accepts connections, but sends nothing. It hangs, or is still booting.
     Mute(String),
-    /// A machine accepts connections and does not speak the Talos API.
+    /// A machine accepts connections, but does not speak the Talos API.
     NotTalos(String),
-    /// A machine without a config.
+    /// A machine in maintenance mode.
     Maintenance {
-        /// Why the machine is not the one of this node. None if it is.
+        /// Why the machine is not the machine of this node. None if it is the machine of this node.
         mismatch: Option<String>,
     },
     /// A node of this cluster.
     OwnNode(Box<Configured>),
     /// A Talos node of another cluster, or another machine.
     OtherMachine(String),
-    /// A machine that may be of this cluster and rejects the credentials.
+    /// A machine that may belong to this cluster, but rejects the credentials.
     NoAccess(String),
 }
 
@@ -37,8 +37,17 @@ pub struct Configured {
     /// Version of Talos, such as `v1.11.2`.
     pub version: Option<String>,
     pub schematic: Option<String>,
+    /// The config that the node uses.
     pub config: Option<SecretText>,
+    /// The config on the disk of the node, if that config differs from the one in use. The node tries another config until a
+    /// timeout, or uses the saved config from the next boot on.
+    pub saved: Option<SecretText>,
     pub etcd: EtcdSeen,
+    /// Whether the etcd member of the node is the leader.
+    pub is_leader: bool,
+    /// How Talos would apply the config of the inventory, according to a dry run on the node. None if the configs are equal,
+    /// or if no dry run was made.
+    pub dry_run: Option<DryRun>,
     /// Whether the kubelet of the node runs.
     pub has_kubelet: bool,
 }
@@ -55,39 +64,49 @@ impl Configured {
     }
 }
 
+/// Result of a dry run of a config.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DryRun {
+    Live,
+    Reboot,
+    /// Talos rejects the config. The text is the reason.
+    Rejected(String),
+}
+
 /// Whether a control plane has etcd data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EtcdSeen {
     #[default]
     Unknown,
-    /// etcd waits for a bootstrap, or to join a cluster.
+    /// etcd waits for a bootstrap, or waits to join a cluster.
     Waiting,
-    /// etcd has run, so it has data, but it is not healthy.
+    /// etcd has data, because it has run before, but etcd is not healthy.
     Ill {
         reason: String,
-        /// The voting members that this member reports; empty if it does not report them.
+        /// The voting members that this member reports. Empty if this member does not report them.
         voters: Vec<String>,
         /// Whether etcd runs without a leader.
         is_leaderless: bool,
     },
-    /// etcd is a member, and reports these members.
+    /// The node is a member of etcd, and reports these members.
     Member { names: Vec<String> },
 }
 
-/// Server that answers at a port.
+/// Kind of server that answers at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortSeen {
-    /// The server presents a certificate of the Kubernetes CA of this cluster.
+    /// The server has a certificate of the Kubernetes CA of this cluster.
     ThisCluster,
     /// Another server; the text describes it.
     Other(String),
 }
 
-/// Answer at the virtual address.
+/// Answer at the shared address (VIP) of the control planes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VipSeen {
-    /// The inventory has no virtual address.
+    /// The inventory has no shared address (VIP).
     #[default]
     NotAsked,
     Silent,

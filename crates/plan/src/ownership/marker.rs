@@ -1,7 +1,7 @@
-//! Marker of an owned VM: one line of its description.
+//! Marker of an owned VM: one line in the notes (Proxmox option `description`) of the VM.
 //!
 //! Users may write other text before and after the marker. The marker contains a hash of the random id of the cluster, so
-//! that two clusters of the same name are distinct.
+//! that two clusters of the same name have different markers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,17 @@ use serde::{Deserialize, Serialize};
 /// Start of every marker line, with the version of the format.
 const HEAD: &str = "talmox/1";
 
-/// Mark of a cluster, as in the markers of its VMs.
+/// Prefix of the word with the SMBIOS UUID in the marker line of an adopted VM.
+const ADOPTED: &str = "uuid=";
+
+/// Mark of a cluster: a hash that is part of the markers of its VMs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClusterMark(String);
 
 impl ClusterMark {
-    /// The mark of the cluster with this id. The id is a secret of the discovery service, so only its hash is shown.
+    /// The mark of the cluster with this id. The id is a secret of the discovery service, so the mark contains only a hash of
+    /// the id.
     pub fn of(cluster_id: &str) -> Self {
         let hash = digest::digest(&digest::SHA256, format!("talmox mark {cluster_id}").as_bytes());
         Self(hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
@@ -35,14 +39,14 @@ impl fmt::Display for ClusterMark {
     }
 }
 
-/// Progress of a VM.
+/// How far the creation of a VM has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// The VM was created and never started: its disks may have another size, and its tags are missing.
+    /// The VM was created and never started. Its disks may not have their final size, and its tags are missing.
     Create,
-    /// The VM was cloned, with a UUID that Proxmox chose, and never started.
+    /// The VM was cloned and never started. Its UUID is the one that Proxmox chose.
     Clone,
-    /// The VM is finished. It may have been started since.
+    /// The creation is finished. The VM may have been started since.
     Made,
 }
 
@@ -56,10 +60,10 @@ impl Stage {
     }
 }
 
-/// The role of the machine config that a VM with Talos was created for.
+/// The role that a VM with Talos was created for: control plane or worker.
 ///
-/// The disk keeps the etcd data of a control plane even if the role of the node is changed in the inventory later, so
-/// this field is never updated.
+/// This field is never updated, because the disk keeps the etcd data of a control plane even if the inventory changes the
+/// role of the node later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FirstRole {
     ControlPlane,
@@ -82,13 +86,13 @@ pub struct Marker {
     /// The name of the node.
     pub node: String,
     pub stage: Stage,
-    /// Hash of the user-data of the VM. None for Talos, which reports its config through its API.
+    /// Hash of the user-data of the VM. None for Talos, because Talos reports its config through its API.
     pub data: Option<String>,
     /// Whether Proxmox rejected the tags when the VM was created. A token with few privileges cannot read the tag policy, so
     /// without this field every plan would contain tags that no run can set.
     pub are_tags_rejected: bool,
-    /// None for operating systems other than Talos, and for a VM that an earlier release of talmox created. Such a VM may
-    /// have been a control plane.
+    /// Role of the node when the VM was created. None for operating systems other than Talos, and for VMs that an earlier
+    /// release of talmox created. A VM of an earlier release may have been a control plane.
     pub first_role: Option<FirstRole>,
 }
 
@@ -106,7 +110,7 @@ impl fmt::Display for Marker {
     }
 }
 
-/// A line that is not a marker of a known format.
+/// Error: a line is not a marker of a known format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a marker")]
 pub struct NoMarker;
@@ -133,7 +137,7 @@ impl FromStr for Marker {
             stage,
             data: text("data"),
             are_tags_rejected: field("tags").is_some_and(|(_, value)| value == "rejected"),
-            // An unknown word is no proof that the VM was a worker.
+            // An unknown role does not prove that the VM was a worker.
             first_role: match field("role").map(|(_, value)| value) {
                 Some("controlplane") => Some(FirstRole::ControlPlane),
                 Some("worker") => Some(FirstRole::Worker),
@@ -144,15 +148,31 @@ impl FromStr for Marker {
 }
 
 impl Marker {
-    /// The marker in a description. None if there is no marker, or if there are two, because the notes of another VM
-    /// were copied.
+    /// The marker in the notes of a VM. None if the notes have no marker. Also none if they have two markers, because one of
+    /// them may be a copy from another VM.
     pub fn find(description: &str) -> Option<Self> {
         let mut markers = description.lines().filter_map(|line| line.parse().ok());
         let first = markers.next()?;
         markers.next().is_none().then_some(first)
     }
 
-    /// Text for the notes of a VM: a sentence that explains the marker to users, and the marker.
+    /// The UUID in the marker line of an adopted VM. `talmox adopt` records the UUID there, so that the VM is recognised
+    /// after its node was removed from the inventory. A clone of the VM has the same notes but another UUID.
+    pub(super) fn adopted_uuid(description: &str) -> Option<&str> {
+        let line = description.lines().find(|line| line.parse::<Self>().is_ok())?;
+        line.split_ascii_whitespace().find_map(|word| word.strip_prefix(ADOPTED))
+    }
+
+    /// The notes of a VM after its adoption: the marker, followed by the previous notes.
+    pub fn adopt(&self, notes: &str, cluster_name: &str, uuid: &str) -> String {
+        let marked = format!("{} {ADOPTED}{uuid}", self.description(cluster_name));
+        match notes.trim_end() {
+            "" => marked,
+            notes => format!("{marked}\n\n{notes}"),
+        }
+    }
+
+    /// The notes of a new VM: a sentence that explains the marker to users, followed by the marker.
     pub fn description(&self, cluster_name: &str) -> String {
         let node = &self.node;
         format!(
@@ -161,18 +181,20 @@ impl Marker {
         )
     }
 
-    /// The name of the cluster in the sentence before the marker. None if a user has removed or changed that sentence.
+    /// The name of the cluster in the sentence before the marker. None if a user removed or changed that sentence.
     pub fn told_cluster(description: &str) -> Option<&str> {
         let (_, rest) = description.split_once(" of the cluster ")?;
         rest.split_once(". talmox knows the VM").map(|(name, _)| name)
     }
 
-    /// Replaces the marker in `text` by this one, and keeps the other lines.
+    /// Replaces the marker line in `text` by this marker, and keeps the other lines. An adopted VM keeps its UUID in the
+    /// marker line. None if `text` has no marker.
     pub fn replace_in(&self, text: &str) -> Option<String> {
         Self::find(text)?;
-        let line = |line: &str| match line.parse::<Self>() {
-            Ok(_) => self.to_string(),
-            Err(NoMarker) => line.to_owned(),
+        let line = |line: &str| match (line.parse::<Self>(), Self::adopted_uuid(line)) {
+            (Ok(_), Some(uuid)) => format!("{self} {ADOPTED}{uuid}"),
+            (Ok(_), None) => self.to_string(),
+            (Err(NoMarker), _) => line.to_owned(),
         };
         Some(text.lines().map(line).collect::<Vec<_>>().join("\n"))
     }

@@ -1,4 +1,4 @@
-//! Decision whether a VM is an owned VM: marker and SMBIOS UUID must both match.
+//! Decides whether a VM is an owned VM: its marker and its SMBIOS UUID must both match.
 
 use serde::{Deserialize, Serialize};
 use talmox_pve_types::config::VmConfig;
@@ -6,7 +6,7 @@ use talmox_pve_types::config::VmConfig;
 use super::marker::{ClusterMark, Marker, Stage};
 use super::smbios_uuid::SmbiosUuid;
 
-/// Identity by which the VM of a node is recognised.
+/// Properties by which the VM of a node is recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub cluster: ClusterMark,
@@ -14,12 +14,12 @@ pub struct Identity {
     pub uuid: SmbiosUuid,
 }
 
-/// Owner of a VM.
+/// Whether a VM is an owned VM of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// An owned VM of this node.
+    /// The VM is the owned VM of this node.
     Owned(Marker),
-    /// A foreign VM: talmox never changes it.
+    /// The VM is a foreign VM. talmox never changes it.
     Foreign {
         /// Why the VM is not an owned VM.
         reason: String,
@@ -27,9 +27,10 @@ pub enum Owner {
 }
 
 impl Identity {
-    /// Decides by its config whether a VM is the owned VM of this node.
+    /// Decides from the config of a VM whether the VM is the owned VM of this node.
     ///
-    /// A clone has a UUID that Proxmox chose until the first change, so for a clone marker and name are enough.
+    /// An unfinished clone has a UUID that Proxmox chose, so the marker and the name of the VM are sufficient. An adopted VM
+    /// has its own UUID, and its marker line contains that UUID.
     pub fn judge(&self, config: &VmConfig) -> Owner {
         let other = |reason: String| Owner::Foreign { reason };
         let Some(marker) = Marker::find(config.description()) else {
@@ -44,9 +45,57 @@ impl Identity {
         let found = config.smbios().uuid.unwrap_or_else(|| "none".to_owned());
         let is_same = found == self.uuid.to_string();
         let is_clone = marker.stage == Stage::Clone && config.name() == Some(self.node.as_str());
-        if is_same || is_clone {
+        let is_adopted = Marker::adopted_uuid(config.description()) == Some(found.as_str());
+        if is_same || is_clone || is_adopted {
             return Owner::Owned(marker);
         }
         other(format!("it has the marker of this node, but the UUID {found} and not {}", self.uuid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ownership::FirstRole;
+
+    const OWN: &str = "3c8e4b1a-0f6d-4a57-9b1e-2d7c5f60a1b2";
+
+    fn identity() -> Identity {
+        Identity {
+            cluster: ClusterMark::of("id"),
+            node: "cp-1".to_owned(),
+            uuid: SmbiosUuid::of("id", "cp-1"),
+        }
+    }
+
+    fn vm(notes: &str, uuid: &str) -> VmConfig {
+        let pairs = [("description", notes.to_owned()), ("smbios1", format!("uuid={uuid}"))];
+        VmConfig::new(pairs.map(|(key, value)| (key.to_owned(), value)))
+    }
+
+    #[test]
+    fn an_adopted_vm_is_owned_and_its_copy_is_not() {
+        let marker = Marker {
+            cluster: ClusterMark::of("id"),
+            node: "cp-1".to_owned(),
+            stage: Stage::Made,
+            data: None,
+            are_tags_rejected: false,
+            first_role: Some(FirstRole::ControlPlane),
+        };
+        let notes = marker.adopt("made by Terraform\n", "home", OWN);
+        assert!(notes.ends_with("\n\nmade by Terraform"), "{notes}");
+        assert_eq!(Marker::told_cluster(&notes), Some("home"));
+        assert_eq!(identity().judge(&vm(&notes, OWN)), Owner::Owned(marker.clone()));
+        let copy = identity().judge(&vm(&notes, "11111111-2222-4333-8444-555555555555"));
+        assert!(matches!(copy, Owner::Foreign { .. }), "{copy:?}");
+        // Without the recorded UUID, only the derived UUID proves the ownership.
+        let unrecorded = marker.description("home");
+        assert!(matches!(identity().judge(&vm(&unrecorded, OWN)), Owner::Foreign { .. }));
+        // A replaced marker keeps the recorded UUID.
+        let tags = Marker { are_tags_rejected: true, ..marker };
+        let replaced = tags.replace_in(&notes).unwrap();
+        assert!(replaced.contains("made by Terraform"), "{replaced}");
+        assert_eq!(identity().judge(&vm(&replaced, OWN)), Owner::Owned(tags));
     }
 }

@@ -6,10 +6,10 @@ use aws_lc_rs::digest;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Separates these derivations from any other use of the cluster's id.
+/// UUID namespace of talmox. It keeps these UUIDs distinct from other values that are derived from the id of the cluster.
 pub(crate) const NAMESPACE: [u8; 16] = *b"talmox machine 1";
 
-/// The UUID in a VM's SMBIOS tables.
+/// UUID in the SMBIOS tables of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SmbiosUuid([u8; 16]);
 
@@ -34,15 +34,25 @@ impl<'de> Deserialize<'de> for SmbiosUuid {
         let text = String::deserialize(deserializer)?;
         let number = u128::from_str_radix(&text.replace('-', ""), 16);
         let uuid = number.map(|number| Self(number.to_be_bytes())).map_err(D::Error::custom)?;
-        // Also rejects hyphens in other places.
+        // The comparison also rejects a text with hyphens in other places.
         if uuid.to_string() == text { Ok(uuid) } else { Err(D::Error::custom("not a UUID")) }
     }
 }
 
 impl SmbiosUuid {
-    /// The UUID of the VM of the node with this name.
+    /// The UUID of the VM of the node `node`.
     pub fn of(cluster_id: &str, node: &str) -> Self {
         Self(version_5(version_5(NAMESPACE, cluster_id), node))
+    }
+
+    /// The UUID of an adopted VM, as the inventory records it.
+    pub(crate) fn recorded(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The last eight bytes, as a number.
+    pub(crate) fn low_bits(self) -> u64 {
+        self.0[8..].iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
 }
 

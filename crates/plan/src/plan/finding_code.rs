@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 talmox_model::codes! {
-    /// Stable name of a finding; part of the JSON output.
+    /// Stable name of a finding. The name is part of the JSON output.
     pub enum FindingCode {
         VmForeign = "vm-foreign" {
             title: "A VM that talmox does not manage is in the place of a node",
@@ -70,14 +70,15 @@ talmox_model::codes! {
         }
         VmOutdated = "vm-outdated" {
             title: "A stopped VM differs from the inventory",
-            meaning: "The inventory was changed after the VM was created, and the VM does not run. talmox starts it as it is, because \
-                its disks may hold data.",
-            action: "Undo the change in the inventory, or change the VM with `qm set VMID` on its host.",
+            meaning: "The inventory was changed after the VM was created, and the VM does not run. talmox starts it without the changes \
+                that the plan leaves, because its disks may hold data.",
+            action: "Undo these changes in the inventory, or change the VM with `qm set VMID` on its host.",
         }
         VmElsewhere = "vm-elsewhere" {
             title: "A VM is on another host than the inventory says",
-            meaning: "The VM was migrated, or `host:` was edited. talmox works with the VM where it is and moves nothing.",
-            action: "Migrate the VM (`qm migrate VMID HOST`), or correct `host:` in the inventory.",
+            meaning: "The VM was migrated, or the inventory was edited, and talmox does not migrate the VM: its node has no `host:` of its \
+                own, HA manages the VM, the other host cannot take it, or the token lacks VM.Migrate. talmox works with the VM where it is.",
+            action: "Do what the hint says, or correct the host in the inventory.",
         }
         VmProtected = "vm-protected" {
             title: "A VM is protected from deletion",
@@ -123,10 +124,10 @@ talmox_model::codes! {
             action: "Run `talmox status` after some minutes. If nothing changes, open the console of its VM.",
         }
         RoleChanged = "role-changed" {
-            title: "A worker cannot become a control plane",
-            meaning: "The VM was created as a worker, and its notes say that it never had etcd data. A bootstrap relies on them, so \
-                such a VM must not become a control plane.",
-            action: "Move the node back to `workers:`, and add a control plane with a new name.",
+            title: "A former control plane may have etcd data",
+            meaning: "etcd would be bootstrapped, and the VM of a worker was created as a control plane, so it may have etcd data. A \
+                bootstrap could create a second cluster beside it. Once etcd answers, a node whose role changed is replaced.",
+            action: "Move the node back to `controlplane:`, then run the same command.",
         }
         VmidInUse = "vmid-in-use" {
             title: "A vmid belongs to another node",
@@ -141,8 +142,8 @@ talmox_model::codes! {
         }
         AddressInUse = "address-in-use" {
             title: "The address of a new node is in use",
-            meaning: "Another machine answers at the address that a new VM would get. With the same address twice, neither works \
-                reliably, and a machine config could reach the wrong machine.",
+            meaning: "Another machine answers at the address that a new VM would get, or another VM has it in its config, or its \
+                guest agent reports it. With the same address twice, neither works reliably, and a machine config could reach the wrong machine.",
             action: "Give the node another `ip:`, or turn off the other machine. `ip neigh` and the DHCP server show what it is.",
         }
         AddressOtherMachine = "address-other-machine" {
@@ -213,13 +214,14 @@ talmox_model::codes! {
             title: "etcd on a node is not healthy",
             meaning: "The node reports etcd data, but its etcd does not work: no leader, an alarm or a service that does not start. \
                 Nothing is bootstrapped while etcd data exists.",
-            action: "See `talosctl -n ADDRESS service etcd` and `talosctl -n ADDRESS etcd status`.",
+            action: "Run `talmox node services NODE` and `talmox etcd members` for the reason, and `talmox etcd alarms` for alarms.",
         }
         EtcdMemberStale = "etcd-member-stale" {
             title: "etcd lists a control plane whose VM is gone",
             meaning: "The VM must be created again, but etcd counts the old one as a member. The new machine could not join under the \
-                same name, and the missing member endangers the majority.",
-            action: "Find the id with `talosctl etcd members`, then run `talosctl etcd remove-member ID`, and the same command again.",
+                same name, and too few of the other members are healthy to remove the old one.",
+            action: "Bring the other control planes up, then run the same command: it removes the old member as soon as enough other \
+                members are healthy.",
         }
         ConfigUnreadable = "config-unreadable" {
             title: "The machine config of a node was not compared",
@@ -255,9 +257,10 @@ talmox_model::codes! {
             action: "Set `allow_scheduling_on_controlplanes: true` to keep it; with `false` the change is planned.",
         }
         ChangesPending = "changes-pending" {
-            title: "Changes of a VM take effect at its next start",
-            meaning: "Proxmox has stored options of the VM that it cannot apply while the VM runs.",
-            action: "Stop and start the VM when its node may be down: `talosctl -n ADDRESS shutdown`, then `qm start VMID`.",
+            title: "Stopping a VM deletes volumes",
+            meaning: "A user deleted disks of the VM while it ran. Proxmox deletes their volumes when the VM is stopped, so talmox does not \
+                stop it without consent.",
+            action: "Revert the deletion in Proxmox (Hardware), or allow it with `--allow-removal`.",
         }
         DiskSerialMissing = "disk-serial-missing" {
             title: "A disk has no serial",
@@ -406,10 +409,10 @@ talmox_model::codes! {
             action: "Set `disk_bus:` and `disk:` of the node to match, or create another template.",
         }
         TemplateVersion = "template-version" {
-            title: "A template contains another Talos or other extensions",
-            meaning: "The mark or the name of the template says that it has another Talos version or schematic than the nodes need.",
-            action: "Name another template in the inventory and run `talmox template create`, or delete the old one if nothing else \
-                uses it: `qm destroy VMID`.",
+            title: "A template contains another Talos version or other extensions",
+            meaning: "The notes or the name of the template show another Talos version or schematic than the nodes need.",
+            action: "Set another template name in the inventory and run `talmox template create`, or delete the old one if nothing \
+                else uses it: `qm destroy VMID`.",
         }
         TemplateConflict = "template-conflict" {
             title: "Two nodes need one template with different images",
@@ -494,6 +497,98 @@ talmox_model::codes! {
             meaning: "Talos is configured without a CNI, and no add-on is known to bring one. Pods that need the network never start.",
             action: "Add a CNI such as Cilium to `addons:`, or remove `cni: none` from the inventory and its patches.",
         }
+        ConfigRejected = "config-rejected" {
+            title: "Talos rejects the changed config of a node",
+            meaning: "The config of the inventory differs from that of the running node, and a dry run of it failed on the node. \
+                Nothing was changed; the node keeps its config.",
+            action: "Correct the setting or patch that the message names. `talmox render` shows the config, `talmox config validate -m \
+                metal FILE` checks it.",
+        }
+        SecretsDiffer = "secrets-differ" {
+            title: "A running node has other secrets than the secrets bundle",
+            meaning: "A key, token or encryption secret in the config of a running node differs from the secrets bundle. Applied to the node, it \
+                would make stored data and credentials of the cluster unusable. Nothing is changed.",
+            action: "Restore the secrets bundle of this cluster from a backup or from Git. If a patch sets the value, remove the patch.",
+        }
+        NodeNotListed = "node-not-listed" {
+            title: "The inventory has no node of this name",
+            meaning: "A command for one or more nodes names a node that the inventory does not contain.",
+            action: "Correct the name; `talmox status` lists the nodes.",
+        }
+        VmMissing = "vm-missing" {
+            title: "The VM of a node does not exist, or is not finished",
+            meaning: "The command works on the VM of the node. The VM was not created yet, was deleted, or an earlier run ended before \
+                it was finished.",
+            action: "Run `talmox up`: it creates and finishes the VM.",
+        }
+        VmStopped = "vm-stopped" {
+            title: "The VM of a node does not run",
+            meaning: "The command needs a running node, and its VM is stopped.",
+            action: "Run `talmox node start NAME`, or `talmox up`.",
+        }
+        NodeDown = "node-down" {
+            title: "A node does not answer",
+            meaning: "The VM of the node runs, and the Talos API of the node does not answer. A command that needs its answer cannot be \
+                carried out.",
+            action: "Run `talmox status` for the reason. `talmox node shutdown NAME` stops a VM that does not answer, and `talmox node \
+                start NAME` starts it again.",
+        }
+        KubernetesDown = "kubernetes-down" {
+            title: "The Kubernetes API does not answer",
+            meaning: "A node is drained and uncordoned through the Kubernetes API. Without an answer, `node drain` and `node uncordon` \
+                cannot work, and a reboot or shutdown ends the pods of the node without an eviction.",
+            action: "Run `talmox status` to see why the control planes do not answer.",
+        }
+        NodeUnregistered = "node-unregistered" {
+            title: "Kubernetes does not list a node",
+            meaning: "The node has not joined the cluster, or its Node object was deleted. It runs no pods.",
+            action: "Run `talmox up`: it waits until the node joins.",
+        }
+        ControlPlaneNeeded = "control-plane-needed" {
+            title: "A control plane cannot go down",
+            meaning: "etcd needs a majority of its members. The command would take down a control plane while another one is down, more \
+                than one of them, or one of two.",
+            action: "Bring the other control plane back first. To shut down the whole cluster, run `talmox node shutdown --all`.",
+        }
+        EtcdMemberInUse = "etcd-member-in-use" {
+            title: "An etcd member belongs to a running control plane",
+            meaning: "`talmox etcd remove-member` removes members whose node is gone. This member belongs to a control plane of the \
+                inventory that answers, or no other control plane answers.",
+            action: "To remove the node, remove it from the inventory and run `talmox up`. To create it again, run `talmox node replace \
+                NAME`.",
+        }
+    }
+}
+
+impl FindingCode {
+    /// Whether an error with this code concerns the creation or change of one node only. The steps of the other nodes can
+    /// then run.
+    ///
+    /// The result is false for errors that may concern the whole cluster. These are errors about the identity of a VM or
+    /// machine, unreadable or locked VMs, etcd, secrets and rights.
+    pub fn blocks_only_its_node(self) -> bool {
+        matches!(
+            self,
+            Self::VmidInUse
+                | Self::VmidNoneFree
+                | Self::AddressInUse
+                | Self::AddressUnknown
+                | Self::GatewayMissing
+                | Self::ConfigRejected
+                | Self::ConfigVolumeMissing
+                | Self::BootChanged
+                | Self::HostUnset
+                | Self::HostTooSmall
+                | Self::TemplateMissing
+                | Self::TemplateUnreadable
+                | Self::TemplateUnsuitable
+                | Self::MachineType
+                | Self::MappingMissing
+                | Self::MappingMismatch
+                | Self::DeviceMissing
+                | Self::DeviceInUse
+                | Self::IommuOff
+        )
     }
 }
 
@@ -516,6 +611,31 @@ impl<'de> Deserialize<'de> for FindingCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_that_may_concern_the_whole_cluster_block_all_of_it() {
+        for code in [
+            FindingCode::VmForeign,
+            FindingCode::VmUnproven,
+            FindingCode::VmDuplicate,
+            FindingCode::VmUnreadable,
+            FindingCode::VmHidden,
+            FindingCode::VmLocked,
+            FindingCode::VmUnfinished,
+            FindingCode::VmClusterUnclear,
+            FindingCode::SecretsShared,
+            FindingCode::RoleChanged,
+            FindingCode::AddressOtherMachine,
+            FindingCode::ControlPlanesLost,
+            FindingCode::EtcdMajorityLost,
+            FindingCode::EtcdMemberStale,
+            FindingCode::RightMissing,
+            FindingCode::LockRightMissing,
+        ] {
+            assert!(!code.blocks_only_its_node(), "{code}");
+        }
+        assert!(FindingCode::DeviceMissing.blocks_only_its_node());
+    }
 
     #[test]
     fn codes_are_written_and_read_as_their_text() {

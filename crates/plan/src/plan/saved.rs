@@ -1,7 +1,7 @@
-//! Saved plan: a plan that the user approved, and the fingerprint of the observed state that it was made for.
+//! Saved plan: a plan that the user approved, with the fingerprint of the observed state that the plan was made for.
 //!
-//! The saved plan itself is never executed, because it contains no secrets. The plan is made again, and must be the
-//! same.
+//! A saved plan is never executed, because it contains no secrets. Instead, talmox makes the plan again and compares it with
+//! the saved plan.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Plan;
 use super::observed_fingerprint::observed_fingerprint;
 use crate::observed::Observed;
+use crate::planning::Scope;
 
 /// Version of the JSON form, described in `docs/PLAN-JSON.md`.
 const FORMAT: u32 = 2;
@@ -19,6 +20,9 @@ pub struct SavedPlan {
     format: u32,
     pub cluster: String,
     fingerprint: Fingerprints,
+    /// Limits and consent that the plan was made with.
+    #[serde(default, skip_serializing_if = "Scope::is_default")]
+    pub scope: Scope,
     pub plan: Plan,
 }
 
@@ -47,10 +51,22 @@ impl SavedPlan {
     pub fn of(plan: &Plan, observed: &Observed) -> Self {
         let fingerprint =
             Fingerprints { plan: plan.fingerprint(), observed: observed_fingerprint(observed) };
-        Self { format: FORMAT, cluster: plan.cluster.clone(), fingerprint, plan: plan.clone() }
+        Self {
+            format: FORMAT,
+            cluster: plan.cluster.clone(),
+            fingerprint,
+            scope: Scope::default(),
+            plan: plan.clone(),
+        }
     }
 
-    /// The text of the file.
+    /// This saved plan, with the limits and the consent that it was made with.
+    #[must_use]
+    pub fn within(self, scope: &Scope) -> Self {
+        Self { scope: scope.clone(), ..self }
+    }
+
+    /// The content of the plan file.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
         text.expect("invariant: plans set no secret VM options") + "\n"
@@ -69,7 +85,7 @@ impl SavedPlan {
         }
     }
 
-    /// Returns an error unless this plan and this observed state are the saved ones.
+    /// Checks that `plan` and `observed` are the same as when this plan was saved.
     pub fn check(&self, plan: &Plan, observed: &Observed) -> Result<(), SavedPlanError> {
         if self.cluster != plan.cluster {
             return Err(SavedPlanError::OtherCluster(self.cluster.clone()));

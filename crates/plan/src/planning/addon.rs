@@ -1,4 +1,4 @@
-//! Planning of add-ons: which are applied, which objects remain of removed ones, and findings about their manifests.
+//! Planning of add-ons: steps that apply them, objects that removed add-ons left, and findings about manifests.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::desired::Addon;
 use crate::manifest::{ALWAYS_THERE, Manifest};
 use crate::observed::{AddonRead, KubernetesSeen, RejectedObject};
 use crate::plan::{
-    Action, ApplyAddon, Change, Class, FieldChange, Finding, FindingCode, Object, StepId,
+    Action, ApplyAddon, Change, Class, FieldChange, Finding, FindingCode, Left, Object, StepId,
 };
 
-/// Plans to apply an add-on, unless the cluster is known to match it.
+/// Plans to apply an add-on. Returns None if the cluster already matches the add-on.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
     let object = Object::Addon(addon.name.clone());
     let known = builder.observed.addons.known.get(&addon.name);
@@ -41,7 +41,7 @@ pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) 
     Some(builder.steps.add(id, None, after.iter().cloned(), action))
 }
 
-/// Reports objects of add-ons that the inventory no longer has, or whose manifests no longer contain them.
+/// Reports objects in the cluster whose add-on is no longer in the inventory, or whose add-on no longer contains them.
 pub(super) fn left(builder: &mut Builder<'_>) {
     for (name, objects) in &builder.observed.addons.left {
         let is_known = builder.desired.addons.iter().any(|addon| addon.name == *name);
@@ -52,12 +52,13 @@ pub(super) fn left(builder: &mut Builder<'_>) {
         };
         let gone = |object: &String| FieldChange::new(object, Some("applied".to_owned()), None);
         let fields = objects.iter().map(gone).collect();
-        let change = Change::open(Object::Addon(name.clone()), Class::Destroy, fields);
+        let object = Object::Addon(name.clone());
+        let change = Change::left(object, Class::Destroy, fields, Left::Impossible);
         builder.changes.push(change.note(note));
     }
 }
 
-/// Findings about manifests before anything is applied.
+/// Adds findings about manifests, before anything is applied.
 pub(super) fn check(builder: &mut Builder<'_>) {
     let mut findings = vec![];
     let mut objects: Vec<(&str, &Manifest)> = vec![];
@@ -98,7 +99,7 @@ fn subject(addon: &str) -> String {
     Object::Addon(addon.to_owned()).to_string()
 }
 
-/// An object in two manifests: each run would change it to the one and back to the other.
+/// Finding about an object that is in two manifests. Each run would change the object to one version and back to the other.
 fn duplicate(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
     let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest))?;
     let place = if *other == addon {
@@ -113,7 +114,7 @@ fn duplicate(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> O
     )
 }
 
-/// Findings about objects in namespaces that do not exist and that no add-on creates: applying them would time out.
+/// Findings about objects in namespaces that do not exist and that no add-on creates. Applying such an object would time out.
 fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     if !are_all_read(builder) {
         return vec![];
@@ -121,7 +122,8 @@ fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> V
     let mut there: BTreeSet<&str> = ALWAYS_THERE.into_iter().collect();
     match &builder.observed.addons.namespaces {
         Some(found) => there.extend(found.iter().map(String::as_str)),
-        // Machine configs can have manifests with namespaces; a cluster that does not answer cannot be asked.
+        // Machine configs can contain manifests with namespaces, and a cluster that does not answer cannot list its
+        // namespaces.
         None if builder.observed.kubernetes != KubernetesSeen::NotAsked || has_extras(builder) => {
             return vec![];
         }
@@ -149,7 +151,8 @@ fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> V
     findings
 }
 
-/// Objects that Kubernetes would reject. A rejection that is not final is an error too if the plan changes nothing else.
+/// Findings about objects that Kubernetes would reject. A rejection that is not final is a warning, because another change of
+/// the plan may fix it. If the plan makes no other change, such a rejection is an error.
 fn rejected(builder: &Builder<'_>) -> Vec<Finding> {
     let known = &builder.observed.addons.known;
     let is_settled = |addon: &Addon| {
@@ -186,12 +189,12 @@ fn are_all_read(builder: &Builder<'_>) -> bool {
     builder.desired.addons.iter().all(is_read)
 }
 
-/// Pods that need a pod network, in a cluster where none is known. One finding per add-on.
+/// Findings about pods that need a pod network, if no pod network of the cluster is known. One finding per add-on.
 fn without_pod_network(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     let has_network = builder.desired.has_cni
         || objects.iter().any(|(_, manifest)| manifest.brings_network())
         || match &builder.observed.kubernetes {
-            // The cluster has one if its nodes are checked for being ready.
+            // The cluster has a pod network if its health checks include the check for ready nodes.
             KubernetesSeen::Answers(registered) => !registered.lacks_pod_network,
             KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => false,
         };

@@ -1,7 +1,8 @@
 //! Cost of changing the address or gateway of a running node.
 //!
-//! Talos applies a new config at once. But a node also keeps the network settings of its first boot: those of its cloud-init
-//! drive until Proxmox writes the drive again, which it does when the VM starts; those of a volume or image permanently.
+//! Talos applies a new config at once, but a node also keeps the network settings of its first boot. Settings from a
+//! cloud-init drive remain until Proxmox writes the drive again, which happens when the VM starts. Settings from a cidata
+//! volume or an image remain permanently.
 
 use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
 
@@ -13,16 +14,16 @@ const DRIVE: &str =
 const ETCD: &str = "etcd identifies a control plane by its address";
 const FIRST: &str = "the node keeps the network settings of its first boot";
 
-/// Change of a network card.
+/// Change of the address or gateway of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddressChange {
-    /// Whether the card is the first one, whose address identifies the node.
+    /// Whether the card is the first one. The address of the first card identifies the node.
     is_first: bool,
     is_address: bool,
 }
 
 impl AddressChange {
-    /// The change that a path in a machine config stands for, if it is an address or a gateway.
+    /// The change at a path in a machine config. None if the path is neither an address nor a route.
     pub(super) fn of_config(path: &str) -> Option<Self> {
         let card = path.strip_prefix("machine.network.interfaces[");
         let is_first =
@@ -35,7 +36,7 @@ impl AddressChange {
         (is_address || rest.starts_with("routes")).then_some(Self { is_first, is_address })
     }
 
-    /// The change that an option such as `ipconfig0` stands for.
+    /// The change of an option such as `ipconfig0`. None for other options.
     pub(super) fn of_option(key: &str, wanted: &str, found: Option<&str>) -> Option<Self> {
         let index = key.strip_prefix("ipconfig")?;
         let address = |text: &str| {
@@ -52,7 +53,7 @@ impl AddressChange {
         Some(Self { is_first: index == "0", is_address })
     }
 
-    /// The class of the change, and why.
+    /// The class of the change, and the reason for the class.
     pub(super) fn class(self, node: &DesiredNode) -> (Class, Option<&'static str>) {
         let Self { is_first, is_address } = self;
         if !node.is_talos {
@@ -62,8 +63,23 @@ impl AddressChange {
             (true, true) if is_address && node.is_control_plane => (Class::Replace, Some(ETCD)),
             (true, _) => (Class::Drain, Some(DRIVE)),
             (false, true) => (Class::Replace, Some(FIRST)),
-            // Further cards are configured by the machine config only.
+            // Only the machine config configures the other cards.
             (false, false) => (Class::Live, None),
+        }
+    }
+
+    /// The class of the change on a running node. In contrast to [`Self::class`], a control plane is not replaced if its
+    /// address changes.
+    ///
+    /// etcd stores the peer URL of each member. Talos updates the URL of its own member when the address changes and etcd is
+    /// healthy (`etcd.AdvertisedPeerController`, in all versions that talmox supports). A single member needs no peer, so it
+    /// starts at its new address and then updates its URL. One of several members connects to the other members at their
+    /// unchanged addresses, so it catches up before the others have its new URL. So it is sufficient to stop and start the
+    /// VM, which the cloud-init drive needs anyway.
+    pub(super) fn running_class(self, node: &DesiredNode) -> (Class, Option<&'static str>) {
+        match self.class(node) {
+            (Class::Replace, Some(ETCD)) => (Class::Drain, Some(DRIVE)),
+            other => other,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The template that a VM is cloned from, and the options that a clone must lose.
+//! The template from which a VM is cloned, and the options of the template that a clone must not keep.
 
 use talmox_pve_types::api::cluster::Guest;
 use talmox_pve_types::api::qemu::Vm;
@@ -21,11 +21,11 @@ pub(super) struct Template {
     pub(super) has_cloudinit: bool,
     /// Options of the template that must be deleted from the clone.
     pub(super) surplus: Vec<String>,
-    /// Finding if this is, or may be, the wrong template.
+    /// Finding if the template is, or may be, the wrong one.
     pub(super) finding: Option<Finding>,
 }
 
-/// The template of a node, by name or vmid, on the node's host if there are several.
+/// The template of a node, by name or vmid. If there are several, the one on the host of the node.
 pub(super) fn template(
     builder: &Builder<'_>,
     node: &DesiredNode,
@@ -78,7 +78,7 @@ pub(super) fn template(
     Ok(Template { vm, has_cloudinit: config.cloudinit().is_some(), surplus, finding })
 }
 
-/// The template of this name or vmid, on this host if there are several.
+/// The template of this name or vmid. If there are several, the one on this host.
 fn find<'a>(pve: &'a Pve, wanted: &str, host: &NodeName) -> Option<&'a Guest> {
     let is_it = |guest: &&Guest| {
         guest.template
@@ -88,7 +88,7 @@ fn find<'a>(pve: &'a Pve, wanted: &str, host: &NodeName) -> Option<&'a Guest> {
     known.min_by_key(|guest| (guest.node != *host, guest.vmid))
 }
 
-/// Findings about existing templates that contain another Talos than nodes need, or may.
+/// Findings about existing templates whose Talos version or schematic differs, or may differ, from the one that nodes need.
 pub fn template_findings(desired: &Desired, pve: &Pve) -> Vec<Finding> {
     let mut findings = vec![];
     for placed in places(desired, pve).nodes {
@@ -106,8 +106,8 @@ pub fn template_findings(desired: &Desired, pve: &Pve) -> Vec<Finding> {
     findings
 }
 
-/// Compares the template mark with what the node needs. A template without a mark was created by hand; it is accepted unless
-/// its name contains another version.
+/// Compares the mark of a template with the mark that the node needs. A template without a mark was created by hand. Such a
+/// template is accepted, with a warning if its name contains another version.
 fn version_finding(
     desired: &Desired,
     node: &DesiredNode,
@@ -124,14 +124,14 @@ fn version_finding(
             "by its name the template has Talos {version}, and the nodes need {}",
             wanted.talos
         );
-        let hint = "name another template, and run `talmox template create`; from Talos 1.13 on, a run rejects nodes of another \
-                    minor version";
+        let hint = "set another template name in the inventory, and run `talmox template create`; from Talos 1.13 on, a run \
+                    rejects nodes of another minor version";
         return Some(Finding::warning(FindingCode::TemplateVersion, &subject, message).hint(hint));
     };
     let difference = found.difference(&wanted)?;
     let hint = format!(
-        "name another template, or delete this one if nothing else uses it (on {host}: qm destroy {vmid}); then run \
-         `talmox template create`"
+        "set another template name in the inventory, or delete this one if nothing else uses it (on {host}: qm destroy \
+         {vmid}); then run `talmox template create`"
     );
     Some(
         Finding::error(
@@ -143,13 +143,13 @@ fn version_finding(
     )
 }
 
-/// The mark of a template that fits a node.
+/// The mark of a template that fits a node. None if the Talos version or the schematic of the node is not known.
 pub(super) fn mark(desired: &Desired, node: &DesiredNode) -> Option<TemplateMark> {
     let (talos, schematic) = (desired.talos_version.clone()?, node.schematic.clone()?);
     Some(TemplateMark { talos, schematic })
 }
 
-/// Options of a template, other than disks, that the VM of the node must not have. They are deleted from the clone.
+/// Options of a template, without disks, that the VM of the node must not have. A step deletes them from the clone.
 pub(super) fn surplus_of_template(node: &DesiredNode, config: &VmConfig) -> Vec<String> {
     let all = surplus(node, &node.vm.options, config).into_iter();
     let has_gpu = node.vm.gpu.is_some();

@@ -1,4 +1,4 @@
-//! Planning of the cluster as a whole: shared address, client files, health and add-ons.
+//! Planning of cluster-wide steps: shared address, client files, health and add-ons.
 
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use crate::plan::{
     Action, AwaitHealth, AwaitVip, Change, Class, FieldChange, HealthGoal, Meanwhile, Object,
     StepId, TalosNode, VipBringer, WriteClientFiles,
 };
+
+/// The step that waits until the cluster is healthy.
+const HEALTH: &str = "cluster/health";
 
 /// Plans the steps of the cluster as a whole, after its nodes have joined.
 pub(super) fn plan(
@@ -29,7 +32,7 @@ pub(super) fn plan(
     if late_vip.is_some() {
         open.push(FieldChange::new("vip", Some("silent".into()), Some("answers".into())));
     }
-    // Talos holds the shared address as soon as etcd runs. An add-on needs a running cluster first.
+    // Talos holds the shared address as soon as etcd runs. An add-on can hold it only after the cluster runs.
     if let Some(action) = late_vip.take_if(|vip| vip.by == VipBringer::Talos) {
         let after = bootstrap.map_or(joined, std::slice::from_ref);
         vip = Some(builder.steps.add("vip", None, after.to_vec(), Action::AwaitVip(action)));
@@ -53,19 +56,17 @@ pub(super) fn plan(
             if late_vip.is_some() { Meanwhile::Around } else { Meanwhile::Await(vip.clone()) };
         let mut action = write_client_files(builder, &all, meanwhile);
         action.deadline += vip.map_or(Duration::ZERO, |_| desired.timeouts.bootstrap);
-        // Client files do not wait for the shared address: they can lead to a control plane.
+        // This step does not depend on the step that waits for the shared address, because client files can contain the
+        // address of a control plane.
         let action = Action::WriteClientFiles(action);
         files = Some(builder.steps.add("kubeconfig", None, joined.to_vec(), action));
     } else {
         tracing::info!(target: "talmox::plan", subject = "kubeconfig", "skipped: the client files are current");
     }
     // Without a pod network no node is ready before the add-on that brings one.
-    let goal = goal(builder);
-    let deadline = desired.timeouts.health;
-    let nodes = all.clone();
-    let health = Action::AwaitHealth(AwaitHealth { nodes, goal, deadline });
+    let health = await_health(builder, all.clone());
     if is_changed && desired.has_cni {
-        ready = vec![builder.steps.add("cluster/health", None, ready, health.clone())];
+        ready = vec![builder.steps.add(HEALTH, None, ready, health.clone())];
     }
     let mut applied = vec![];
     for addon in &desired.addons {
@@ -73,7 +74,7 @@ pub(super) fn plan(
     }
     ready.extend(applied.iter().cloned());
     if (is_changed || !applied.is_empty()) && !desired.has_cni {
-        builder.steps.add("cluster/health", None, ready.clone(), health);
+        builder.steps.add(HEALTH, None, ready.clone(), health);
     }
     if let Some(action) = late_vip {
         let vip = builder.steps.add("vip", None, ready, Action::AwaitVip(action));
@@ -83,6 +84,41 @@ pub(super) fn plan(
             builder.steps.add("vip/kubeconfig", None, after, Action::WriteClientFiles(action));
         }
     }
+}
+
+/// Puts the health check of the cluster after all changes of nodes and all removals: Kubernetes restarts its components after a
+/// changed config, and a run ends when the cluster is healthy. A run that is limited to nodes or parts leaves the rest of the cluster
+/// as it is, so it does not wait for its health.
+pub(super) fn check_after_changes(builder: &mut Builder<'_>) {
+    let changes_cluster = |action: &Action| {
+        matches!(
+            action,
+            Action::ChangeConfig(_)
+                | Action::UncordonNode(_)
+                | Action::RemoveMember(_)
+                | Action::DeleteNode(_)
+                | Action::DestroyVm(_)
+        )
+    };
+    let changes = builder.steps.iter().filter(|step| changes_cluster(&step.action));
+    let before: Vec<StepId> = changes.map(|step| step.id.clone()).collect();
+    let is_limited = builder.scope.nodes.is_some() || builder.scope.only.is_some();
+    if before.is_empty() || is_limited {
+        return;
+    }
+    let nodes = builder.places.nodes.iter().filter(|placed| placed.node.is_talos);
+    let nodes: Vec<TalosNode> = nodes.map(Placed::talos_node).collect();
+    let health = await_health(builder, nodes);
+    let health = builder.steps.add(HEALTH, None, [], health);
+    for change in &before {
+        builder.steps.put_behind(&health, change);
+    }
+}
+
+fn await_health(builder: &Builder<'_>, nodes: Vec<TalosNode>) -> Action {
+    let allows_other_members = orphan::explain_strange_members(builder);
+    let (goal, deadline) = (goal(builder), builder.desired.timeouts.health);
+    Action::AwaitHealth(AwaitHealth { nodes, goal, allows_other_members, deadline })
 }
 
 /// The step that waits for the shared address, if it does not answer or cannot yet. If no holder is known, the step is
@@ -117,8 +153,8 @@ fn write_client_files(
     }
 }
 
-/// When the cluster counts as healthy. Nodes become ready when a pod network exists, which Talos, an add-on or the user
-/// installs.
+/// The condition under which the cluster counts as healthy. Nodes become ready only with a pod network, which Talos, an
+/// add-on or the user installs.
 fn goal(builder: &Builder<'_>) -> HealthGoal {
     let desired = builder.desired;
     let mut read = builder.observed.addons.read.values();
@@ -131,7 +167,7 @@ fn goal(builder: &Builder<'_>) -> HealthGoal {
     }
 }
 
-/// Why a cluster whose nodes have all joined is not healthy. An earlier run may have ended before the cluster was
+/// Why the cluster is not healthy although all its nodes have joined. An earlier run may have ended before the cluster was
 /// healthy.
 fn trouble(builder: &Builder<'_>) -> Option<String> {
     match &builder.observed.kubernetes {
@@ -140,7 +176,7 @@ fn trouble(builder: &Builder<'_>) -> Option<String> {
             Some(format!("the Kubernetes API does not answer: {reason}"))
         }
         KubernetesSeen::Answers(registered) => {
-            // Members of orphans are reported with them, and not waited for.
+            // etcd members that belong to orphans are reported with the orphans. They are not a reason to wait.
             let is_told = orphan::explain_strange_members(builder);
             let members = registered.strange_members.clone().filter(|_| !is_told);
             registered.trouble.clone().or(members)

@@ -1,10 +1,9 @@
 //! The plan of `destroy`: stop and destroy all owned VMs of a cluster.
 
-use talmox_pve_types::id::{NodeName, VmId};
-
 use super::leftover::Leftovers;
 use super::placed::{ObservedVm, VmPresence};
 use super::placement::{being_made, places};
+use super::protection::unprotect;
 use super::storage_cleanup::StorageCleanup;
 use super::{destroy_rights, preflight, shared_secrets};
 use crate::desired::Desired;
@@ -19,8 +18,8 @@ use crate::plan::{
 pub struct DestroyOptions {
     /// Whether to delete images of this inventory that no other cluster is known to use.
     pub images: bool,
-    /// Whether to delete the secrets, after the VMs. The plan does not delete them; it only contains findings about
-    /// reasons to keep them.
+    /// Whether the caller deletes the secrets after the VMs. The plan contains no step for that, only findings about reasons
+    /// to keep them.
     pub secrets: bool,
 }
 
@@ -88,9 +87,4 @@ fn vm(
     let stopped = steps.add(format!("vm/{name}/stop"), Some(name), [], stop);
     let destroy = Action::DestroyVm(DestroyVm { own: own.clone(), deadline });
     steps.add(format!("vm/{name}/destroy"), Some(name), [stopped], destroy)
-}
-
-/// The command that removes the protection of a VM. talmox never removes it.
-pub fn unprotect(host: &NodeName, vmid: VmId) -> String {
-    format!("to delete it nevertheless, on {host}: qm set {vmid} --protection 0")
 }

@@ -1,4 +1,4 @@
-//! PCI mappings of GPUs: a token may pass through only mapped devices.
+//! PCI mappings of GPUs. A token may pass through only mapped devices.
 
 use talmox_pve_types::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve_types::api::node::PciDevice;
@@ -6,19 +6,22 @@ use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::{ConfigId, NodeName};
 use talmox_pve_types::property::{HostPci, PciSource};
 
+use super::builder::Builder;
 use crate::desired::{Desired, DesiredNode, GpuSource, GpuSpec};
 use crate::observed::Pve;
-use crate::plan::{CreateMapping, Finding, FindingCode};
+use crate::plan::{
+    Action, Change, Class, CreateMapping, FieldChange, Finding, FindingCode, Object, StepId,
+};
 use crate::rights::{Grants, PveRole};
 
-/// A PCI device of a node, and the mapping that has to be created for it, if any.
+/// A PCI device of a node. `mapping` is set if a mapping must be created for the device.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) hostpci: HostPci,
     pub(super) mapping: Option<CreateMapping>,
 }
 
-/// The `hostpci0` option of a node's VM on this host.
+/// The `hostpci0` option of the VM of a node on this host. None if the node has no PCI device.
 pub(super) fn device(
     desired: &Desired,
     node: &DesiredNode,
@@ -48,8 +51,8 @@ pub(super) fn device(
     }
 }
 
-/// The option `hostpci0` that an existing VM should have. If the inventory sets the address of the device and the VM
-/// uses a mapping of that device, the mapping is kept.
+/// The `hostpci0` option that an existing VM should have. If the inventory sets the address of the device and the VM uses a
+/// mapping of that device, the VM keeps the mapping.
 pub(super) fn wanted(
     gpu: &GpuSpec,
     config: &VmConfig,
@@ -71,6 +74,18 @@ pub(super) fn wanted(
     Some(gpu.hostpci(source))
 }
 
+/// Plans the step that creates a PCI mapping. Several nodes may use the same mapping.
+pub(super) fn create_mapping(builder: &mut Builder<'_>, create: CreateMapping) -> StepId {
+    let id = format!("mapping/{}", create.id);
+    if !builder.steps.has(&StepId::new(id.clone())) {
+        let object = Object::Mapping(create.id.to_string());
+        let devices = create.mapped.devices.iter();
+        let fields = devices.map(|device| FieldChange::set("map", device)).collect();
+        builder.changes.push(Change::planned(object, Class::Create, fields));
+    }
+    builder.steps.add(id, None, [], Action::CreateMapping(create))
+}
+
 pub(super) fn mappings(pve: &Pve) -> &[PciMapping] {
     match &pve.mappings {
         Some(Ok(mappings)) => mappings,
@@ -78,14 +93,15 @@ pub(super) fn mappings(pve: &Pve) -> &[PciMapping] {
     }
 }
 
-/// Whether a mapping contains this device and no other device of the host: of several, Proxmox uses any free one.
+/// Whether a mapping contains this device and no other device of the host. With several devices, Proxmox would choose any
+/// free one.
 fn maps(mapping: &PciMapping, host: &NodeName, address: &str) -> bool {
     let mut here = mapping.mapped.devices.iter().filter(|device| device.node == *host);
     let Some(device) = here.next() else { return false };
     here.next().is_none() && device.path.split(';').any(|path| is_same(path, address))
 }
 
-/// Whether both addresses mean the same device. An address without a function means the whole device.
+/// Whether both addresses are the same device. An address without a function is the whole device.
 fn is_same(path: &str, address: &str) -> bool {
     path == address || path.strip_suffix(".0") == Some(address)
 }
@@ -97,7 +113,7 @@ fn check_mapping(
     host: &NodeName,
     pve: &Pve,
 ) -> Result<(), Finding> {
-    // A token may be allowed to use mappings and not to list them: then only starting the VM shows a problem.
+    // A token may be allowed to use mappings, but not to list them. Then a problem shows only when the VM starts.
     let Some(Ok(known)) = &pve.mappings else { return Ok(()) };
     let Some(mapping) = known.iter().find(|one| one.id == *id) else {
         let message = format!("PCI mapping {id} not found, or the token lacks Mapping.Audit on it");
@@ -147,14 +163,14 @@ fn new_mapping(
             &node.name,
             format!("no valid name for a PCI mapping can be derived from {host} {address}"),
         )
-        .hint("create a mapping by hand, and name it: `gpu: {mapping: …}`")
+        .hint("create a mapping by hand, and set `gpu: {mapping: NAME}` in the inventory")
     })?;
-    // Creating a mapping requires the list of devices of the host.
+    // To create a mapping, talmox must list the devices of the host.
     let mut grants = Grants::one("/mapping/pci", PveRole::Mapping);
     grants.add("/", PveRole::Host);
     let allow = || {
         format!(
-            "create a mapping for it and name it (`gpu: {{mapping: …}}`), or grant the right as root on a host:\n{}",
+            "create a mapping for the device and set `gpu: {{mapping: NAME}}` in the inventory, or grant the right as root on a host:\n{}",
             lines(desired, &grants)
         )
     };
@@ -172,7 +188,8 @@ fn new_mapping(
     Ok(CreateMapping { id, mapped, deadline: desired.timeouts.task })
 }
 
-/// The device with this address; none if the devices of the host are not known, an error if it cannot be passed through.
+/// The device with this address. None if the devices of the host are not known. An error if the device cannot be passed
+/// through.
 pub(super) fn listed<'a>(
     node: &DesiredNode,
     host: &NodeName,

@@ -1,161 +1,197 @@
 //! Drift of running nodes: Talos version, schematic and machine config.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use talmox_talos_config::leaf::{Leaf, leaves};
-use talmox_talos_config::secret::{REDACTED, SecretText};
-use talmox_talos_config::{Config, Release};
+use std::collections::BTreeSet;
 
 use super::address_change::AddressChange;
 use super::builder::Builder;
-use crate::desired::{Desired, DesiredNode};
-use crate::observed::Configured;
-use crate::plan::{Change, Class, FieldChange, FieldValue, Finding, FindingCode, Object};
+use super::config_difference::{ConfigDifference, INSTALLER, ROLE, is_of_other_release};
+use super::ignored;
+use super::node_change::ConfigChange;
+use super::scope::Part;
+use crate::desired::{Contact, Desired, DesiredNode};
+use crate::observed::{Configured, DryRun};
+use crate::plan::{Change, Class, ConfigMode, FieldChange, Finding, FindingCode, Left, Object};
 
+pub(super) use super::config_difference::{differences, hostname, release};
+
+const TALOS_UPGRADE: &str = "this needs an upgrade of Talos, which `up` does not make";
+const KUBERNETES_UPGRADE: &str = "this needs an upgrade of Kubernetes, which `up` does not make";
+const OTHER_ROLE: &str = "a node with another role is replaced";
+
+/// Plans the changes of a running Talos node.
 pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Configured) {
-    let desired = builder.desired;
+    let mut upgrade = upgrade(builder.desired, node, found);
+    let compared = ConfigDifference::of(builder.desired, node, found);
+    let mut difference = compared.unwrap_or_else(|| {
+        builder.findings.push(unreadable(node, found.config.is_some()));
+        ConfigDifference::default()
+    });
+    if difference.keeps_scheduling {
+        builder.findings.push(scheduling_kept(builder.desired));
+    }
+    // Differences that `ignore:` accepts get no step.
+    let object = Object::Node(node.name.clone());
+    ignored::take(builder, &node.name, &object, |_| Class::Drain, &mut upgrade);
+    let class = |field: &FieldChange| class_of(&field.path);
+    let has_ignored = ignored::take(builder, &node.name, &object, class, &mut difference.fields);
+    if !upgrade.is_empty() {
+        // A config for another Talos release is part of the upgrade. The same applies to the image that the upgrade installs.
+        let is_other_release = is_of_other_release(builder.desired, found);
+        let fields = difference.fields.into_iter();
+        let (with_upgrade, rest): (Vec<_>, Vec<_>) =
+            fields.partition(|field| is_other_release || field.path == INSTALLER);
+        difference.fields = rest;
+        upgrade.extend(with_upgrade);
+        let change = Change::left(object, Class::Drain, upgrade, Left::Impossible);
+        builder.changes.push(change.note(TALOS_UPGRADE));
+    }
+    if let Some(path) = difference.secret() {
+        let message = format!("`{path}` of its config is not that of the secrets bundle");
+        let hint = "restore the secrets bundle of this cluster from a backup or from Git: another one would make its stored data \
+                    and its credentials unusable. If a patch sets this value, remove the patch";
+        builder
+            .findings
+            .push(Finding::error(FindingCode::SecretsDiffer, &node.name, message).hint(hint));
+        return;
+    }
+    if !difference.fields.is_empty() {
+        config(builder, node, found, difference, has_ignored);
+    }
+}
+
+/// Differences that only an upgrade of Talos can remove.
+fn upgrade(desired: &Desired, node: &DesiredNode, found: &Configured) -> Vec<FieldChange> {
     let mut fields = vec![];
-    let mut class = Class::Live;
-    let mut notes: BTreeSet<&str> = BTreeSet::new();
     if let (Some(wanted), Some(version)) = (&desired.talos_version, &found.version)
         && wanted != version
     {
         let (old, new) = (Some(version.clone()), Some(wanted.clone()));
         fields.push(FieldChange::new("talos", old, new));
-        class = Class::Drain;
     }
-    // Some images have no schematic, and nothing to compare.
+    // Some images have no schematic, so there is nothing to compare.
     if let (Some(wanted), Some(schematic)) = (&node.schematic, &found.schematic)
         && wanted != schematic
     {
         let (old, new) = (Some(schematic.clone()), Some(wanted.clone()));
         fields.push(FieldChange::new("schematic", old, new));
-        class = Class::Drain;
     }
-    match &found.config {
-        Some(config) => match differences(config, &node.config, release(desired, found)) {
-            Some(mut differences) => {
-                builder.findings.extend(kept_open(desired, &mut differences));
-                differences.retain(|field| !is_letter_without_effect(field));
-                for field in &differences {
-                    let (own, note) = match AddressChange::of_config(&field.path) {
-                        Some(change) => change.class(node),
-                        None => (class_of(&field.path), None),
-                    };
-                    class = class.max(own);
-                    notes.extend(note);
-                }
-                fields.extend(differences);
-            }
-            None => builder.findings.push(
-                Finding::warning(
-                    FindingCode::ConfigUnreadable,
-                    &node.name,
-                    "its config cannot be read",
-                )
-                .hint("update `talos_version:` or talmox: the config may be of a newer Talos"),
-            ),
-        },
-        None => builder.findings.push(
-            Finding::warning(
-                FindingCode::ConfigUnreadable,
-                &node.name,
-                "its config was not compared: the node did not return it",
-            )
-            .hint("run the command again when the node answers"),
-        ),
-    }
-    if !fields.is_empty() {
-        let change = Change::open(Object::Node(node.name.clone()), class, fields);
-        let notes: Vec<&str> = notes.into_iter().collect();
-        builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+    fields
+}
+
+/// Plans the change of a config, or reports why no step applies it.
+fn config(
+    builder: &mut Builder<'_>,
+    node: &DesiredNode,
+    found: &Configured,
+    difference: ConfigDifference,
+    has_ignored: bool,
+) {
+    let cost = Cost::of(node, found, &difference);
+    let is_selected = builder.scope.allows(&node.name, Part::Configs);
+    let left = if difference.has(ROLE) {
+        Some((Left::NeedsConsent, Some(OTHER_ROLE)))
+    } else if difference.is_of_kubernetes() {
+        Some((Left::Impossible, Some(KUBERNETES_UPGRADE)))
+    } else if cost.class == Class::Replace {
+        Some((Left::NeedsConsent, None))
+    } else if !is_selected {
+        Some((Left::NotSelected, None))
+    } else if has_ignored {
+        Some((Left::Impossible, Some(ignored::WHOLE_CONFIG)))
+    } else if let Some(DryRun::Rejected(reason)) = &found.dry_run {
+        builder.findings.push(rejected(node, reason));
+        Some((Left::Blocked, None))
+    } else {
+        None
+    };
+    let object = Object::Node(node.name.clone());
+    let (mut notes, class) = (cost.notes, cost.class);
+    let change = if let Some((why, note)) = left {
+        notes.extend(note);
+        let class = if difference.has(ROLE) { Class::Replace } else { class };
+        Change::left(object, class, difference.fields, why)
+    } else {
+        // The inventory may contain another address than the one that the node has now.
+        let now = found.address.map_or(node.contact, Contact::At);
+        let change = builder.node_changes.entry(node.name.clone()).or_default();
+        change.config = Some(ConfigChange { mode: cost.mode, now });
+        Change::planned(object, class, difference.fields)
+    };
+    let notes: Vec<&str> = notes.into_iter().collect();
+    builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+}
+
+/// Effect of a changed config on the node.
+#[derive(Debug)]
+struct Cost {
+    class: Class,
+    mode: ConfigMode,
+    notes: BTreeSet<&'static str>,
+}
+
+impl Cost {
+    fn of(node: &DesiredNode, found: &Configured, difference: &ConfigDifference) -> Self {
+        let fields = &difference.fields;
+        if difference.is_saved_only {
+            // The node already uses the config, so only the saved config changes.
+            return Self { class: Class::Live, mode: ConfigMode::Live, notes: BTreeSet::new() };
+        }
+        let by_table = fields.iter().map(|field| class_of(&field.path)).max();
+        let mut class = match &found.dry_run {
+            Some(DryRun::Live) => Class::Live,
+            Some(DryRun::Reboot) => Class::Drain,
+            Some(DryRun::Rejected(_)) | None => by_table.unwrap_or(Class::Live),
+        };
+        let mode = if class > Class::Live {
+            ConfigMode::Reboot
+        } else if fields.iter().any(|field| is_of_network(&field.path)) {
+            ConfigMode::Try
+        } else {
+            ConfigMode::Live
+        };
+        // Talos applies a new address at once, but the node also keeps the address of its first boot.
+        let mut notes = BTreeSet::new();
+        for change in fields.iter().filter_map(|field| AddressChange::of_config(&field.path)) {
+            let (own, note) = change.running_class(node);
+            class = class.max(own);
+            notes.extend(note);
+        }
+        Self { class, mode, notes }
     }
 }
 
-/// Control planes that were created before there were workers stay schedulable: the first worker of a cluster is not a reason
-/// to change them. Removes this difference, and returns a warning about it.
-fn kept_open(desired: &Desired, differences: &mut Vec<FieldChange>) -> Option<Finding> {
-    let is_kept = |field: &FieldChange| {
-        let old = field.old.as_ref().and_then(FieldValue::as_text);
-        field.path == SCHEDULING && old == Some("true") && field.new.is_none()
+fn rejected(node: &DesiredNode, reason: &str) -> Finding {
+    let message = format!("Talos rejects its changed config: {reason}");
+    let hint =
+        "correct the setting or patch that the message names; `talmox render` shows the config";
+    Finding::error(FindingCode::ConfigRejected, &node.name, message).hint(hint)
+}
+
+fn unreadable(node: &DesiredNode, is_returned: bool) -> Finding {
+    let (message, hint) = if is_returned {
+        (
+            "its config cannot be read",
+            "update `talos_version:` or talmox: the config may be of a newer Talos",
+        )
+    } else {
+        (
+            "its config was not compared: the node did not return it",
+            "run the command again when the node answers",
+        )
     };
-    if !desired.derives_scheduling || !differences.iter().any(is_kept) {
-        return None;
-    }
-    differences.retain(|field| !is_kept(field));
+    Finding::warning(FindingCode::ConfigUnreadable, &node.name, message).hint(hint)
+}
+
+/// Warning about control planes that stay schedulable although there are workers.
+fn scheduling_kept(desired: &Desired) -> Finding {
     let message = "control planes still accept all pods, although there are workers";
     let hint = "set `allow_scheduling_on_controlplanes: true` if they should; with `false` the \
                 change is planned";
-    Some(Finding::warning(FindingCode::SchedulingKept, &desired.cluster, message).hint(hint))
+    Finding::warning(FindingCode::SchedulingKept, &desired.cluster, message).hint(hint)
 }
 
-/// Whether a field differs only because the config of an earlier release of talmox selects a disk by its letter, where the
-/// selection has no effect any more. An installed node is not installed again, and Talos finds a user volume that exists by the
-/// label of its partition. Without this exception, every cluster of an earlier release would differ from its inventory
-/// permanently. `machine.disks` is still reported as a difference, because Talos reads its devices at every boot.
-fn is_letter_without_effect(field: &FieldChange) -> bool {
-    let old = field.old.as_ref().and_then(FieldValue::as_text);
-    let new = field.new.as_ref().and_then(FieldValue::as_text);
-    let (Some(old), Some(new)) = (old, new) else { return false };
-    if !new.contains("/dev/disk/by-id/") {
-        return false;
-    }
-    let device = if field.path == "machine.install.disk" {
-        old
-    } else if field.path.starts_with("UserVolumeConfig")
-        && field.path.rsplit('.').next() == Some("match")
-    {
-        old.trim_start_matches("disk.dev_path == ").trim_matches('"')
-    } else {
-        return false;
-    };
-    let letters = ["/dev/sd", "/dev/vd"].iter().find_map(|start| device.strip_prefix(start));
-    letters
-        .is_some_and(|rest| rest.len() == 1 && rest.starts_with(|c: char| c.is_ascii_lowercase()))
-}
-
-/// The Talos release that can parse both configs: the node may be newer than the inventory says.
-fn release(desired: &Desired, found: &Configured) -> Release {
-    let of = |version: &Option<String>| version.as_deref().and_then(Release::of);
-    of(&desired.talos_version).max(of(&found.version)).unwrap_or_default()
-}
-
-/// The hostname in a node's config.
-pub(super) fn hostname(desired: &Desired, found: &Configured) -> Option<String> {
-    let config = found.config.as_ref()?;
-    let config = Config::parse(config.expose(), release(desired, found)).ok()?;
-    let all = by_path(&config);
-    let name = |path: &str| all.get(path).map(|leaf| leaf.text.to_owned());
-    name("machine.network.hostname").or_else(|| name("HostnameConfig.hostname"))
-}
-
-/// The differences by path. `None` if one of the two is not a config.
-pub(super) fn differences(
-    old: &SecretText,
-    new: &SecretText,
-    release: Release,
-) -> Option<Vec<FieldChange>> {
-    let read = |text: &SecretText| Config::parse(text.expose(), release).ok();
-    let (old, new) = (read(old)?, read(new)?);
-    let (old, new) = (by_path(&old), by_path(&new));
-    let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let differs = |path: &&&String| {
-        old.get(**path).map(|leaf| leaf.text) != new.get(**path).map(|leaf| leaf.text)
-    };
-    let shown = |leaf: &Leaf<'_>| leaf.shown().unwrap_or(REDACTED).to_owned();
-    let change = |path: &&String| {
-        FieldChange::new(path, old.get(*path).map(shown), new.get(*path).map(shown))
-    };
-    Some(paths.iter().filter(differs).map(change).collect())
-}
-
-fn by_path(config: &Config) -> BTreeMap<String, Leaf<'_>> {
-    leaves(config).into_iter().map(|leaf| (leaf.path.clone(), leaf)).collect()
-}
-
-const SCHEDULING: &str = "cluster.allowSchedulingOnControlPlanes";
-
-/// Settings that Talos applies without a reboot.
+/// Settings that Talos applies without a reboot. This table is used only without the result of a dry run. There is also no
+/// result for Talos 1.14 and newer, because these versions do not report in a dry run that a change needs a reboot.
 const LIVE: &[&str] = &[
     "cluster.",
     "debug",
@@ -185,13 +221,50 @@ const LIVE: &[&str] = &[
 ];
 
 fn class_of(path: &str) -> Class {
-    // Documents other than v1alpha1 never need a reboot.
-    let is_document = path.starts_with(|c: char| c.is_ascii_uppercase());
-    if is_document || LIVE.iter().any(|start| path.starts_with(start)) {
+    // Config documents other than v1alpha1 never need a reboot.
+    if is_document(path) || LIVE.iter().any(|start| path.starts_with(start)) {
         Class::Live
     } else {
         Class::Drain
     }
+}
+
+fn is_document(path: &str) -> bool {
+    path.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
+/// Config documents that cannot make a node unreachable. All other kinds count as network settings, because an unnecessary
+/// trial of a config takes only seconds.
+const NOT_OF_NETWORK: &[&str] = &[
+    "EnvironmentConfig",
+    "EventSinkConfig",
+    "ExistingVolumeConfig",
+    "ExtensionServiceConfig",
+    "ExternalVolumeConfig",
+    "ImageVerificationConfig",
+    "KmsgLogConfig",
+    "OOMConfig",
+    "PCIDriverRebindConfig",
+    "RawVolumeConfig",
+    "RegistryAuthConfig",
+    "RegistryMirrorConfig",
+    "RegistryTLSConfig",
+    "SwapVolumeConfig",
+    "TimeSyncConfig",
+    "TrustedRootsConfig",
+    "UserVolumeConfig",
+    "VolumeConfig",
+    "WatchdogTimerConfig",
+    "ZswapConfig",
+];
+
+/// Whether a wrong value could make the node or the endpoint of the cluster unreachable.
+fn is_of_network(path: &str) -> bool {
+    if is_document(path) {
+        let kind = path.split(['/', '.']).next().unwrap_or_default();
+        return !NOT_OF_NETWORK.contains(&kind);
+    }
+    path.starts_with("machine.network") || path.starts_with("cluster.controlPlane.endpoint")
 }
 
 #[cfg(test)]
@@ -199,28 +272,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_of_disks_are_a_difference_only_where_they_are_read_again() {
-        let link = "/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi1";
-        let in_links = format!("\"{link}\" in disk.symlinks");
-        let selector = "UserVolumeConfig/data.provisioning.diskSelector.match";
-        for (path, old, new, expected) in [
-            ("machine.install.disk", "/dev/sda", link, true),
-            ("machine.install.disk", "/dev/nvme0n1", link, false),
-            ("machine.install.disk", "/dev/sda", "/dev/vda", false),
-            (selector, "disk.dev_path == \"/dev/sdb\"", &in_links, true),
-            (selector, "disk.size > 1u * GB", &in_links, false),
-            ("machine.disks[0].device", "/dev/sdb", link, false),
-        ] {
-            let field = FieldChange::new(path, Some(old.to_owned()), Some(new.to_owned()));
-            assert_eq!(is_letter_without_effect(&field), expected, "{path}: {old} -> {new}");
-        }
-    }
-
-    #[test]
     fn what_talos_cannot_take_over_needs_a_reboot() {
         assert_eq!(class_of("machine.sysctls.net"), Class::Live);
         assert_eq!(class_of("HostnameConfig.hostname"), Class::Live);
         assert_eq!(class_of("machine.files[0].path"), Class::Drain);
         assert_eq!(class_of("machine.type"), Class::Drain);
+    }
+
+    #[test]
+    fn settings_of_the_network_are_tried() {
+        for path in [
+            "machine.network.nameservers[0]",
+            "cluster.controlPlane.endpoint",
+            "LinkConfig/eth0.mtu",
+            "ResolverConfig.nameservers[0].address",
+            "NetworkDefaultActionConfig.ingress",
+        ] {
+            assert!(is_of_network(path), "{path}");
+        }
+        for path in [
+            "machine.nodeLabels.rack",
+            "cluster.controlPlane.localAPIServerPort",
+            "UserVolumeConfig/data.filesystem.type",
+            "TimeSyncConfig.enabled",
+        ] {
+            assert!(!is_of_network(path), "{path}");
+        }
     }
 }

@@ -1,66 +1,76 @@
-//! Orphans: owned VMs whose nodes are no longer in the inventory, and their remaining entries in etcd and Kubernetes.
+//! Entries in etcd and Kubernetes without a node in the inventory: entries of orphans, and entries without a VM.
 
 use std::collections::BTreeSet;
 
 use super::builder::Builder;
+use super::etcd_voters::members;
 use super::placed::{Placed, VmPresence};
+use super::unreadable;
 use crate::observed::{EtcdSeen, KubernetesSeen, TalosSeen};
-use crate::plan::{Change, Class, FieldChange, Finding, FindingCode, Object};
+use crate::plan::{Finding, FindingCode};
 
-pub(super) fn plan(builder: &mut Builder<'_>) {
-    let removed = builder.places.removed.clone();
-    for (own, found) in &removed {
-        let name = &own.identity.node;
-        let fields = vec![
-            FieldChange::of("vmid", Some(own.vm.vmid.into()), None),
-            FieldChange::new("host", Some(found.seen.host.to_string()), None),
-        ];
-        let change = Change::open(Object::Vm(name.clone()), Class::Destroy, fields);
-        tracing::info!(target: "talmox::plan", subject = name, "skipped: no step destroys VM {}", own.vm.vmid);
-        builder.changes.push(change.note("the node is no longer in the inventory"));
-        let fields = known_of(builder, name);
-        if !fields.is_empty() {
-            let change = Change::open(Object::Node(name.clone()), Class::Destroy, fields);
-            builder.changes.push(change);
-        }
-    }
+/// Adds findings about nodes that only Kubernetes lists.
+pub(super) fn check(builder: &mut Builder<'_>) {
     let findings = left_over(builder);
     builder.findings.extend(findings);
 }
 
-/// Where the cluster still lists a node.
-fn known_of(builder: &Builder<'_>, name: &str) -> Vec<FieldChange> {
-    let mut fields = vec![];
-    if members(builder).contains(name) {
-        fields.push(FieldChange::new("etcd", Some("member".to_owned()), None));
-    }
-    if registered(builder).is_some_and(|nodes| nodes.contains(name)) {
-        fields.push(FieldChange::new("kubernetes", Some("registered".to_owned()), None));
-    }
-    fields
+/// Whether all etcd members that are not control planes of the inventory are orphans, nodes with a changed role, or reported
+/// as stale. The health of the cluster does not depend on such members.
+pub(super) fn explain_strange_members(builder: &Builder<'_>) -> bool {
+    let strange = strange_members(builder);
+    let stale = stale_members(builder);
+    // A former control plane that is now a worker in the inventory is reported as a change of its role.
+    let is_known = |name: &&str| {
+        is_orphan(builder, name)
+            || builder.desired.node(name).is_some()
+            || stale.iter().any(|one| one == name)
+    };
+    !strange.is_empty() && strange.iter().all(is_known)
 }
 
-/// Whether all members of etcd that are not control planes of the inventory are orphans.
-pub(super) fn explain_strange_members(builder: &Builder<'_>) -> bool {
+/// The etcd members that are not control planes of the inventory.
+fn strange_members<'a>(builder: &Builder<'a>) -> BTreeSet<&'a str> {
     let mut strange = members(builder);
     for node in builder.desired.control_planes() {
         strange.remove(node.name.as_str());
     }
-    let is_removed = |name: &&str| {
-        builder.places.removed.iter().any(|(own, _)| own.identity.node.as_str() == *name)
-    };
-    !strange.is_empty() && strange.iter().all(is_removed)
+    strange
 }
 
-fn members<'a>(builder: &Builder<'a>) -> BTreeSet<&'a str> {
-    let members = builder.observed.nodes.values().filter_map(|seen| match seen {
-        TalosSeen::OwnNode(found) => match &found.etcd {
-            EtcdSeen::Member { names } => Some(names),
-            _ => None,
-        },
-        _ => None,
-    });
-    members.flatten().map(String::as_str).collect()
+fn is_orphan(builder: &Builder<'_>, name: &str) -> bool {
+    builder.places.removed.iter().any(|(own, _)| own.identity.node == name)
+}
+
+/// The etcd members whose machine is gone: neither the inventory nor an orphan has their name, and Kubernetes does not list
+/// them as ready. Empty if this is not certain.
+pub(super) fn stale_members(builder: &Builder<'_>) -> Vec<String> {
+    let KubernetesSeen::Answers(registered) = &builder.observed.kubernetes else { return vec![] };
+    let pve = &builder.observed.pve;
+    // A VM that cannot be read may be the VM of the member.
+    if !pve.unread.is_empty() || unreadable::unreadable(pve).next().is_some() {
+        return vec![];
+    }
+    // A patch may have given a control plane another hostname. Then the inventory does not contain the name of its member.
+    if builder.desired.control_planes().any(|node| is_listed_otherwise(builder, &node.name)) {
+        return vec![];
+    }
+    let is_gone = |name: &&str| {
+        let is_ready = registered.nodes.contains(*name) && !registered.unready.contains(*name);
+        // A member that has not started has no name.
+        let is_named = !name.is_empty() && builder.desired.node(name).is_none();
+        is_named && !is_orphan(builder, name) && !is_ready
+    };
+    strange_members(builder).into_iter().filter(is_gone).map(str::to_owned).collect()
+}
+
+/// Whether a control plane is a member of etcd under another name than its name in the inventory.
+fn is_listed_otherwise(builder: &Builder<'_>, name: &str) -> bool {
+    let Some(TalosSeen::OwnNode(found)) = builder.observed.nodes.get(name) else { return false };
+    match &found.etcd {
+        EtcdSeen::Member { names } => !names.iter().any(|one| one == name),
+        _ => false,
+    }
 }
 
 fn registered<'a>(builder: &Builder<'a>) -> Option<&'a BTreeSet<String>> {
@@ -70,11 +80,11 @@ fn registered<'a>(builder: &Builder<'a>) -> Option<&'a BTreeSet<String>> {
     }
 }
 
-/// Nodes that only Kubernetes lists. They block nothing, and a node that joined by hand is one too: the user decides whether to
-/// delete them.
+/// Findings about nodes that only Kubernetes lists. Such nodes do no harm, and one of them may have joined by hand, so the
+/// user decides whether to delete them.
 fn left_over(builder: &Builder<'_>) -> Vec<Finding> {
     let Some(nodes) = registered(builder) else { return vec![] };
-    // A node that exists and is not registered may be registered by a name that a patch gave it.
+    // A node that exists but is not listed may be listed under another name that a patch set.
     let is_hidden = |placed: &Placed<'_>| {
         let is_there = !matches!(placed.state, VmPresence::Absent);
         placed.node.is_talos && is_there && !nodes.contains(&placed.node.name)

@@ -1,8 +1,9 @@
-//! Planning of nodes with an operating system other than Talos: wait until they answer.
+//! Planning of nodes with an operating system other than Talos: a step waits until such a node answers.
 
 use super::builder::Builder;
 use super::placed::Placed;
 use super::preflight;
+use super::replacement;
 use super::vm_plan::VmPlan;
 use crate::plan::{Action, AwaitUbuntu, Change, Class, FieldChange, Object};
 
@@ -18,7 +19,7 @@ pub(super) fn plan(builder: &mut Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) 
         let object = Object::Node(node.name.clone());
         builder.changes.push(Change::planned(object, Class::Live, fields));
     }
-    if vm.is_fresh {
+    if vm.is_fresh && !replacement::may_answer(builder, &node.name) {
         builder.findings.extend(preflight::address_in_use(builder, node));
     }
     let action = Action::AwaitUbuntu(AwaitUbuntu {

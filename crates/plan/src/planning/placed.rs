@@ -1,14 +1,18 @@
-//! Where the VM of each node is or will be, and what is there now.
+//! The vmid and host of the VM of each node, and the observed state of that VM.
 
 use std::collections::BTreeSet;
 
 use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::{Upid, VmId};
+use talmox_talos_config::machine::Expected;
 
 use crate::desired::DesiredNode;
 use crate::observed::VmSeen;
 use crate::ownership::Marker;
 use crate::plan::{Finding, OwnVm, TalosNode};
+
+/// Maximum number of network cards of a VM.
+pub(super) const CARDS: u8 = 32;
 
 /// Hint for a node that was renamed in the inventory.
 pub(crate) const RENAMED: &str = "keep the old name: a node with another name is a new node. To have both, keep the old node, \
@@ -29,7 +33,7 @@ pub enum VmPresence<'a> {
     /// A task of this login is creating the VM.
     BeingMade(Upid),
     Owned(ObservedVm<'a>),
-    /// A foreign VM, or a VM that the plan cannot continue with.
+    /// A foreign VM uses the vmid, or a finding prevents the plan from using the VM.
     Blocked,
 }
 
@@ -48,23 +52,38 @@ pub struct Placements<'a> {
     pub nodes: Vec<Placed<'a>>,
     /// Orphans: owned VMs whose nodes are not in the inventory.
     pub removed: Vec<(OwnVm, ObservedVm<'a>)>,
-    /// Owned VMs of nodes that are not in the inventory, with the name of another cluster in tags or notes.
+    /// Owned VMs of nodes that are not in the inventory, whose tags or notes name another cluster.
     pub shared: Vec<(OwnVm, ObservedVm<'a>)>,
     /// Findings about owned VMs.
     pub troubles: Vec<Finding>,
-    /// Why nodes cannot be placed, or why their vmid is not free.
+    /// Findings about nodes that cannot be placed, or whose vmid is not free.
     pub findings: Vec<Finding>,
-    /// Vmids that seem to be free and were not checked.
+    /// Vmids that seem to be free but were not checked.
     pub unasked: BTreeSet<VmId>,
 }
 
 impl Placed<'_> {
+    /// The identity that the machine must report. A network card that the plan adds to an existing VM is not expected yet.
+    fn expected_machine(&self) -> Expected {
+        let mut expected = self.node.machine();
+        if let VmPresence::Owned(found) = &self.state {
+            let observed: Vec<String> = (0..CARDS)
+                .filter_map(|index| Some(found.config.net(index)?.mac?.lower_case()))
+                .collect();
+            let known = |mac: &String| observed.iter().any(|one| one.eq_ignore_ascii_case(mac));
+            if expected.macs.iter().any(known) {
+                expected.macs.retain(known);
+            }
+        }
+        expected
+    }
+
     pub(super) fn talos_node(&self) -> TalosNode {
         TalosNode {
             name: self.node.name.clone(),
             own: self.own.clone(),
             contact: self.node.contact,
-            expected: self.node.machine(),
+            expected: self.expected_machine(),
             is_control_plane: self.node.is_control_plane,
         }
     }

@@ -1,4 +1,4 @@
-//! Placement: the vmid and host of each node's VM, and whether an owned VM exists there.
+//! Placement: the vmid and the host of the VM of each node, and whether an owned VM exists there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use talmox_pve_types::id::{Upid, VmId};
 
 use super::host_choice::spread;
 use super::placed::{ObservedVm, Placed, Placements, RENAMED, VmPresence};
-use super::{foreign_vm, hidden_vm, shared_secrets, unreadable};
+use super::{foreign_vm, hidden_vm, shared_secrets, unreadable, vmid};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, Pve, VmSeen};
 use crate::ownership::{Marker, Owner, Stage, unfinished_vm_hint};
 use crate::plan::{Finding, FindingCode, OwnVm};
 
-/// The owned VM of each node; none if a node has none.
+/// The owned VM of each node. None for a node without an owned VM.
 pub fn locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
     located(desired, pve, |state| matches!(state, VmPresence::Owned(_)))
 }
 
-/// The VM of each node after a plan for this state has been executed.
+/// The VM that each node has after a plan for this state was executed.
 pub fn future_locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
     located(desired, pve, |state| !matches!(state, VmPresence::Blocked))
 }
 
-/// The nodes that are known to have no VM, also none that the token cannot see or read.
+/// The nodes that are known to have no VM. A node whose VM may be hidden or unreadable is not among them.
 pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
     let places = places(desired, pve);
     let is_absent = |placed: &&Placed<'_>| {
@@ -33,8 +33,8 @@ pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
     absent.map(|placed| placed.node.name.clone()).collect()
 }
 
-/// For nodes without an owned VM, a description of the foreign VM in its place, or of the unreadable VM that may be its
-/// VM.
+/// Descriptions of VMs that may conflict with nodes without an owned VM, by the name of the node. Such a VM is a foreign VM
+/// with the vmid, name or UUID of the node, or an unreadable VM that may be the VM of the node.
 pub fn foreign_vms(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
     let told = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
@@ -76,15 +76,10 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
             owned.insert(name, (vmid, found));
         }
     }
-    let mut numbers = VmIdAllocator {
-        taken: desired.nodes.iter().filter_map(|node| node.vmid).collect(),
-        next: desired.vmid_range.0,
-        last: desired.vmid_range.1,
-    };
-    numbers.taken.extend(owned.values().map(|(vmid, _)| *vmid));
     let names: BTreeSet<String> = owned.keys().cloned().collect();
     let places_of: BTreeMap<VmId, String> =
         owned.iter().map(|(name, (vmid, _))| (*vmid, name.clone())).collect();
+    let derived = vmid::derive(desired, pve, &places_of);
     let standing = owned.iter().map(|(name, (_, found))| (&**name, found.seen.host.clone()));
     let hosts = spread(desired, pve, &standing.collect());
     for node in &desired.nodes {
@@ -106,7 +101,7 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
             places.findings.push(finding);
             continue;
         }
-        // A VM that cannot be read may be the one that is about to be created: an edited `vmid:` or `host:` proves nothing.
+        // An unreadable VM may be the VM of this node. An edited `vmid:` or `host:` does not prove the opposite.
         if let Some(found) = unreadable::of_node(desired, node, pve, &names) {
             let (message, hint) = (found.message(), found.hint(pve));
             places
@@ -114,7 +109,7 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
                 .push(Finding::error(FindingCode::VmUnreadable, &node.name, message).hint(hint));
             continue;
         }
-        let Some(vmid) = node.vmid.or_else(|| numbers.take(pve)) else {
+        let Some(vmid) = node.vmid.or_else(|| derived.get(&*node.name).copied()) else {
             let (first, last) = desired.vmid_range;
             places.findings.push(
                 Finding::error(
@@ -157,7 +152,7 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
             places.shared.push((own, found));
             continue;
         }
-        // A task may still be creating it.
+        // A task may still be creating the VM.
         places.troubles.extend(match lock_of(&found, pve.ids.get(&vmid)) {
             CreateLock::None => None,
             CreateLock::Making(upid) => Some(being_made(&name, &upid)),
@@ -191,7 +186,7 @@ enum CreateLock {
     Stuck(String),
 }
 
-/// The lock of a create or clone. Other tasks hold and release other locks.
+/// The lock of a create or clone. Locks of other kinds are ignored.
 fn lock_of(found: &ObservedVm<'_>, id: Option<&IdSeen>) -> CreateLock {
     let Some(lock @ ("create" | "clone")) = found.config.lock() else { return CreateLock::None };
     match id {
@@ -205,8 +200,8 @@ pub(super) fn being_made(node: &str, upid: &Upid) -> Finding {
         .hint("wait for the task, then run the same command")
 }
 
-/// Error for an owned VM with the lock of a create or clone task, if no known task holds the lock. A restore from a backup
-/// takes the same lock, so the VM may contain data: the hint never advises to delete it.
+/// The error about an owned VM with the lock of a create or clone, if no known task holds the lock. A restore from a backup
+/// takes the same lock, so the VM may contain data. So the hint does not advise to delete the VM.
 fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
     let Vm { node: host, vmid } = vm;
     let message = format!("VM {vmid} is locked ({lock}), and no task of this token holds the lock");
@@ -216,15 +211,15 @@ fn locked(node: &str, vm: &Vm, lock: &str) -> Finding {
     ))
 }
 
-/// A number that a create or clone of this token reserved and left behind: the VM has neither a marker nor a name yet.
+/// The error about a VM that a create or clone of this token left behind. The VM has neither a marker nor a name.
 pub(super) fn stuck(node: &str, vmid: VmId, lock: &str) -> Finding {
     let message = format!("an interrupted task left VM {vmid} unfinished and locked ({lock})");
     Finding::error(FindingCode::VmUnfinished, node, message)
         .hint(unfinished_vm_hint(vmid, "its host"))
 }
 
-/// The error about a foreign VM with the UUID of a node. talmox derives the UUID from the node, so the VM is probably
-/// that of the node, and a new VM would be a duplicate.
+/// The error about a foreign VM with the UUID of a node. talmox derives the UUID from the node, so this is probably the VM of
+/// the node, and a new VM would be a duplicate.
 fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
     let uuid = node.identity.uuid.to_string();
     let (vmid, config) = pve.vms.iter().find_map(|(vmid, seen)| {
@@ -239,7 +234,7 @@ fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Findi
         stage: Stage::Made,
         data: node.user_data_mark(),
         are_tags_rejected: false,
-        // What it ran before its notes were lost is unknown.
+        // The role of the VM before its notes were lost is not known.
         first_role: None,
     };
     let message = format!("VM {vmid} has its UUID, but is not provably an owned VM: {reason}");
@@ -247,7 +242,8 @@ fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Findi
     Some(Finding::error(FindingCode::VmUnproven, &node.name, message).hint(hint))
 }
 
-/// The unreadable VM that may be the VM of a node: the one with its vmid, or else with its name, or else any.
+/// The unreadable VM that may be the VM of a node: the VM with its vmid, otherwise the VM with its name, otherwise any
+/// unreadable VM.
 pub(super) fn unread_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<String> {
     let numbered = node.vmid.and_then(|vmid| pve.vms.get_key_value(&vmid));
     if let Some((vmid, VmSeen { host, config: Err(reason), .. })) = numbered {
@@ -257,7 +253,7 @@ pub(super) fn unread_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Opt
     unreadable::of_node(desired, node, pve, &owned).map(|found| found.message())
 }
 
-/// The error if another node's VM has the vmid of a node.
+/// The error about a vmid that the VM of another node has.
 fn taken_by(desired: &Desired, node: &DesiredNode, vmid: VmId, other: &str) -> Finding {
     if desired.node(other).is_some() {
         let message = format!("vmid {vmid} belongs to {other}");
@@ -312,41 +308,4 @@ fn state_of<'a>(
         format!("vmid {vmid} is used by another VM{called}, which talmox does not manage{why}");
     let hint = "give the node another `vmid:`, or none; talmox never changes that VM";
     (VmPresence::Blocked, Some(Finding::error(FindingCode::VmForeign, name, message).hint(hint)))
-}
-
-/// Allocation of vmids to nodes without one: the first free ones of the range.
-struct VmIdAllocator {
-    taken: BTreeSet<VmId>,
-    next: u32,
-    last: u32,
-}
-
-impl VmIdAllocator {
-    fn take(&mut self, pve: &Pve) -> Option<VmId> {
-        while self.next <= self.last {
-            let vmid = VmId::new(self.next).ok()?;
-            self.next += 1;
-            let is_foreign = match pve.ids.get(&vmid) {
-                Some(IdSeen::Free | IdSeen::Taken { making: Some(_), .. }) => false,
-                // A VM that an interrupted run left behind must be reported, not skipped.
-                Some(IdSeen::Taken { made_by_login, lock, .. }) => {
-                    !(*made_by_login && (lock.is_some() || hidden_vm::is_hidden(pve, vmid)))
-                }
-                None => {
-                    let guest = pve.guest(vmid);
-                    guest.is_some_and(|guest| !is_half_made(guest.lock.as_deref()))
-                }
-            };
-            if !is_foreign && self.taken.insert(vmid) {
-                return Some(vmid);
-            }
-        }
-        None
-    }
-}
-
-/// Whether Proxmox holds this lock while it creates or clones a VM. Until that task ends, the VM has neither name nor
-/// marker.
-fn is_half_made(lock: Option<&str>) -> bool {
-    matches!(lock, Some("create" | "clone"))
 }

@@ -1,12 +1,12 @@
-//! Cleanup of the storages for images when a cluster is destroyed: uploads with configs of its nodes, and its images. Files that
-//! are kept are reported with the reason.
+//! Cleanup of the image storages by `destroy`: uploads with configs of nodes, and images of the cluster. Files that are kept
+//! are reported with the reason.
 
 use std::collections::BTreeSet;
 
 use talmox_pve_types::api::storage::Volume;
 use talmox_pve_types::id::{FileName, NodeName, VmId, VolumeId};
 
-use super::vm::is_upload_of;
+use super::vm_creation::is_upload_of;
 use crate::desired::{Desired, is_image_name};
 use crate::observed::Observed;
 use crate::plan::{
@@ -19,12 +19,12 @@ pub(super) struct StorageCleanup<'a> {
     pub(super) observed: &'a Observed,
     pub(super) plan: &'a mut Plan,
     pub(super) steps: &'a mut StepGraph,
-    /// The steps after which the VMs are destroyed.
+    /// The steps that destroy the VMs.
     pub(super) after: Vec<StepId>,
 }
 
 impl StorageCleanup<'_> {
-    /// Uploads with configs, recognised by the cluster's mark in their names.
+    /// Plans the deletion of uploads with configs. The name of such an upload contains the mark of the cluster.
     pub(super) fn uploads(&mut self) {
         for (host, volume) in self.volumes() {
             let file = volume.volid.file_name();
@@ -52,8 +52,8 @@ impl StorageCleanup<'_> {
         }
     }
 
-    /// Plans the deletion of the images of this inventory. Their names depend only on their contents, so another cluster
-    /// may use the same image: such an image is kept.
+    /// Plans the deletion of the images of this inventory. An image that another cluster may use is kept, because the names
+    /// of images depend only on their contents.
     pub(super) fn images(&mut self) {
         for (place, told) in &self.observed.images.contents {
             if let Err(reason) = told {
@@ -74,7 +74,7 @@ impl StorageCleanup<'_> {
             let file = volume.volid.file_name();
             if !own.iter().any(|name| name.as_str() == file) {
                 if is_image_name(file) {
-                    let why = "this inventory does not name it, but another one may";
+                    let why = "this inventory does not use it, but another one may";
                     self.stays(
                         &host,
                         &volume.volid,
@@ -105,7 +105,7 @@ impl StorageCleanup<'_> {
         all.collect()
     }
 
-    /// Reason why talmox must not delete an image, and a hint for the user. None if the image can be deleted.
+    /// Why talmox must not delete an image, and a hint for the user. None if the image can be deleted.
     fn needed(&self, host: &NodeName, volume: &VolumeId) -> Option<(String, String)> {
         let images = &self.observed.images;
         let pve = &self.observed.pve;

@@ -1,4 +1,4 @@
-//! Planning of Talos nodes: configs, joining, and the bootstrap of etcd.
+//! Planning of Talos nodes: configs, joins, and the bootstrap of etcd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,10 +7,9 @@ use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
 use super::{
-    cluster, lost_control_planes, maintenance_mode, node_drift, other_os, preflight, unmarked_vm,
-    unreadable, vm,
+    cluster, first_role, lost_control_planes, maintenance_mode, node_chain, node_drift, other_os,
+    preflight, replacement, stale_member, unmarked_vm, unreadable, vm_creation,
 };
-use crate::desired::ExpectedNetwork;
 use crate::observed::{EtcdSeen, TalosSeen};
 use crate::ownership::Stage;
 use crate::plan::{
@@ -21,10 +20,10 @@ use crate::plan::{
 /// Maximum number of resets of a VM that does not answer.
 const RESETS: u32 = 2;
 
-/// The step that bootstraps etcd on the first control plane.
+/// Name of the step that bootstraps etcd on the first control plane.
 const BOOTSTRAP: &str = "etcd/bootstrap";
 
-/// The steps of a node.
+/// Result of planning a node.
 #[derive(Clone, Debug, Default)]
 struct NodePlan {
     apply: Option<StepId>,
@@ -66,7 +65,7 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
         }
         let deadline = builder.desired.timeouts.bootstrap;
         let is_looked_at = plan.apply.is_some();
-        let shape = (!is_looked_at).then(|| shape(builder, placed));
+        let shape = (!is_looked_at).then(|| node_chain::shape(builder, placed));
         let action =
             Action::AwaitMember(AwaitMember { node: placed.talos_node(), shape, deadline });
         let after = plan.apply.iter().chain(&bootstrap).cloned();
@@ -77,22 +76,15 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
     cluster::plan(builder, &nodes, bootstrap.as_ref(), &joined);
 }
 
-fn shape(builder: &Builder<'_>, placed: &Placed<'_>) -> ExpectedNetwork {
-    ExpectedNetwork::of(
-        &placed.node.config,
-        builder.desired.talos_version.as_deref().unwrap_or_default(),
-    )
-}
-
-/// Whether a machine may have its config and answer only after the bootstrap: a worker gets its certificate from a control
-/// plane.
+/// Whether a machine may already have its config and may answer only after the bootstrap. This applies to workers, because a
+/// worker gets its certificate from a control plane.
 fn needs_cluster(builder: &Builder<'_>, placed: &Placed<'_>, vm: &VmPlan) -> bool {
     let seen = builder.observed.nodes.get(&placed.node.name);
     let is_empty = vm.is_fresh || matches!(seen, Some(TalosSeen::Maintenance { .. }));
     !placed.node.is_control_plane && !is_empty
 }
 
-/// Plans a node. `cluster` is the bootstrap step, if the node does not answer before it.
+/// Plans a node. `cluster` is the bootstrap step if the node cannot answer before the bootstrap.
 fn node(
     builder: &mut Builder<'_>,
     placed: &Placed<'_>,
@@ -101,7 +93,9 @@ fn node(
 ) -> NodePlan {
     let node = placed.node;
     let seen = builder.observed.nodes.get(&node.name).cloned().unwrap_or_default();
+    // If the node is replaced, its old VM may still answer.
     if vm.is_fresh
+        && !replacement::may_answer(builder, &node.name)
         && let Some(finding) = preflight::address_in_use(builder, node)
     {
         builder.findings.push(finding);
@@ -115,7 +109,7 @@ fn node(
                 }
                 _ => node_drift::node(builder, node, found),
             }
-            vm::detach(builder, placed, None);
+            vm_creation::detach(builder, placed, None);
             let has_joined = found.has_joined(node.is_control_plane);
             if !has_joined {
                 let is_member = found.is_member(node.is_control_plane);
@@ -171,7 +165,7 @@ fn node(
         _ => {}
     }
     let apply = apply(builder, placed, vm, &seen, cluster);
-    vm::detach(builder, placed, Some(apply.clone()));
+    vm_creation::detach(builder, placed, Some(apply.clone()));
     NodePlan { apply: Some(apply), has_joined: false }
 }
 
@@ -186,8 +180,9 @@ fn apply(
     let timeouts = builder.desired.timeouts;
     let by = if node.vm.cidata.is_some() { ConfigBy::Volume } else { ConfigBy::Maintenance };
     let is_new = vm.is_fresh || !builder.was_there(&node.name);
-    // Only a VM that this run creates is reset: any other one may be healthy, and only the network path to it closed. A node
-    // that reads its config from a volume joins an existing cluster without talmox, so beside older VMs it is not reset either.
+    // Only a VM that this run creates is reset. Another VM may be healthy while only the network path to it is closed. A node
+    // that reads its config from a cidata volume can join an existing cluster without talmox. So such a node is not reset if
+    // the cluster has older VMs.
     let joins_alone = by == ConfigBy::Volume && has_older_vm(builder);
     let resets = if vm.is_created && !joins_alone { RESETS } else { 0 };
     let action = ApplyConfig {
@@ -197,7 +192,7 @@ fn apply(
         config: node.config.clone().into(),
         talos_version: builder.desired.talos_version.clone().unwrap_or_default(),
         template: node.template.clone().filter(|_| is_new),
-        shape: shape(builder, placed),
+        shape: node_chain::shape(builder, placed),
         is_started: vm.runs_after.is_some(),
         resets,
         boot: timeouts.boot,
@@ -210,7 +205,7 @@ fn apply(
     builder.steps.add(id, Some(&node.name), after, Action::ApplyConfig(action))
 }
 
-/// Whether a VM of this cluster was finished before this run, so that etcd may run somewhere.
+/// Whether a VM of this cluster was finished before this run, so that etcd may already run.
 fn has_older_vm(builder: &Builder<'_>) -> bool {
     let is_older = |placed: &Placed<'_>| match &placed.state {
         VmPresence::Owned(found) => found.marker.stage == Stage::Made,
@@ -220,7 +215,8 @@ fn has_older_vm(builder: &Builder<'_>) -> bool {
     builder.places.nodes.iter().any(is_older) || !builder.places.removed.is_empty()
 }
 
-/// The change of a node that gets its config or is waited for: a new node, or one that answers again.
+/// The change of a node that gets its config, or that this run waits for. None if the start of its VM is already shown as a
+/// change.
 fn come_up(
     builder: &Builder<'_>,
     placed: &Placed<'_>,
@@ -230,12 +226,12 @@ fn come_up(
     let node = placed.node;
     let object = Object::Node(node.name.clone());
     let is_empty = vm.is_fresh || matches!(seen, TalosSeen::Maintenance { .. });
-    // A VM that was finished before this run may be a healthy node that cannot be reached from here, also where no client
-    // files are at hand: it is waited for, and nothing is created.
+    // A VM that was finished before this run may be a healthy node that this machine cannot reach, even if there are no
+    // client files. The run waits for such a node and creates nothing.
     if !is_empty {
         let (old, new) = (Some("does not answer".to_owned()), Some("runs".to_owned()));
         let fields = vec![FieldChange::new("talos", old, new)];
-        // The start of the VM is a change of its own.
+        // The start of the VM is a separate change.
         let is_told = vm.runs_after.is_some();
         return (!is_told).then(|| Change::planned(object, Class::Live, fields));
     }
@@ -246,32 +242,19 @@ fn come_up(
     Some(Change::planned(object, Class::Create, fields))
 }
 
-/// Plans the bootstrap of etcd: once in the life of a cluster, on its first control plane, and only if no other control plane
-/// can have data.
+/// Plans the bootstrap of etcd. It happens once for a cluster, on the first control plane, and only if no other control plane
+/// can have etcd data.
 fn bootstrap(
     builder: &mut Builder<'_>,
     nodes: &[&Placed<'_>],
     plans: &BTreeMap<String, NodePlan>,
     vms: &BTreeMap<String, VmPlan>,
 ) -> Option<StepId> {
-    let members = members(builder);
+    let has_etcd = has_etcd(builder);
     let control_planes: Vec<&&Placed<'_>> =
         nodes.iter().filter(|placed| placed.node.is_control_plane).collect();
-    if let Some(members) = members {
-        for placed in control_planes {
-            let name = &placed.node.name;
-            if vms[name].is_fresh && members.names.contains(name) {
-                let message = "its VM is gone, and etcd still lists it as a member";
-                let at = members.told_at.map(|at| format!(" -n {at}")).unwrap_or_default();
-                let hint = format!(
-                    "remove the member {name} from etcd first, by the id that `talosctl{at} etcd members` shows: \
-                     talosctl{at} etcd remove-member ID"
-                );
-                builder
-                    .findings
-                    .push(Finding::error(FindingCode::EtcdMemberStale, name, message).hint(hint));
-            }
-        }
+    if has_etcd {
+        stale_member::plan(builder, &control_planes, vms);
         builder.findings.extend(lost_control_planes::majority(builder, vms));
         tracing::info!(target: "talmox::plan", subject = BOOTSTRAP, "skipped: etcd has data already");
         return None;
@@ -279,12 +262,17 @@ fn bootstrap(
     let is_whole = builder.desired.control_planes().count() == control_planes.len();
     let (first, others) = control_planes.split_first()?;
     if !is_whole || first.node.name != builder.desired.control_planes().next()?.name {
-        // A control plane that is not planned might be the one that has the data.
+        // A control plane that is not planned may have the etcd data.
         tracing::info!(target: "talmox::plan", subject = BOOTSTRAP, "skipped: a control plane is blocked");
         return None;
     }
     if let Some(finding) = unreadable::keeps_from_bootstrap(builder) {
         builder.findings.push(finding);
+        return None;
+    }
+    let former = first_role::keep_from_bootstrap(builder);
+    if !former.is_empty() {
+        builder.findings.extend(former);
         return None;
     }
     let unmarked = unmarked_vm::keep_from_bootstrap(builder);
@@ -294,7 +282,7 @@ fn bootstrap(
     }
     builder.findings.extend(lost_control_planes::finding(builder, nodes, vms));
     let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
-    // The first control plane is not created before the older ones report whether etcd has data.
+    // The first control plane is created only after the older control planes have reported whether they have etcd data.
     let older = others.iter().filter(|placed| !vms[&placed.node.name].is_fresh);
     for told in older.filter_map(|placed| plans[&placed.node.name].apply.as_ref()) {
         for making in ["create", "clone"] {
@@ -329,7 +317,7 @@ fn bootstrap(
     Some(builder.steps.add(BOOTSTRAP, Some(name), after, Action::BootstrapEtcd(action)))
 }
 
-/// The signs by which VMs and addresses of the cluster are recognised.
+/// The properties by which the bootstrap step recognises VMs and addresses of the cluster.
 fn signs(builder: &Builder<'_>) -> ClusterSigns {
     let desired = builder.desired;
     let nodes = builder.places.nodes.iter().map(|placed| NodeSign {
@@ -348,7 +336,7 @@ fn signs(builder: &Builder<'_>) -> ClusterSigns {
     }
 }
 
-/// The address in `https://ADDRESS:6443`; none where it is a name.
+/// The IP address in a URL such as `https://ADDRESS:6443`. None if the URL contains a host name.
 fn address_of_url(url: &str) -> Option<IpAddr> {
     let authority = url.strip_prefix("https://")?.split('/').next()?;
     let plain = authority.parse().ok();
@@ -356,27 +344,17 @@ fn address_of_url(url: &str) -> Option<IpAddr> {
     plain.or_else(|| host.trim_matches(['[', ']']).parse().ok())
 }
 
-/// The members of etcd.
-#[derive(Default)]
-struct EtcdMembers {
-    names: Vec<String>,
-    /// Address of the node that reported the members.
-    told_at: Option<IpAddr>,
-}
-
-/// The members of etcd. None if no node shows that etcd was bootstrapped.
-fn members(builder: &mut Builder<'_>) -> Option<EtcdMembers> {
-    let mut all = None;
+/// Whether a node reports that etcd was bootstrapped. Adds a warning for each node whose etcd is not healthy.
+fn has_etcd(builder: &mut Builder<'_>) -> bool {
+    let mut has_etcd = false;
     for (name, seen) in &builder.observed.nodes {
         let TalosSeen::OwnNode(found) = seen else { continue };
         match &found.etcd {
-            EtcdSeen::Member { names } => {
-                return Some(EtcdMembers { names: names.clone(), told_at: found.address });
-            }
+            EtcdSeen::Member { .. } => return true,
             EtcdSeen::Ill { reason, .. } => {
-                all = Some(EtcdMembers::default());
+                has_etcd = true;
                 let message = format!("its etcd is not healthy: {reason}");
-                let hint = "see `talosctl service etcd` on the node; nothing is bootstrapped while any node has etcd data";
+                let hint = "run `talmox node services NODE` for the reason; nothing is bootstrapped while any node has etcd data";
                 builder
                     .findings
                     .push(Finding::warning(FindingCode::EtcdUnhealthy, name, message).hint(hint));
@@ -384,5 +362,5 @@ fn members(builder: &mut Builder<'_>) -> Option<EtcdMembers> {
             EtcdSeen::Unknown | EtcdSeen::Waiting => {}
         }
     }
-    all
+    has_etcd
 }

@@ -1,4 +1,4 @@
-//! Creation of the templates that nodes are cloned from.
+//! Plan that creates the templates from which nodes are cloned.
 
 use talmox_pve_types::api::qemu::Vm;
 use talmox_pve_types::id::VmId;
@@ -6,7 +6,9 @@ use talmox_pve_types::id::VmId;
 use super::builder::{Builder, PlanOptions};
 use super::clone_source::template_findings;
 use super::missing_template::{MissingTemplate, missing_templates};
+use super::node_change::NodeChanges;
 use super::placement::places;
+use super::scope::Scope;
 use super::{clone_source, image, preflight};
 use crate::desired::Desired;
 use crate::observed::Observed;
@@ -14,12 +16,13 @@ use crate::plan::{
     Action, Change, Class, FieldChange, Finding, FindingCode, MakeTemplate, Object, Plan, StepGraph,
 };
 
-/// The plan that creates the missing templates. `numbers` are free vmids, one for each template for which no vmid is
-/// set.
+/// The plan that creates the missing templates. `numbers` contains free vmids, one for each template without a vmid.
 pub fn templates(desired: &Desired, observed: &Observed, numbers: &[VmId]) -> Plan {
     let mut builder = Builder {
         desired,
         observed,
+        scope: &Scope::default(),
+        node_changes: NodeChanges::new(),
         options: PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
         places: places(desired, &observed.pve),
         changes: vec![],

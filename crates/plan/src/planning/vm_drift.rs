@@ -1,41 +1,217 @@
-//! Drift of VMs, and the cost of changing them.
+//! Drift of VMs, and the change that removes each difference.
 
 use std::collections::BTreeSet;
 
-use talmox_pve_types::config::{Drift, VmConfig, drift, option_number};
+use talmox_pve_types::config::{Drift, PendingOption, VmConfig, VmOptions, drift};
 use talmox_pve_types::id::{DiskSlot, NodeName, PoolId};
-use talmox_pve_types::property::{Drive, GIB, Net, Tags};
+use talmox_pve_types::property::{GIB, Tags};
 
-use super::address_change::AddressChange;
 use super::builder::Builder;
-use super::gpu;
+use super::node_change::VmChange;
 use super::placed::{ObservedVm, Placed};
-use super::removed_option::{is_hotplugged, surplus};
+use super::removed_option::surplus;
+use super::scope::Part;
+use super::vm_host::{HostDrift, OFFLINE};
+use super::vm_option::{OptionChange, with_a_stop};
+use super::vm_value::{disk, shown};
+use super::{gpu, ignored, pending_option};
 use crate::desired::DesiredNode;
 use crate::plan::{
-    Change, Class, DiskValue, FieldChange, FieldValue, Finding, FindingCode, Object,
+    Change, Class, FieldChange, FieldValue, Finding, FindingCode, Left, Object, Severity,
 };
 
-/// Options that hold a secret.
-const HIDDEN: &[&str] = &["cipassword", "sshkeys"];
-
-const GROWS: &str = "a disk grows at once, its file system with the next boot";
-const SHRINKS: &str = "no disk can shrink: keep its size in the inventory, or replace the node";
-const OTHER_SLOT: &str = "the system stays on the disk that it was installed on";
+const SHRINKS: &str = "no disk can shrink: keep its size in the inventory, or replace the node (`talmox node replace`)";
 const FIRST_BOOT: &str = "systems other than Talos read their settings at their first boot";
+const PENDING: &str = "options that Proxmox applies with the next start of the VM";
+const SURPLUS: &str = "the inventory no longer has this disk; talmox does not delete disks of a node that stays: detach and delete \
+     it in Proxmox (Hardware), or replace the node";
 
+/// Fields of a change, each with its class, and notes about the fields.
+#[derive(Debug, Default)]
+struct ClassedFields {
+    all: Vec<(Class, FieldChange)>,
+    notes: BTreeSet<String>,
+}
+
+impl ClassedFields {
+    fn push(&mut self, class: Class, field: FieldChange, note: Option<&str>) {
+        self.all.push((class, field));
+        self.notes.extend(note.map(str::to_owned));
+    }
+
+    fn absorb(&mut self, other: Self) {
+        self.all.extend(other.all);
+        self.notes.extend(other.notes);
+    }
+
+    fn class(&self) -> Class {
+        self.all.iter().map(|(class, _)| *class).max().unwrap_or(Class::Live)
+    }
+
+    /// The change of a VM. It is planned, or left for the given reason. None if there are no fields.
+    fn change(self, node: &DesiredNode, left: Option<Left>) -> Option<Change> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let class = self.class();
+        let mut fields: Vec<FieldChange> = self.all.into_iter().map(|(_, field)| field).collect();
+        fields.sort_by(|a, b| a.path.cmp(&b.path));
+        let object = Object::Vm(node.name.clone());
+        let change = match left {
+            Some(why) => Change::left(object, class, fields, why),
+            None => Change::planned(object, class, fields),
+        };
+        let notes: Vec<String> = self.notes.into_iter().collect();
+        Some(if notes.is_empty() { change } else { change.note(notes.join("; ")) })
+    }
+}
+
+/// The differences of a VM, grouped by how a run handles them.
+#[derive(Debug, Default)]
+struct Differences {
+    planned: ClassedFields,
+    /// Differences that a replacement of the VM removes.
+    replace: ClassedFields,
+    impossible: ClassedFields,
+    /// Differences that are not planned because of a finding.
+    blocked: ClassedFields,
+    /// Whether the system disk belongs in another slot. If so, no option of this VM is changed.
+    is_other_machine: bool,
+    change: VmChange,
+}
+
+impl Differences {
+    /// Adds an option whose value differs.
+    fn option(&mut self, node: &DesiredNode, drift: &Drift, found: &ObservedVm<'_>) {
+        let pending = &found.seen.pending;
+        let is_drive = drift.key.parse::<DiskSlot>().is_ok();
+        let is_pending =
+            |option: &PendingOption| option.key == drift.key && option.pending.is_some();
+        // A pending change of a drive takes effect with a stop of the VM. Setting the slot again would create another volume.
+        let is_pending_drive = is_drive && pending.iter().any(is_pending);
+        let at_once =
+            !found.seen.is_running || (!is_drive && pending_option::is_reverted(drift, pending));
+        let class = |class: Class| match class {
+            _ if at_once => Class::Live,
+            _ if is_pending_drive => with_a_stop(node),
+            class => class,
+        };
+        let change = std::mem::take(&mut self.change);
+        let (key, field) = (drift.key.as_str(), field(drift));
+        self.change = match OptionChange::of(node, drift, found.config) {
+            OptionChange::Set { value, class: own, note } => {
+                let note = note.filter(|_| !at_once);
+                self.planned.push(class(own), field, note);
+                VmChange { set: change.set.set(key, value), ..change }
+            }
+            OptionChange::Grow { value, class: own, note } => {
+                self.planned.push(class(own), field, Some(note).filter(|_| !at_once));
+                let mut change = change;
+                let disks = node.vm.disks.iter().filter(|disk| disk.slot.as_str() == key);
+                change.grow.extend(disks.map(|disk| (disk.slot.clone(), disk.gib)));
+                let set = change.set.clone();
+                let set = value.iter().fold(set, |set, value| set.set(key, value));
+                VmChange { set, ..change }
+            }
+            OptionChange::Replace(note) => {
+                self.replace.push(Class::Replace, field, note);
+                change
+            }
+            OptionChange::OtherSlot(note) => {
+                self.is_other_machine = true;
+                self.replace.push(Class::Replace, field, Some(note));
+                change
+            }
+            OptionChange::Impossible(note) => {
+                self.impossible.push(with_a_stop(node), field, Some(note));
+                change
+            }
+        };
+    }
+
+    /// Adds the PCI device of the node. The device may need a new PCI mapping.
+    fn device(
+        &mut self,
+        builder: &mut Builder<'_>,
+        node: &DesiredNode,
+        host: &NodeName,
+        drift: &Drift,
+        found: &ObservedVm<'_>,
+    ) {
+        match gpu::device(builder.desired, node, host, &builder.observed.pve) {
+            Ok(Some(device)) => {
+                let wanted = device.hostpci.to_string();
+                self.option(node, &Drift { wanted, ..drift.clone() }, found);
+                let is_selected = builder.scope.allows(&node.name, Part::Vms);
+                let create = device.mapping.filter(|_| is_selected);
+                self.change.after.extend(create.map(|create| gpu::create_mapping(builder, create)));
+            }
+            Ok(None) => self.option(node, drift, found),
+            Err(finding) => {
+                self.blocked.push(with_a_stop(node), field(drift), Some(finding.message.as_str()));
+                builder.findings.push(Finding { severity: Severity::Warning, ..finding });
+            }
+        }
+    }
+}
+
+impl Differences {
+    /// Removes the differences that the inventory accepts, and reports them as ignored.
+    fn leave_ignored(&mut self, builder: &mut Builder<'_>, object: &Object) {
+        let node = object.node().unwrap_or_default();
+        let mut paths: BTreeSet<String> = BTreeSet::new();
+        for fields in
+            [&mut self.planned, &mut self.replace, &mut self.impossible, &mut self.blocked]
+        {
+            fields.all.retain(|(class, field)| {
+                let is_ignored = ignored::leave(builder, node, object, *class, field);
+                if is_ignored {
+                    paths.insert(field.path.clone());
+                }
+                !is_ignored
+            });
+        }
+        let change = &mut self.change;
+        let kept = change.set.iter().filter(|(key, _)| !paths.contains(*key));
+        change.set = kept.fold(VmOptions::new(), |set, (key, value)| set.set(key, value));
+        change.delete.retain(|key| !paths.contains(key));
+        change.grow.retain(|(slot, _)| !paths.contains(slot.as_str()));
+        change.pool = change.pool.take().filter(|_| !paths.contains("pool"));
+        change.migrate = change.migrate.take().filter(|_| !paths.contains("host"));
+    }
+}
+
+/// Compares a finished VM with the inventory.
 pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) {
     let node = placed.node.as_created(found.config);
     let node = &*node;
     let pve = &builder.observed.pve;
-    let host = &found.seen.host;
+    let is_running = found.seen.is_running;
+    let stop = if is_running { with_a_stop(node) } else { Class::Live };
+    let mut differences = Differences::default();
+    let vmid = placed.own.vm.vmid;
+    let moved = HostDrift::of(builder.desired, node, vmid, found, pve);
+    let mut host = &found.seen.host;
+    match &moved {
+        HostDrift::None => {}
+        HostDrift::Stays(finding) => builder.findings.push(finding.clone()),
+        HostDrift::Moves(migration) => {
+            let needs_stop = is_running && !migration.is_online;
+            let (class, note) =
+                if needs_stop { (stop, Some(OFFLINE)) } else { (Class::Live, None) };
+            let target = &migration.target;
+            let field = FieldChange::new("host", Some(host.to_string()), Some(target.to_string()));
+            differences.planned.push(class, field, note);
+            differences.change.migrate = Some(migration.clone());
+            host = target;
+        }
+    }
     let hostpci = node.vm.gpu.as_ref().and_then(|gpu| gpu::wanted(gpu, found.config, host, pve));
     let wanted = node.vm.wanted(hostpci.as_ref());
     let drifted = drift(&wanted, found.config);
-    let mut notes: BTreeSet<&str> = BTreeSet::new();
-    let mut fields: Vec<(Class, FieldChange)> = vec![];
+    let object = Object::Vm(node.name.clone());
     for one in drifted.iter().filter_map(without_added_tags) {
-        // Protection is set when the volume is detached: Proxmox removes no drive of a protected VM.
+        // Protection is set when the cidata volume is detached, because Proxmox does not remove a drive from a protected VM.
         if one.key == "protection" && has_volume(node, found.config) {
             continue;
         }
@@ -43,103 +219,107 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
             builder.findings.push(tags_rejected(placed, &one));
             continue;
         }
-        let (class, note) = class(node, &one, found.config);
-        notes.extend(note);
-        fields.push((class, field(&one)));
+        let is_accepted = ignored::reason(builder, &node.name, &object, &one.key).is_some();
+        if one.key == "hostpci0" && !is_accepted {
+            differences.device(builder, node, host, &one, found);
+        } else {
+            differences.option(node, &one, found);
+        }
     }
+    let is_selected = builder.scope.allows(&node.name, Part::Vms);
+    let left = |why: Left| if is_selected { why } else { Left::NotSelected };
     for surplus in surplus(node, &wanted, found.config) {
         let old = Some(shown(&surplus.key, &surplus.found));
         if surplus.class == Class::Destroy {
             let object = Object::Disk(format!("{}/{}", node.name, surplus.key));
             let fields = vec![FieldChange::of("size", old, None)];
-            let change = Change::open(object, Class::Destroy, fields);
-            builder.changes.push(change.note("the inventory no longer has this disk"));
+            let change = Change::left(object, Class::Destroy, fields, left(Left::Impossible));
+            builder.changes.push(change.note(SURPLUS));
         } else {
-            fields.push((surplus.class, FieldChange::of(&surplus.key, old, None)));
+            let class = if is_running { surplus.class } else { Class::Live };
+            differences.planned.push(class, FieldChange::of(&surplus.key, old, None), None);
+            differences.change.delete.push(surplus.key);
         }
     }
     for (slot, old, new) in shrunk(node, found.config) {
-        notes.insert(SHRINKS);
-        fields.retain(|(_, field)| field.path != slot);
-        fields.push((Class::Replace, FieldChange::of(&slot, Some(old), Some(new))));
+        let field = FieldChange::of(&slot, Some(old), Some(new));
+        differences.impossible.push(with_a_stop(node), field, Some(SHRINKS));
     }
     if let Some(vmid) = node.vmid.filter(|vmid| *vmid != placed.own.vm.vmid) {
         let old = Some(placed.own.vm.vmid.into());
-        let change = FieldChange::of("vmid", old, Some(vmid.into()));
-        fields.push((Class::Replace, change));
+        let field = FieldChange::of("vmid", old, Some(vmid.into()));
+        differences.replace.push(Class::Replace, field, None);
     }
-    // Without this right Proxmox does not report the pool of a VM.
+    // Without this privilege, Proxmox does not report the pool of a VM.
     let sees_pool = |pool: &PoolId| pve.permissions.allows(&format!("/pool/{pool}"), "Pool.Audit");
-    if let (Some(wanted), Some(guest)) = (&node.pool, pve.guest(placed.own.vm.vmid))
+    if let (Some(wanted), Some(guest)) = (&node.pool, pve.guest(vmid))
         && guest.pool.as_ref() != Some(wanted)
         && sees_pool(wanted)
     {
         let old = guest.pool.as_ref().map(ToString::to_string);
-        fields.push((Class::Live, FieldChange::new("pool", old, Some(wanted.to_string()))));
+        let field = FieldChange::new("pool", old, Some(wanted.to_string()));
+        differences.planned.push(Class::Live, field, None);
+        differences.change.pool = Some(wanted.clone());
     }
     let data = node.user_data_mark();
     if data.is_some() && found.marker.data != data {
-        let change = FieldChange::new("user-data", found.marker.data.clone(), data);
-        notes.insert(FIRST_BOOT);
-        fields.push((Class::Replace, change));
+        let field = FieldChange::new("user-data", found.marker.data.clone(), data);
+        differences.replace.push(Class::Replace, field, Some(FIRST_BOOT));
     }
-    let vmid = placed.own.vm.vmid.to_string();
-    builder.findings.extend(without_serial(node, &vmid, found.config));
-    let is_elsewhere = |wanted: &&NodeName| *wanted != host && pve.host(wanted).is_some();
-    if let Some(wanted) = node.host.as_ref().filter(is_elsewhere) {
-        let message = format!("its VM is on {host}, and the inventory says {wanted}");
-        let hint = "migrate the VM, or change `host:`; talmox uses the VM where it is";
-        builder
-            .findings
-            .push(Finding::warning(FindingCode::VmElsewhere, &node.name, message).hint(hint));
+    builder.findings.extend(without_serial(node, &vmid.to_string(), found.config));
+    // For a stopped VM, the start applies the pending options.
+    if is_running {
+        for option in pending_option::waiting(&found.seen.pending, &drifted) {
+            differences.planned.push(stop, pending_option::field(option), Some(PENDING));
+        }
     }
-    let waiting: Vec<&str> = found
-        .seen
-        .pending
-        .iter()
-        .filter(|option| option.pending.is_some())
-        .map(|option| option.key.as_str())
-        .collect();
-    if !waiting.is_empty() {
-        let message = format!("changes wait for its next start: {}", waiting.join(", "));
-        let hint = "stop and start the VM to apply them";
-        builder
-            .findings
-            .push(Finding::warning(FindingCode::ChangesPending, &node.name, message).hint(hint));
+    let lost = pending_option::lost_with_stop(node, found);
+    if differences.is_other_machine {
+        differences.replace.absorb(std::mem::take(&mut differences.planned));
     }
-    if fields.is_empty() {
-        return;
+    // Differences that `ignore:` accepts get no step.
+    differences.leave_ignored(builder, &object);
+    let Differences { planned, replace, impossible, blocked, mut change, .. } = differences;
+    change.needs_stop = is_running && planned.class() > Class::Live;
+    let needs_consent =
+        change.needs_stop && lost.is_some() && !builder.scope.removal.covers(&node.name);
+    builder.findings.extend(lost);
+    let why = if is_selected {
+        needs_consent.then_some(Left::NeedsConsent)
+    } else {
+        Some(Left::NotSelected)
+    };
+    let planned = planned.change(node, why);
+    if planned.as_ref().is_some_and(|planned| planned.is_planned) {
+        builder.node_changes.entry(node.name.clone()).or_default().vm = Some(change);
     }
-    fields.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
-    let class = fields.iter().map(|(class, _)| *class).max().unwrap_or(Class::Live);
-    let fields = fields.into_iter().map(|(_, field)| field).collect();
-    let change = Change::open(Object::Vm(node.name.clone()), class, fields);
-    let notes: Vec<&str> = notes.into_iter().collect();
-    builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+    builder.changes.extend(planned);
+    builder.changes.extend(blocked.change(node, Some(left(Left::Blocked))));
+    builder.changes.extend(replace.change(node, Some(left(Left::NeedsConsent))));
+    builder.changes.extend(impossible.change(node, Some(left(Left::Impossible))));
 }
 
-/// Whether a VM still has the volume with its config, which is detached once its node runs.
+/// Whether a VM still has its cidata volume. The volume is detached after the node has started.
 fn has_volume(node: &DesiredNode, config: &VmConfig) -> bool {
     let slot = node.vm.cidata.as_ref().filter(|_| node.is_talos);
     slot.is_some_and(|slot| config.drive(slot).is_some())
 }
 
-/// Disks that are larger than in the inventory: slot, observed and desired size.
+/// Disks that are larger than in the inventory, each with its slot, observed size and desired size.
 fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, FieldValue, FieldValue)> {
     let disks = node.vm.disks.iter().filter_map(|wanted| {
         let found = config.drive(&wanted.slot)?;
         let size = found.size()?;
-        // Storages round up.
+        // Storages round sizes up, so only whole GiB are compared.
         let is_larger = size / GIB > u64::from(wanted.gib);
         is_larger.then(|| (wanted.slot.to_string(), disk(&found), FieldValue::from(wanted)))
     });
     disks.collect()
 }
 
-/// Warnings about disks of user volumes without the serial by which the config selects the disk.
-/// Such a VM was created before talmox set serials. This is not planned as a change: Talos finds an
-/// existing user volume by the label of its partition, so the serial matters only when the volume
-/// is created again.
+/// Warnings about disks with a user volume but without the serial by which the config selects the disk. Such a VM was created
+/// before talmox set serials. The serial is not planned as a change, because Talos finds an existing user volume by its
+/// partition label. The serial matters only when the user volume is created again.
 fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Finding> {
     let disks = node.vm.disks.iter().filter_map(|wanted| {
         let (serial, volume) = (wanted.options.get("serial")?, wanted.volume.as_ref()?);
@@ -163,35 +343,7 @@ fn field(drift: &Drift) -> FieldChange {
     FieldChange::of(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
 }
 
-fn shown(key: &str, text: &str) -> FieldValue {
-    if HIDDEN.contains(&key) {
-        return "******".into();
-    }
-    // Of a disk, storage, size and options are shown.
-    let drive = Drive::parse(text);
-    if key.parse::<DiskSlot>().is_ok() && drive.storage().is_some() && !drive.is_cdrom() {
-        return disk(&drive);
-    }
-    option_number(key, text).map_or_else(|| text.into(), FieldValue::from)
-}
-
-fn disk(drive: &Drive) -> FieldValue {
-    let mut options = drive.options.clone();
-    let _size = options.remove("size");
-    let disk = DiskValue {
-        size_gib: drive.size().map(|bytes| bytes / GIB),
-        storage: drive.storage().map(ToString::to_string).unwrap_or_default(),
-        options: options.to_string(),
-    };
-    disk.into()
-}
-
-/// The class of a change that needs a stop. Kubernetes nodes are drained before.
-fn with_a_stop(node: &DesiredNode) -> Class {
-    if node.is_talos { Class::Drain } else { Class::Reboot }
-}
-
-/// Drift without tags that the user added. None if only added tags differ.
+/// The drift without tags that the user added. None if only such tags differ.
 fn without_added_tags(drift: &Drift) -> Option<Drift> {
     let Some(found) = drift.found.as_deref().filter(|_| drift.key == "tags") else {
         return Some(drift.clone());
@@ -201,7 +353,8 @@ fn without_added_tags(drift: &Drift) -> Option<Drift> {
     (all != found).then(|| Drift { wanted: all.to_string(), ..drift.clone() })
 }
 
-/// Tags that Proxmox rejected when the VM was created. As a change they would be in every plan, and no run could set them.
+/// The warning about tags that Proxmox rejected when the VM was created. As a change, these tags would be in every plan, and
+/// no run could set them.
 fn tags_rejected(placed: &Placed<'_>, drift: &Drift) -> Finding {
     let vm = &placed.own.vm;
     let message = format!(
@@ -216,62 +369,4 @@ to let talmox set the tags of new VMs, allow them under Datacenter > Options > U
         vm.node, vm.vmid, drift.wanted
     );
     Finding::warning(FindingCode::TagsRejected, &placed.node.name, message).hint(hint)
-}
-
-/// The class of an option change of a running VM, with a note for the user.
-fn class(node: &DesiredNode, drift: &Drift, config: &VmConfig) -> (Class, Option<&'static str>) {
-    let key = drift.key.as_str();
-    let found = drift.found.as_deref();
-    if let Some(change) = AddressChange::of_option(key, &drift.wanted, found) {
-        return change.class(node);
-    }
-    if found.is_none() && node.vm.disks[0].slot.as_str() == key {
-        return (Class::Replace, Some(OTHER_SLOT));
-    }
-    let plugged = |kind: &str| {
-        if is_hotplugged(config, kind) { Class::Live } else { with_a_stop(node) }
-    };
-    let class = match (key.trim_end_matches(|c: char| c.is_ascii_digit()), found) {
-        ("net", Some(found)) if !is_same_card(&drift.wanted, found) => with_a_stop(node),
-        ("net", None) => plugged("network"),
-        ("scsi" | "virtio" | "sata", Some(found)) => return of_disk(node, &drift.wanted, found),
-        ("scsi" | "virtio", None) => plugged("disk"),
-        (
-            "description" | "tags" | "name" | "onboot" | "protection" | "hotplug" | "nameserver"
-            | "searchdomain" | "net",
-            _,
-        ) => Class::Live,
-        _ => with_a_stop(node),
-    };
-    (class, None)
-}
-
-/// The class of a disk change: larger, on another storage, or with other options.
-fn of_disk(node: &DesiredNode, wanted: &str, found: &str) -> (Class, Option<&'static str>) {
-    let (wanted, found) = (Drive::parse(wanted), Drive::parse(found));
-    let is_larger = wanted.size().zip(found.size()).is_some_and(|(wanted, found)| wanted > found);
-    // A missing serial is not drift.
-    let has_serial = found.options.get("serial").is_some();
-    let options = |drive: &Drive| {
-        let mut options = drive.options.clone();
-        let _size = options.remove("size");
-        if !has_serial {
-            let _serial = options.remove("serial");
-        }
-        options
-    };
-    if is_larger {
-        (with_a_stop(node), Some(GROWS))
-    } else if wanted.storage() != found.storage() && options(&wanted) == options(&found) {
-        // Proxmox moves a disk while the VM runs.
-        (Class::Live, None)
-    } else {
-        (with_a_stop(node), None)
-    }
-}
-
-/// Whether model and MAC address stay the same, so that only bridge or VLAN change.
-fn is_same_card(wanted: &str, found: &str) -> bool {
-    let (wanted, found) = (Net::parse(wanted), Net::parse(found));
-    wanted.model == found.model && wanted.mac == found.mac
 }

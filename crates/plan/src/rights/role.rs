@@ -1,5 +1,6 @@
-//! The roles that talmox needs on Proxmox, with as few privileges as possible, and the paths on which they are granted.
-//! `init --role` prints those that an inventory needs, a plan those that the token lacks, as the same commands.
+//! The roles that talmox needs on Proxmox, with as few privileges as possible, and the paths on which the roles are granted.
+//! `init --role` prints commands for the roles that an inventory needs. A plan prints the same commands for the roles that
+//! the token lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +14,18 @@ use crate::desired::Login;
 /// A role that talmox defines on Proxmox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PveRole {
-    /// Create and change VMs: on their pool.
+    /// Create and change VMs. The role is granted on the pool of the VMs.
     Vm,
-    /// Allocate disks: on their storages.
+    /// Allocate disks. The role is granted on the storages of the disks.
     Disk,
-    /// Upload and download images: on their storage.
+    /// Upload and download images. The role is granted on the storage of the images.
     Image,
-    /// Use bridges: on each bridge.
+    /// Use bridges. The role is granted on each bridge.
     Net,
-    /// Let a host download images: on the host. Without it talmox downloads and uploads them.
+    /// Let a host download images. The role is granted on the host. Without this role, talmox downloads and uploads the
+    /// images.
     Fetch,
-    /// Pass a PCI device through: on its mapping.
+    /// Pass a PCI device through. The role is granted on the mapping of the device.
     Device,
     /// Create a mapping for a PCI device whose address is in the inventory.
     Mapping,
@@ -31,8 +33,10 @@ pub enum PveRole {
     Host,
     /// Query guest agents. The role is granted on the pool.
     Agent,
-    /// Lock a cluster for other machines. The role is granted on the parent pool of the locks.
+    /// Lock a cluster against runs from other machines. The role is granted on the parent pool of the locks.
     Lock,
+    /// Migrate VMs to the hosts of the inventory. The role is granted on the pool of the VMs.
+    Migrate,
 }
 
 impl PveRole {
@@ -48,6 +52,7 @@ impl PveRole {
             Self::Host => "TalmoxHost",
             Self::Agent => "TalmoxAgent",
             Self::Lock => "TalmoxLock",
+            Self::Migrate => "TalmoxMigrate",
         }
     }
 
@@ -65,15 +70,16 @@ impl PveRole {
             Self::Device => "Mapping.Audit Mapping.Use",
             Self::Mapping => "Mapping.Audit Mapping.Modify Mapping.Use",
             Self::Host => "Sys.Audit",
-            // Up to Proxmox VE 8 the privilege has another name, and an unknown privilege is an error.
+            // In Proxmox VE 8 and older, the privilege has another name, and Proxmox rejects an unknown privilege.
             Self::Agent => {
                 "$(pveversion | grep -q '^pve-manager/[1-8][.]' && echo VM.Monitor || echo VM.GuestAgent.Audit)"
             }
             Self::Lock => "Pool.Allocate Pool.Audit",
+            Self::Migrate => "VM.Migrate",
         }
     }
 
-    /// The commands that create the role, or add missing privileges to it.
+    /// The commands that create the role, or add missing privileges to an existing role.
     fn lines(self) -> [String; 2] {
         let (name, rights) = (self.name(), self.rights());
         let add = if_absent(&format!("pveum role add {name}"));
@@ -81,12 +87,12 @@ impl PveRole {
     }
 }
 
-/// A command that creates an object, and succeeds if it exists: the commands can be repeated.
+/// A command that also succeeds if the object already exists, so that the command can be repeated.
 fn if_absent(command: &str) -> String {
     format!("{command} 2>/dev/null || true")
 }
 
-/// Which roles are needed on which paths.
+/// The roles that are needed on each path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(BTreeMap<String, BTreeSet<PveRole>>);
 
@@ -124,7 +130,7 @@ impl Grants {
 
     fn node(&mut self, node: &Node, vms: &str) {
         let (placement, hardware) = (&node.settings().placement, &node.settings().hardware);
-        // VMs without a pool get their rights from `/vms`.
+        // VMs without a pool get their privileges from the path `/vms`.
         self.add(vms, PveRole::Vm);
         let further = hardware.disks.values().filter_map(|disk| disk.datastore.get());
         for storage in placement.datastore.get().into_iter().chain(further) {
@@ -151,7 +157,7 @@ impl Grants {
         self.0.entry(path.into()).or_default().insert(role);
     }
 
-    /// One role on one path.
+    /// A grant of one role on one path.
     pub(crate) fn one(path: impl Into<String>, role: PveRole) -> Self {
         let mut grants = Self::default();
         grants.add(path, role);
@@ -163,8 +169,8 @@ impl Grants {
         self.making().chain(self.giving(login)).collect()
     }
 
-    /// The commands for a user and a token that do not exist yet. The token must exist before it is granted roles. Proxmox
-    /// shows the secret of a token only once: the last command prints it in the form that talmox accepts.
+    /// The commands that also create the user and the token. The token must exist before roles are granted to it. Proxmox
+    /// shows the secret of a token only once, so the last command prints the secret in the form that talmox accepts.
     pub fn lines_for_new(&self, login: &Login) -> Vec<String> {
         let user = &login.user;
         let mut lines: Vec<String> = self.making().collect();
@@ -192,19 +198,19 @@ impl Grants {
         pools.chain(roles.into_iter().flat_map(PveRole::lines)).chain(zones)
     }
 
-    /// The commands that grant the roles to the user and to the token. Both need them, because a token has only the
+    /// The commands that grant the roles to the user and to the token. Both need the roles, because a token has only
     /// privileges that its user has too.
     fn giving(&self, login: &Login) -> impl Iterator<Item = String> {
         let user = &login.user;
         let token = login.token.iter().map(|token| format!("--tokens '{user}!{token}'"));
-        // Root has every right.
+        // `root@pam` has every privilege.
         let own = (user != "root@pam").then(|| format!("--users {user}"));
         let mut places: Vec<(&String, &BTreeSet<PveRole>)> = self.0.iter().collect();
         places.sort_by_key(|(path, roles)| (roles.first().copied(), *path));
         let lines = own.into_iter().chain(token).flat_map(move |who| {
             let line = |(path, roles): &(&String, &BTreeSet<PveRole>)| {
                 let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
-                // A right that is needed on `/` is not needed below it.
+                // A privilege on `/` is not needed on the paths below `/`.
                 let only = if *path == "/" { " --propagate 0" } else { "" };
                 format!("pveum acl modify {path} {who} --roles {}{only}", roles.join(","))
             };
@@ -222,7 +228,7 @@ fn common_pool(cluster: &Cluster) -> Option<String> {
     cluster.file.proxmox.pool.get().map(ToString::to_string)
 }
 
-/// Whether the address or the state of a node is known from its guest agent only.
+/// Whether talmox must query the guest agent of a node, because the address or the state of the node is not known otherwise.
 fn asks_agent(node: &Node) -> bool {
     let system = &node.settings().system;
     if node.is_talos() {

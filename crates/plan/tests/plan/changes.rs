@@ -1,21 +1,21 @@
-//! What became another since the cluster was made: seen, classed, and said why.
+//! Changes of the inventory after the cluster was created: their classes and their reasons.
 
 use insta::assert_snapshot;
 use talmox_plan::observed::{KubernetesSeen, Observed, PortSeen, Registered, TalosSeen, VipSeen};
-use talmox_plan::plan::{Class, FieldValue, Plan, show};
+use talmox_plan::plan::{Class, FieldValue, Left, Plan, show};
 use talmox_plan::planning::{DestroyOptions, destroy, foreign_vms};
 use talmox_pve_types::config::{VmConfig, VmOptions};
 
 use crate::support::{desired, errors, home, home_with, ids, plan, single, text, warnings};
 use crate::world::{host, put, settled, taken, vmid};
 
-fn class_of(plan: &Plan, object: &str) -> Class {
+pub(crate) fn class_of(plan: &Plan, object: &str) -> Class {
     let found = plan.changes.iter().find(|change| change.object.to_string() == object);
     found.unwrap_or_else(|| panic!("{object}\n{}", show::text(plan))).class
 }
 
-/// A settled world in which Kubernetes answers and knows all nodes.
-fn running(desired: &talmox_plan::desired::Desired) -> Observed {
+/// A settled cluster in which Kubernetes answers and lists all nodes.
+pub(crate) fn running(desired: &talmox_plan::desired::Desired) -> Observed {
     let mut world = settled(desired);
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
     world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
@@ -43,7 +43,7 @@ fn other_nameservers_are_taken_over_at_once() {
     let plan = plan(&changed, &world);
     assert!(plan.changes.iter().all(|change| change.class == Class::Live), "{}", show::text(&plan));
     assert_eq!(plan.changes.len(), 10, "{}", show::text(&plan));
-    // And so is that there are none any more.
+    // The removal of all nameservers takes effect at once too.
     let plan = self::plan(&home_with("nameservers: [1.1.1.1, 8.8.8.8], ", ""), &world);
     assert_eq!(class_of(&plan, "vm cp-1"), Class::Live);
 }
@@ -82,12 +82,15 @@ fn disks_and_cards_that_are_no_longer_wanted() {
 }
 
 #[test]
-fn a_disk_moves_to_another_storage_while_it_is_used() {
+fn a_disk_on_another_storage_is_left_to_people() {
     let mut changed = home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, disks: [{size: 5}]}");
     let world = running(&changed);
     changed.nodes[3].vm.disks[1].storage = "local".parse().unwrap();
     let plan = plan(&changed, &world);
-    assert_eq!(class_of(&plan, "vm wk-1"), Class::Live, "{}", show::text(&plan));
+    let left = plan.changes.iter().find(|change| change.object.to_string() == "vm wk-1").unwrap();
+    assert_eq!(left.left, Some(Left::Impossible), "{}", show::text(&plan));
+    assert!(left.note.as_ref().unwrap().contains("move it in Proxmox"), "{left:?}");
+    assert!(plan.steps.is_empty(), "{:?}", ids(&plan));
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn devices_that_the_vm_does_not_take_as_it_runs() {
         put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", hotplug), &[]);
         assert_eq!(class_of(&plan(&changed, &world), "vm wk-1"), class, "{hotplug}");
     }
-    // The card that is not wanted any more.
+    // A network card that the inventory no longer contains.
     let mut world =
         running(&home_with("ip: 10.0.0.21}", "ip: 10.0.0.21, nics: [{bridge: vmbr1}]}"));
     put(&mut world.pve, vmid(303), &VmOptions::new().set("hotplug", "disk"), &[]);
@@ -197,7 +200,7 @@ fn keys_are_lost_with_the_tpm() {
     assert_eq!(class_of(&plan(&home(), &world), "disk wk-1/tpmstate0"), Class::Destroy);
 }
 
-/// What Proxmox does with each option of a VM that runs.
+/// The class of each option, according to how Proxmox applies the option to a running VM.
 #[test]
 fn every_setting_costs_what_it_costs() {
     let world = running(&home());
@@ -212,10 +215,11 @@ fn every_setting_costs_what_it_costs() {
         ("ssd: true", Class::Drain),
         ("gpu: {mapping: gpu}", Class::Drain),
         ("disk: 50G", Class::Drain),
-        ("disk: 20G", Class::Replace),
+        // A disk cannot shrink, so the change is left.
+        ("disk: 20G", Class::Drain),
         ("vmid: 333", Class::Replace),
         ("disks: [{size: 5}]", Class::Live),
-        // The card comes at once, and its address with the cloud-init drive of the next start.
+        // The card is added at once. Its address takes effect with the cloud-init drive at the next start.
         ("nics: [{bridge: vmbr1}]", Class::Drain),
         ("bridge: vmbr1", Class::Live),
         ("vlan: 40", Class::Live),
@@ -229,7 +233,7 @@ fn every_setting_costs_what_it_costs() {
     }
 }
 
-/// Who answers at the address of the new name is the old one.
+/// The old node answers at the address of the renamed node.
 fn answering(world: &Observed, old: &str, new: &str) -> Observed {
     let mut world = world.clone();
     let seen = world.nodes.remove(old).unwrap();

@@ -1,4 +1,4 @@
-//! What goes from storages with a cluster, and what stays.
+//! Files that `destroy` deletes from storages, and files that it keeps.
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::Observed;
@@ -17,7 +17,7 @@ fn volume(name: &str, size: u64) -> Volume {
     Volume { volid, format: None, size: Some(size), created: None, vmid: None }
 }
 
-/// A cluster, and these files on both hosts.
+/// A cluster with these files on both hosts.
 fn with_files(desired: &Desired, files: &[Volume]) -> Observed {
     let mut world = settled(desired);
     for name in ["pve1", "pve2"] {
@@ -44,7 +44,7 @@ fn images_of_the_inventory_go_from_every_host() {
     let file = OWN.rsplit('/').next().unwrap();
     let expected = ["pve1", "pve2"].map(|host| format!("image/{host}/local/{file}/delete"));
     assert_eq!(image_steps(&plan), expected);
-    let kept = format!("{OLD} is kept: this inventory does not name it, but another one may");
+    let kept = format!("{OLD} is kept: this inventory does not use it, but another one may");
     assert_eq!(warnings(&plan), ["pve1", "pve2"].map(|host| format!("{host}: {kept}")));
     let delete = plan.steps.iter().find(|step| step.id.as_str() == expected[0]).unwrap();
     assert_eq!(delete.after.len(), 5, "only when the VMs are gone");

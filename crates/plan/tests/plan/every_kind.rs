@@ -12,10 +12,11 @@ use talmox_plan::ownership::{ClusterMark, Identity, SmbiosUuid};
 use talmox_plan::plan::{
     Action, ApplyAddon, ApplyConfig, AwaitHealth, AwaitMember, AwaitUbuntu, AwaitVip,
     BootstrapEtcd, Change, Class, CloneVm, ClusterSigns, ConfigBy, CreateMapping, CreateVm,
-    DeleteImage, DestroyVm, DetachCidata, DiskValue, Evidence, FetchImage, FetchWay, FieldChange,
-    Finding, FindingCode, FinishVm, HealthGoal, MakeTemplate, Meanwhile, NodeSign, Object, OwnVm,
-    Plan, PostSchematic, ResizeDisk, ScrubCidata, Severity, SharedAddress, StartVm, Step, StepId,
-    StopVm, TalosNode, UploadCidata, VipBringer, Witness, WriteClientFiles,
+    DefragEtcd, DeleteImage, DestroyVm, DetachCidata, DisarmAlarms, DiskValue, Evidence,
+    FetchImage, FetchWay, FieldChange, Finding, FindingCode, FinishVm, HealthGoal, MakeTemplate,
+    Meanwhile, NodeSign, Object, OwnVm, Plan, PostSchematic, ResizeDisk, ScrubCidata, Severity,
+    SharedAddress, StartVm, Step, StepId, StopVm, TalosNode, UploadCidata, VipBringer, Witness,
+    WriteClientFiles,
 };
 use talmox_pve_types::api::mapping::{Mapped, MappedDevice};
 use talmox_pve_types::api::qemu::{self, Vm};
@@ -26,9 +27,11 @@ use talmox_talos_config::machine::Expected;
 use talmox_talos_config::network::{FirstLink, FirstNetwork};
 use talmox_talos_config::secret::SecretText;
 
-/// The text of every secret in it.
+use crate::change_kinds;
+
+/// The text of every secret in the plan.
 pub(crate) const SECRET: &str = "hunter2";
-const DEADLINE: Duration = Duration::from_mins(5);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(5);
 
 fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
@@ -42,7 +45,7 @@ fn vm() -> Vm {
     Vm::new(&id("pve1"), VmId::new(300).unwrap())
 }
 
-fn own() -> OwnVm {
+pub(crate) fn own() -> OwnVm {
     let identity = Identity {
         cluster: ClusterMark::of("an id"),
         node: "cp-1".to_owned(),
@@ -51,7 +54,7 @@ fn own() -> OwnVm {
     OwnVm { vm: vm(), identity }
 }
 
-fn talos_node() -> TalosNode {
+pub(crate) fn talos_node() -> TalosNode {
     let expected = Expected {
         uuid: Some(SmbiosUuid::of("an id", "cp-1").to_string()),
         macs: vec!["02:aa:00:00:00:11".to_owned()],
@@ -61,7 +64,7 @@ fn talos_node() -> TalosNode {
     TalosNode { name, own: own(), contact, expected, is_control_plane: true }
 }
 
-fn network() -> ExpectedNetwork {
+pub(crate) fn network() -> ExpectedNetwork {
     let card = |name| Card { name, addressing: Addressing { is_dhcp: false, fixed: vec![ip()] } };
     ExpectedNetwork {
         hostname: Some("cp-1".to_owned()),
@@ -75,7 +78,7 @@ fn network() -> ExpectedNetwork {
     }
 }
 
-fn options() -> VmOptions {
+pub(crate) fn options() -> VmOptions {
     VmOptions::new()
         .name("cp-1")
         .cores(4)
@@ -268,6 +271,7 @@ fn actions_on_nodes() -> Vec<Action> {
         Action::AwaitHealth(AwaitHealth {
             nodes: vec![talos_node()],
             goal: HealthGoal::Settled,
+            allows_other_members: true,
             deadline: DEADLINE,
         }),
         Action::WriteClientFiles(WriteClientFiles {
@@ -282,6 +286,8 @@ fn actions_on_nodes() -> Vec<Action> {
             nodes: vec![talos_node()],
             deadline: DEADLINE,
         }),
+        Action::DefragEtcd(DefragEtcd { node: talos_node(), deadline: DEADLINE }),
+        Action::DisarmAlarms(DisarmAlarms { nodes: vec![talos_node()], deadline: DEADLINE }),
         Action::ApplyAddon(ApplyAddon {
             name: "shop".to_owned(),
             source: AddonSource::Texts(vec![manifest]),
@@ -292,7 +298,8 @@ fn actions_on_nodes() -> Vec<Action> {
 
 /// A plan with a step of every kind.
 pub(crate) fn every_kind() -> Plan {
-    let actions = [actions_on_storages(), actions_on_vms(), actions_on_nodes()].concat();
+    let actions =
+        [actions_on_storages(), actions_on_vms(), actions_on_nodes(), change_kinds::actions()];
     let step = |action: Action| Step {
         id: StepId::new(action.kind()),
         node: Some("cp-1".to_owned()),
@@ -317,6 +324,7 @@ pub(crate) fn every_kind() -> Plan {
             ],
             note: None,
             is_planned: true,
+            left: None,
         }],
         findings: vec![Finding {
             severity: Severity::Warning,
@@ -324,7 +332,8 @@ pub(crate) fn every_kind() -> Plan {
             subject: "cp-1".to_owned(),
             message: "its VM has no serial".to_owned(),
             hint: Some("set one".to_owned()),
+            blocks_only_its_node: false,
         }],
-        steps: actions.into_iter().map(step).collect(),
+        steps: actions.concat().into_iter().map(step).collect(),
     }
 }

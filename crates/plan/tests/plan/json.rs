@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use talmox_plan::plan::{Action, Plan, SavedPlan, SavedPlanError, Step};
+use talmox_plan::planning::{Part, RemovalConsent, Scope};
 
 use crate::every_kind::{SECRET, apply_config, every_kind};
 use crate::support::{home, plan, secret_values, single};
@@ -26,7 +27,7 @@ fn every_kind_of_step_is_the_same_after_json() {
     }
 }
 
-/// The names of the fields below a value, but those of VM options, which are Proxmox's.
+/// The names of all fields below a value, without the names of VM options, which Proxmox defines.
 fn field_names(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| field_names(item, names)),
@@ -94,11 +95,31 @@ fn a_plan_file_holds_no_secret() {
         assert_eq!(read.plan, made);
         let is_without = |step: &Step| match &step.action {
             Action::ApplyConfig(apply) => apply.config.text().is_none(),
+            Action::ChangeConfig(change) => change.config.text().is_none(),
             Action::UploadCidata(upload) => upload.user_data.text().is_none(),
             _ => true,
         };
         assert!(read.plan.steps.iter().all(is_without), "a plan from a file has no secrets");
     }
+}
+
+#[test]
+fn a_plan_file_has_the_limits_of_its_plan() {
+    let file = SavedPlan::of(&every_kind(), &empty());
+    assert_eq!(file.scope, Scope::default());
+    assert!(!file.to_json().contains("\"scope\""), "files without limits are as before");
+    let scope = Scope {
+        nodes: Some(BTreeSet::from(["wk-1".to_owned()])),
+        only: Some(Part::Vms),
+        removal: RemovalConsent::All,
+        ..Scope::default()
+    };
+    let text = file.within(&scope).to_json();
+    assert_eq!(SavedPlan::parse(&text).unwrap().scope, scope);
+    let form: Value = serde_json::from_str(&text).unwrap();
+    let expected = json!({"nodes": ["wk-1"], "only": "vms", "removal": "all", "replace": [],
+        "max_unavailable": 1});
+    assert_eq!(form["scope"], expected);
 }
 
 #[test]

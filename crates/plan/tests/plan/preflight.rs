@@ -1,18 +1,19 @@
-//! What is told before anything is done.
+//! Preflight checks.
 
 use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use talmox_plan::observed::{IdSeen, TalosSeen};
+use talmox_plan::observed::{AddressSource, IdSeen, TalosSeen, VmAddress};
 use talmox_plan::planning::{DestroyOptions, destroy};
 use talmox_pve_types::api::access::Permissions;
 use talmox_pve_types::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve_types::api::node::{Bridge, PciDevice};
+use talmox_pve_types::config::VmOptions;
 
 use crate::support::{desired_of, errors, home, ids, plan, single, text, token, warnings};
-use crate::world::{empty, host, settled, template, vmid};
+use crate::world::{empty, foreign, host, put, settled, template, vmid};
 
-/// The roles of the narrow token, each on its paths.
+/// The privileges of a token with the minimal roles.
 fn narrow() -> Permissions {
     let vm = [
         "VM.Allocate",
@@ -82,8 +83,8 @@ fn each_missing_right_is_named_with_the_lines_that_give_it() {
     assert_snapshot!(shown.join("\n\n"));
 }
 
-/// Tokens from before there was such a lock go on working, with a warning; but not where a second run would make a second
-/// etcd.
+/// A token from a release before the cluster lock keeps working, with a warning. If the plan bootstraps etcd, it is an error,
+/// because a second run could create a second etcd cluster.
 #[test]
 fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
     let desired = home();
@@ -184,7 +185,7 @@ fn old_proxmox_is_refused() {
     assert_eq!(errors(&plan(&home(), &world)), Vec::<String>::new());
 }
 
-/// The VM may be one that is being restored from a backup: what proves that it is empty comes before its deletion.
+/// A restore from a backup may be creating the VM, so the check that the VM is empty must come before the deletion.
 #[track_caller]
 fn assert_proof_before_deletion(hint: &str, host: &str, vmid: u32) {
     let proof = hint.find(&format!("on {host}: qm config {vmid}")).unwrap();
@@ -261,7 +262,7 @@ fn a_gpu_gets_a_name() {
     assert!(!ids(&plan_with_name).iter().any(|id| id.starts_with("mapping/")));
     assert!(format!("{plan_with_name:?}").contains("mapping=rtx,pcie=1"));
 
-    // A name for several devices of the host says nothing of a single one.
+    // A mapping with several devices of the host does not select a single device.
     let Some(Ok(mappings)) = &mut world.pve.mappings else { panic!() };
     let mut second = mappings[0].mapped.devices[0].clone();
     second.path = "0000:41:00.0".to_owned();
@@ -293,4 +294,46 @@ fn only_root_passes_raw_devices_on() {
     assert!(root.is_root() && !token().is_root());
     let plan = plan(&desired_of(&inventory, "id", root), &empty());
     assert!(format!("{plan:?}").contains("\"hostpci0\": \"0000:28:00.0,pcie=1\""));
+}
+
+/// Another VM has the address of a new node, according to its config or its guest agent.
+#[test]
+fn addresses_of_other_vms_are_found() {
+    let desired = single("cores: 2");
+    let with_config = |is_running: bool| {
+        let mut world = empty();
+        foreign(&mut world, 120, "mail", "");
+        let address = VmOptions::new().set("ipconfig0", "ip=10.0.0.11/16,gw=10.0.0.1");
+        put(&mut world.pve, vmid(120), &address, &[]);
+        world.pve.vms.get_mut(&vmid(120)).unwrap().is_running = is_running;
+        plan(&desired, &world)
+    };
+    let running = with_config(true);
+    let message = "cp-1: its address 10.0.0.11 is in use: VM 120 (mail) has it in its config";
+    assert_eq!(errors(&running), [message]);
+    assert!(!ids(&running).contains(&"talos/cp-1/apply"), "{:?}", ids(&running));
+    let stopped = with_config(false);
+    assert_eq!(errors(&stopped), Vec::<String>::new());
+    let message =
+        "cp-1: its address 10.0.0.11 belongs to a stopped VM: VM 120 (mail) has it in its config";
+    assert!(warnings(&stopped).contains(&message.to_owned()));
+
+    let by_agent = |address: &str| {
+        let mut world = empty();
+        world.pve.addresses.push(VmAddress {
+            vmid: vmid(120),
+            name: None,
+            address: address.parse().unwrap(),
+            source: AddressSource::Agent,
+            is_running: true,
+        });
+        errors(&plan(&desired, &world))
+    };
+    let node = "cp-1: its address 10.0.0.11 is in use: the guest agent of VM 120 reports it";
+    assert_eq!(by_agent("10.0.0.11"), [node]);
+    let vip = "network.vip: 10.0.0.20 is in use: the guest agent of VM 120 reports it";
+    assert_eq!(by_agent("10.0.0.20"), [vip]);
+    // The VM of the node itself does not count as another holder of the address.
+    let again = plan(&desired, &settled(&desired));
+    assert_eq!(errors(&again), Vec::<String>::new());
 }

@@ -1,10 +1,10 @@
-//! VMs as Proxmox is asked for them, and which of them are ours.
+//! Options of new VMs, and which VMs are owned VMs.
 
 use insta::assert_debug_snapshot;
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{Observed, TalosSeen};
 use talmox_plan::ownership::{FirstRole, Marker, Owner, Stage};
-use talmox_plan::plan::{Action, Plan};
+use talmox_plan::plan::{Action, Class, Left, Object, Plan};
 use talmox_plan::planning::{self, PlanOptions};
 use talmox_pve_types::config::{VmConfig, VmOptions};
 
@@ -64,7 +64,7 @@ fn another_system_keeps_its_volume() {
     assert!(ids[0].starts_with("image/pve1/local/image-noble_server-"), "{ids:?}");
     assert!(ids.contains(&"ubuntu/u-1/up") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
     assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
-    // One that did not come up is waited for again.
+    // If the node did not answer in an earlier run, the plan waits for it again.
     let mut world = settled(&desired);
     assert!(plan(&desired, &world).is_empty());
     world.silent.insert("u-1".to_owned(), "its guest agent does not answer".to_owned());
@@ -85,7 +85,7 @@ fn numbers_come_from_the_range_and_skip_what_is_taken() {
         .filter(|field| field.path == "vmid")
         .map(|field| field.new.as_ref().unwrap().to_string())
         .collect();
-    assert_eq!(numbers, ["300", "301", "302", "304", "306"]);
+    assert_eq!(numbers, ["300", "301", "302", "366", "304"]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn control_planes_are_spread_over_hosts() {
     assert_eq!(hosts, ["pve1", "pve2", "pve1", "pve2", "pve1"]);
 }
 
-/// The world of one cluster, seen by another.
+/// Asserts that another cluster does not change the VMs of the home cluster.
 fn untouched(desired: &Desired, reason: &str) {
     let mut world = settled(&home());
     for number in 300..305 {
@@ -164,7 +164,7 @@ fn a_clone_has_no_uuid_of_ours_yet() {
     assert!(matches!(identity.judge(&config(&made, "cp-1")), Owner::Foreign { .. }));
 }
 
-/// A bootstrap relies on the notes of VMs that cannot be asked.
+/// A bootstrap relies on the markers of VMs that do not answer.
 #[test]
 fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
     let desired = home();
@@ -175,21 +175,23 @@ fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
     assert_eq!(role(300), Some(FirstRole::ControlPlane));
     assert_eq!(role(303), Some(FirstRole::Worker));
     let moved = home_with("workers:\n  - {name: wk-1", "  - {name: wk-1");
-    let moved_but_one = errors(&plan(&moved, &world));
-    let refused = |name: &str, number: u32| {
-        format!("{name}: VM {number} was created as a worker, and cannot become a control plane")
-    };
-    for (name, number) in [("wk-1", 303), ("wk-2", 304)] {
-        assert!(moved_but_one.contains(&refused(name, number)), "{moved_but_one:?}");
+    let kept = plan(&moved, &world);
+    for name in ["wk-1", "wk-2"] {
+        let object = Object::Vm(name.to_owned());
+        let changes: Vec<_> = kept.changes.iter().filter(|one| one.object == object).collect();
+        let [change] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_eq!((change.class, change.left), (Class::Replace, Some(Left::NeedsConsent)));
+        assert_eq!(change.fields[0].path, "role");
+        assert!(!kept.steps.iter().any(|step| step.node.as_deref() == Some(name)), "{name}");
     }
-    // One that was never started has nothing on its disk: its notes are written again.
+    // A VM that was never started has no data, so its marker is written again.
     let mut world = empty();
     let steps = plan(&desired, &world);
     let is_made = |id: &&str| id.starts_with("vm/wk-1/create");
     let made = ids(&steps).iter().position(is_made).unwrap();
     carry_out(&desired, &steps, &mut world, made + 1);
-    let told = errors(&plan(&moved, &world));
-    assert!(!told.iter().any(|error| error.contains("was created as a worker")), "{told:?}");
+    let rest = plan(&moved, &world);
+    assert!(!rest.changes.iter().any(|change| change.class == Class::Replace), "{rest:#?}");
 }
 
 #[test]
@@ -241,7 +243,9 @@ fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
     let mut world = settled(&home());
     world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
     world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
-    let changed = home_with("name: wk-1", "memory: 8192, name: wk-1");
+    // Memory can be changed before the start, but a disk cannot shrink.
+    let changeable = home_with("name: wk-1", "memory: 8192, name: wk-1");
+    let changed = home_with("name: wk-1", "disk: 20G, name: wk-1");
     let told = |desired: &Desired, was_up: bool| {
         let plan = planning::plan(
             desired,
@@ -252,8 +256,9 @@ fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
         told.and_then(|finding| finding.hint).unwrap_or_default()
     };
     let hint = told(&changed, false);
-    assert!(hint.contains("undo the change in the inventory"), "{hint}");
+    assert!(hint.contains("undo them in the inventory"), "{hint}");
     assert!(!hint.contains("qm destroy"), "it may hold data: {hint}");
     assert_eq!(told(&changed, true), "", "it was in the cluster");
+    assert_eq!(told(&changeable, false), "", "it is changed");
     assert_eq!(told(&home(), false), "", "it is started");
 }

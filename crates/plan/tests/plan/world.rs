@@ -1,9 +1,12 @@
-//! Worlds, and what steps do to them, so that plans can be followed without anybody to follow them.
+//! Observed states for tests, and the effect of steps on them, so that tests can execute plans without a lab.
 
 use std::collections::BTreeMap;
 
 use talmox_plan::desired::Desired;
-use talmox_plan::observed::{Configured, EtcdSeen, IdSeen, Observed, Pve, TalosSeen, VmSeen};
+use talmox_plan::observed::{
+    Configured, CordonedBy, EtcdSeen, IdSeen, KubernetesSeen, Observed, Pve, Registered, TalosSeen,
+    VmSeen,
+};
 use talmox_plan::plan::{Action, Plan, Step};
 use talmox_pve_types::api::access::Permissions;
 use talmox_pve_types::api::cluster::{Guest, HostResource, Resources, StorageResource, Version};
@@ -25,7 +28,7 @@ pub(crate) fn vmid(number: u32) -> VmId {
     VmId::new(number).unwrap()
 }
 
-/// Rights on everything.
+/// All privileges on `/`.
 fn all_rights() -> Permissions {
     let rights = [
         "Datastore.Allocate",
@@ -49,13 +52,14 @@ fn all_rights() -> Permissions {
         "VM.Config.Memory",
         "VM.Config.Network",
         "VM.Config.Options",
+        "VM.Migrate",
         "VM.PowerMgmt",
     ];
     let rights = rights.map(|right| (right.to_owned(), true)).into();
     Permissions(BTreeMap::from([("/".to_owned(), rights)]))
 }
 
-/// Two hosts without a VM.
+/// Two hosts without VMs.
 pub(crate) fn empty() -> Observed {
     let storage = |node: &str, name: &str, content: &[&str]| StorageResource {
         storage: name.parse().unwrap(),
@@ -87,7 +91,7 @@ pub(crate) fn empty() -> Observed {
     Observed { pve, ..Observed::default() }
 }
 
-/// The world after all of a plan.
+/// The observed state after all steps of the plan of a new cluster.
 pub(crate) fn settled(desired: &Desired) -> Observed {
     let mut world = empty();
     let plan = plan(desired, &world);
@@ -96,7 +100,7 @@ pub(crate) fn settled(desired: &Desired) -> Observed {
     world
 }
 
-/// Does the first `count` steps of a plan.
+/// Applies the effect of the first `count` steps of a plan to the observed state.
 pub(crate) fn carry_out(desired: &Desired, plan: &Plan, world: &mut Observed, count: usize) {
     for step in plan.steps.iter().take(count) {
         carry_out_step(desired, step, world);
@@ -142,12 +146,43 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut Observed) {
         Action::FinishVm(finish) => {
             put(pve, finish.own.vm.vmid, &finish.set, &finish.delete);
             let pool = desired.node(&finish.own.identity.node).and_then(|node| node.pool.clone());
-            let mut guests = pve.resources.guests.iter_mut();
-            let guest = guests.find(|guest| guest.vmid == finish.own.vm.vmid).unwrap();
-            guest.pool = pool;
+            guest(pve, finish.own.vm.vmid).pool = pool;
         }
         Action::StartVm(start) => {
             pve.vms.get_mut(&start.own.vm.vmid).unwrap().is_running = true;
+        }
+        Action::ChangeVm(change) => {
+            put(pve, change.own.vm.vmid, &change.set, &change.delete);
+            if let Some(pool) = &change.pool {
+                guest(pve, change.own.vm.vmid).pool = Some(pool.clone());
+            }
+        }
+        Action::MigrateVm(migrate) => {
+            let vmid = migrate.own.vm.vmid;
+            guest(pve, vmid).node = migrate.target.clone();
+            pve.vms.get_mut(&vmid).unwrap().host = migrate.target.clone();
+        }
+        Action::ShutdownNode(shutdown) => {
+            let seen = pve.vms.get_mut(&shutdown.own.vm.vmid).unwrap();
+            seen.is_running = false;
+            seen.pending.clear();
+        }
+        Action::DrainNode(drain) => {
+            if let Some(registered) = registered(world) {
+                registered.cordoned.insert(drain.node.clone(), CordonedBy::Talmox);
+            }
+        }
+        Action::UncordonNode(uncordon) => {
+            if let Some(registered) = registered(world) {
+                registered.cordoned.remove(&uncordon.node);
+            }
+        }
+        Action::ChangeConfig(change) => {
+            let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(&change.node.name) else {
+                panic!("{}", change.node.name)
+            };
+            found.config = change.config.text().cloned();
+            (found.saved, found.dry_run) = (None, None);
         }
         Action::DetachCidata(detach) => {
             let set = VmOptions::new();
@@ -169,15 +204,37 @@ fn carry_out_step(desired: &Desired, step: &Step, world: &mut Observed) {
                 schematic: node.schematic.clone(),
                 config: apply.config.text().cloned(),
                 etcd: if node.is_control_plane { EtcdSeen::Waiting } else { EtcdSeen::Unknown },
-                has_kubelet: false,
+                ..Configured::default()
             };
             world.nodes.insert(node.name.clone(), TalosSeen::OwnNode(Box::new(configured)));
+        }
+        Action::RemoveMember(remove) => leave(world, &remove.member),
+        Action::ResetNode(reset) => {
+            pve.vms.get_mut(&reset.node.own.vm.vmid).unwrap().is_running = false;
+        }
+        Action::DeleteNode(delete) => {
+            if let talmox_plan::observed::KubernetesSeen::Answers(found) = &mut world.kubernetes {
+                found.nodes.remove(&delete.node);
+                found.cordoned.remove(&delete.node);
+            }
         }
         Action::BootstrapEtcd(bootstrap) => join(world, &bootstrap.node.name, true),
         Action::AwaitMember(member) => {
             join(world, &member.node.name, member.node.is_control_plane);
         }
         _ => {}
+    }
+}
+
+fn guest(pve: &mut Pve, vmid: VmId) -> &mut Guest {
+    pve.resources.guests.iter_mut().find(|guest| guest.vmid == vmid).unwrap()
+}
+
+/// The nodes in Kubernetes. None if Kubernetes does not answer.
+pub(crate) fn registered(world: &mut Observed) -> Option<&mut Registered> {
+    match &mut world.kubernetes {
+        KubernetesSeen::Answers(registered) => Some(registered),
+        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => None,
     }
 }
 
@@ -188,7 +245,7 @@ fn join(world: &mut Observed, name: &str, is_control_plane: bool) {
         return;
     }
     found.etcd = EtcdSeen::Member { names: vec![] };
-    // Every member knows all of them.
+    // Every member lists all members.
     let lists = world.nodes.iter_mut().filter_map(|(name, seen)| match seen {
         TalosSeen::OwnNode(found) => match &mut found.etcd {
             EtcdSeen::Member { names } => Some((name.clone(), names)),
@@ -202,11 +259,21 @@ fn join(world: &mut Observed, name: &str, is_control_plane: bool) {
     }
 }
 
+/// Removes a member from the lists of all members.
+fn leave(world: &mut Observed, member: &str) {
+    for seen in world.nodes.values_mut() {
+        let TalosSeen::OwnNode(found) = seen else { continue };
+        if let EtcdSeen::Member { names } = &mut found.etcd {
+            names.retain(|name| name != member);
+        }
+    }
+}
+
 pub(crate) fn config_of(pve: &Pve, vmid: VmId) -> VmConfig {
     pve.vms[&vmid].config.clone().unwrap()
 }
 
-/// Puts a VM into the world.
+/// Adds a VM to the observed state.
 pub(crate) fn appear(pve: &mut Pve, vm: &Vm, config: VmConfig) {
     pve.ids.remove(&vm.vmid);
     pve.resources.guests.push(Guest {
@@ -229,7 +296,7 @@ pub(crate) fn appear(pve: &mut Pve, vm: &Vm, config: VmConfig) {
     pve.vms.insert(vm.vmid, seen);
 }
 
-/// Changes a VM as a PUT does. Drives that are there stay.
+/// Changes the options of a VM as a PUT request does. Existing drives are kept.
 pub(crate) fn put(pve: &mut Pve, vmid: VmId, set: &VmOptions, delete: &[String]) {
     let old = config_of(pve, vmid);
     let is_new = |key: &str, value: &str| {
@@ -245,7 +312,7 @@ pub(crate) fn put(pve: &mut Pve, vmid: VmId, set: &VmOptions, delete: &[String])
     pve.vms.get_mut(&vmid).unwrap().config = Ok(VmConfig::new(kept));
 }
 
-/// The config as Proxmox keeps it: in its own spelling.
+/// The config as Proxmox stores it, in its own spelling.
 fn stored(vmid: VmId, old: &VmConfig, set: &VmOptions) -> VmConfig {
     let mut all: BTreeMap<String, String> =
         old.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -284,13 +351,13 @@ fn drive(vmid: VmId, text: &str, number: &mut u32) -> String {
     format!("{name}{comma}{options},size={size}")
 }
 
-/// Says of a number that somebody has it.
+/// Marks a vmid as used by a VM that this login did not create.
 pub(crate) fn taken(world: &mut Observed, number: u32) {
     let seen = IdSeen::Taken { making: None, made_by_login: false, lock: None };
     world.pve.ids.insert(vmid(number), seen);
 }
 
-/// A VM of somebody else's.
+/// Adds a foreign VM on pve1.
 pub(crate) fn foreign(world: &mut Observed, number: u32, name: &str, description: &str) {
     let options = VmOptions::new().name(name).description(description);
     let config = stored(vmid(number), &VmConfig::default(), &options);
@@ -298,12 +365,12 @@ pub(crate) fn foreign(world: &mut Observed, number: u32, name: &str, description
     taken(world, number);
 }
 
-/// A template as people make it by hand, on pve1.
+/// Adds a template without notes on pve1, as a user creates it by hand.
 pub(crate) fn template(world: &mut Observed, number: u32, name: &str) {
     described_template(world, number, name, "");
 }
 
-/// A template with these notes.
+/// Adds a template with these notes on pve1.
 pub(crate) fn described_template(world: &mut Observed, number: u32, name: &str, notes: &str) {
     let options = VmOptions::new()
         .name(name)

@@ -32,7 +32,8 @@ pub(super) fn run(
 }
 
 async fn report(session: &Session, printer: &Printer) -> Outcome {
-    let observed = session.observe().await?;
+    let mut observed = session.observe().await?;
+    session.observe_addresses(&mut observed).await;
     let plan = planning::plan(&session.desired, &observed, session.options(&observed));
     let errors = plan.errors().count();
     match printer.format {

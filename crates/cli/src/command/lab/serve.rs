@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +14,7 @@ use talmox_lab::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::violations::{ViolationFile, keep_writing};
 use super::welcome::{one_line, welcome};
 use crate::args::{Format, Global};
 use crate::command::Outcome;
@@ -27,7 +28,7 @@ use crate::rehearsal::lab_options::{
 use crate::rehearsal::{self, lease, scenario};
 use crate::{choose, session};
 
-/// Maximum lead of lab time over real time for a lab with a real kube-apiserver.
+/// Maximum time by which lab time may be ahead of real time, for a lab with a real kube-apiserver.
 const MOST_AHEAD: Duration = Duration::from_mins(1);
 
 const AFTER_HELP: &str = "\
@@ -117,6 +118,10 @@ pub(crate) struct ServeArgs {
     /// etcd binary for --kube-apiserver
     #[arg(long, value_name = "PATH", requires = "kube_apiserver")]
     etcd: Option<PathBuf>,
+
+    /// File for violated invariants of the simulated clusters, for `cargo xtask walk`
+    #[arg(long, value_name = "FILE", hide = true)]
+    violations: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &ServeArgs, global: &Global, printer: &Printer) -> Outcome {
@@ -127,14 +132,14 @@ pub(super) fn run(args: &ServeArgs, global: &Global, printer: &Printer) -> Outco
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             CommandError::failed(CommandCode::SystemFailed, "cannot start the lab").because(error)
         })?;
-    runtime.block_on(serve(settings, printer, |ready| {
+    runtime.block_on(serve(settings, printer, args.violations.as_deref(), |ready| {
         let text = match printer.format {
             Format::Json => one_line(ready, seed),
             Format::Text => welcome(ready, seed),
         };
         printer.result(&text)
     }))?;
-    // Remaining tasks of the lab are not awaited.
+    // The command ends without waiting for the remaining tasks of the lab.
     runtime.shutdown_background();
     Ok(Exit::Fine)
 }
@@ -173,7 +178,7 @@ fn settings(
         (Some(path), _) => {
             let name = path.display().to_string();
             let scenario = Scenario::parse(&name, &read(path)?).map_err(not_understood)?;
-            // Checked here, where an error can have a hint.
+            // The faults are checked here, because an error at this place can have a hint.
             Fault::of_scenario(&scenario).map_err(not_understood)?;
             scenario
         }
@@ -182,7 +187,8 @@ fn settings(
     if let Some(release) = args.release {
         scenario = scenario.with_release(release);
     }
-    // A saved lab keeps its hosts.
+    // A saved lab keeps the hosts of its saved state, so the hosts of the scenario are not used for the check of the
+    // faults.
     let hosts = Some(scenario.hosts()).filter(|_| !is_saved);
     let faults = match &args.faults {
         Some(path) => faults(path, &Known { hosts, ..prepared.known })?,
@@ -207,7 +213,7 @@ fn settings(
     })
 }
 
-/// Lab settings for an inventory.
+/// Settings of a lab for an inventory.
 #[derive(Default)]
 struct Prepared {
     scenario: Option<Scenario>,
@@ -230,8 +236,8 @@ fn prepared(
     }
     let chosen = choose::one(global, args.cluster.as_deref(), printer)?;
     let cluster = chosen.cluster();
-    // DHCP leases depend on MACs, which are derived from the cluster id, so nodes with DHCP need the secrets. Additional cards
-    // work without them.
+    // DHCP leases depend on MACs, and MACs are derived from the cluster ID. So nodes with DHCP need the secrets. A lab
+    // with additional network cards works without the secrets.
     let bundle = if lease::has_dhcp_nodes(cluster) {
         session::secrets::known(&chosen)?
     } else if lease::has_additional_dhcp_cards(cluster) {
@@ -249,7 +255,7 @@ fn prepared(
     })
 }
 
-/// Checks the paths of kube-apiserver and etcd before the lab starts.
+/// Checks the options `--kube-apiserver`, `--etcd` and `--speed` before the lab starts.
 fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandError> {
     let Some((apiserver, etcd)) = args.kube_apiserver.clone().zip(args.etcd.clone()) else {
         return Ok(None);
@@ -258,7 +264,7 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
         let message = "--kube-apiserver uses the real clock: if lab time is faster, it soon rejects every certificate";
         return Err(CommandError::usage(message).hint("omit --speed, or pass --speed 1"));
     }
-    // A saved lab continues with its own time, which stays ahead of real time if it ran faster before.
+    // The time of a saved lab continues. It stays ahead of real time if the lab ran faster than real time before.
     let reached = args.state.as_deref().and_then(talmox_lab::saved_time).unwrap_or_default();
     let ahead = Duration::from_secs(reached.saturating_sub(Clock::real().unix()));
     if ahead > MOST_AHEAD {
@@ -284,6 +290,7 @@ fn real_kubernetes(args: &ServeArgs) -> Result<Option<RealKubernetes>, CommandEr
 async fn serve(
     settings: Settings,
     printer: &Printer,
+    violations: Option<&Path>,
     announce: impl FnOnce(&Ready) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let cannot = |what: &'static str| {
@@ -296,10 +303,17 @@ async fn serve(
     let mut terminated =
         signal(SignalKind::terminate()).map_err(cannot("cannot wait for SIGTERM"))?;
     let lab = Lab::start(settings).map_err(not_started)?;
+    let cannot_write = cannot("cannot write the violations");
+    let violations = violations.map(|path| ViolationFile::create(&lab, path));
+    let mut violations = violations.transpose().map_err(cannot_write)?;
     announce(&lab.ready())?;
     tokio::select! {
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
+        error = keep_writing(violations.as_mut()) => return Err(cannot_write(error)),
+    }
+    if let Some(violations) = &mut violations {
+        violations.write().map_err(cannot_write)?;
     }
     warn_unused_faults(&lab, printer);
     lab.stop().await.map_err(cannot("cannot save the lab"))

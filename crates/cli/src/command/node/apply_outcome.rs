@@ -1,6 +1,7 @@
 //! Outcome of `talmox node apply`: the mode that the node used, and when the config takes effect.
 //!
-//! The text of the node's answer is not shown: since Talos 1.13 it may contain the whole config with private keys.
+//! The text of the node's answer is not shown. Since Talos 1.13 the answer may contain the whole config with private
+//! keys.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +11,19 @@ use talmox_talos_api::{Code, TalosError};
 
 use super::access::Caller;
 
-/// Default time of Talos for `--mode try`.
+/// Time after which Talos reverts a config in the mode `try`, if the request does not set the time.
 const TRY_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ApplyOutcome {
     pub(super) requested: ApplyMode,
-    /// Mode in the node's answer; `None` for a node in maintenance mode up to Talos 1.12, which does not report it.
+    /// Mode in the node's answer. `None` for a node in maintenance mode up to Talos 1.12, because its answer has no mode.
     pub(super) used: Option<ApplyMode>,
     pub(super) is_dry: bool,
 }
 
 impl ApplyOutcome {
-    /// Time until the node reverts, in the duration format of Go.
+    /// Time until the node reverts to the earlier config, in the duration format of Go.
     pub(super) fn reverts_in(&self) -> Option<String> {
         let Some(ApplyMode::Try(_)) = self.used else { return None };
         let timeout = match self.requested {
@@ -32,7 +33,7 @@ impl ApplyOutcome {
         Some(go_duration(timeout.unwrap_or(TRY_TIMEOUT)))
     }
 
-    /// Effect of the config on the node.
+    /// Text about the effect of the config on the node.
     fn effect(&self) -> String {
         let dry = |would: &str, does: &str| if self.is_dry { would } else { does }.to_owned();
         match (self.used, self.requested) {
@@ -53,10 +54,10 @@ impl ApplyOutcome {
                 let applied = dry("would apply the config on trial", "applied the config on trial");
                 format!("{applied}; it reverts in {timeout} unless it is applied with another mode")
             }
-            // A node in maintenance mode up to Talos 1.12 does not report the mode, and has no earlier config.
+            // The answer of a node in maintenance mode up to Talos 1.12 has no mode. Such a node has no earlier config.
             (None, ApplyMode::Try(_)) => dry(
-                "would accept the config; without an earlier one it would not revert",
-                "accepted the config; without an earlier one it does not revert",
+                "would accept the config; it would not revert, because the node has no earlier config",
+                "accepted the config; it does not revert, because the node has no earlier config",
             ),
             (Some(ApplyMode::Auto) | None, _) => {
                 dry("would accept the config", "accepted the config")
@@ -78,7 +79,7 @@ impl fmt::Display for ApplyOutcome {
     }
 }
 
-/// Hint if the node rejected the mode and not the config.
+/// Hint for a node that rejected the mode and not the config.
 pub(super) fn mode_hint(error: &TalosError, mode: ApplyMode, caller: &Caller) -> Option<String> {
     let TalosError::No { code, message, .. } = error else { return None };
     if message.contains("can't be applied in immediate mode") {
@@ -160,7 +161,7 @@ mod tests {
              (mode try)"
         );
         assert!(outcome_text(Try(None), Some(Try(None)), false).contains("reverts in 1m0s unless"));
-        // A 1.12 node in maintenance mode does not report the mode and keeps the config.
+        // The answer of a node in maintenance mode with Talos 1.12 has no mode. Such a node keeps the config.
         assert_eq!(
             outcome_text(Auto, None, false),
             "accepted the config (mode auto; the node did not report the mode it uses)"

@@ -13,19 +13,19 @@ const SLOW: f64 = 0.1;
 pub(super) struct Timeline {
     run: RunSummary,
     steps: Vec<StepRow>,
-    /// Calls before the run, from whose answers the plan was made. Their start is negative.
+    /// Calls before the run, made to observe the state for the plan. Their start time is negative.
     earlier: Vec<ApiCall>,
     /// Calls outside of steps, such as renewals of the cluster lock.
     other: Vec<ApiCall>,
     lost: u64,
-    /// Start time, by the clock of the events.
+    /// Start time of the run, by the clock of the events.
     started: f64,
 }
 
 struct StepRow {
     step: String,
     start: f64,
-    /// Duration; `None` for a step that had not ended at the end of the run.
+    /// Duration of the step. `None` for a step that had not ended at the end of the run.
     seconds: Option<f64>,
     end: &'static str,
     /// Time and reason of each retry.
@@ -64,7 +64,7 @@ impl Timeline {
         Self { run, steps, earlier, other, lost: calls.lost, started }
     }
 
-    /// Text output. `all`: with every call.
+    /// Text output. If `all` is true, the text contains every call.
     pub(super) fn text(&self, all: bool) -> String {
         let RunSummary { id, header, end, seconds, .. } = &self.run;
         let end = end.map_or("not ended", super::end_word);
@@ -187,7 +187,7 @@ fn word(end: &StepEnd) -> &'static str {
     }
 }
 
-/// Number of calls, for example `14 calls, 2 failed`.
+/// Number of calls and of failed calls, for example `14 calls, 2 failed`.
 fn counted<'a>(calls: impl Iterator<Item = &'a ApiCall>) -> String {
     let (mut all, mut failed) = (0_usize, 0_usize);
     for call in calls {

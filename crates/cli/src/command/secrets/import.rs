@@ -38,7 +38,7 @@ pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) 
     let is_plain = !sops::is_encrypted(input.expose());
     let (bundle, others) = read(&input, is_plain, &args.file)?;
     let _lock = secrets::lock(&chosen, printer)?;
-    // An unencrypted file beside the inventory is allowed here: it is likely the file to import.
+    // An unencrypted file beside the inventory is allowed here, because it is probably the file to import.
     let is_there = chosen.secrets_path().exists();
     let mut file = match is_there.then(|| SecretsFile::open_existing(&chosen)).transpose()? {
         Some(file) => file,
@@ -71,7 +71,7 @@ pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) 
     report(&file, true, printer)
 }
 
-/// Reads the bundle of a file in any supported format.
+/// Reads the secrets bundle from a file in any supported format.
 pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     let input = read_input(path)?;
     let is_plain = !sops::is_encrypted(input.expose());
@@ -81,7 +81,13 @@ pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     Ok(bundle)
 }
 
-/// Reads the bundle of a file, and the other sections of a secrets.sops.yaml.
+/// Secrets bundle in the machine config of a control plane.
+pub(crate) fn bundle_in_config(config: &SecretText) -> Result<Bundle, CommandError> {
+    let origin = Path::new("the machine config of a control plane");
+    read(config, true, origin).map(|(bundle, _)| bundle)
+}
+
+/// Reads the secrets bundle of a file, and the other sections if the file is a secrets.sops.yaml.
 fn read(
     input: &SecretText,
     is_plain: bool,
@@ -123,7 +129,8 @@ fn machine_section(document: &Node) -> Option<&Node> {
     document.as_map()?.get("machine")
 }
 
-/// Collects the bundle from the machine config of a control plane. The config of a worker lacks parts, which the bundle check reports.
+/// Collects the secrets bundle from the machine config of a control plane. The config of a worker lacks parts of the
+/// bundle. The check of the bundle reports the missing parts.
 fn from_config(config: &Node) -> Node {
     const PLACES: [(&str, &str); 15] = [
         ("cluster.id", "cluster.id"),

@@ -4,36 +4,63 @@ use serde_json::{Map, Value, json};
 use talmox_engine::kube::NodeFacts;
 use talmox_model::Node;
 use talmox_plan::observed::Observed;
+use talmox_plan::plan::{Left, Plan, show};
 use talmox_plan::planning::{future_locations, locations, may_lead_around};
 
 use crate::args::Format;
 use crate::choose::ClientPaths;
+use crate::command::Outcome;
 use crate::command::output::{self, Facts};
-use crate::error::CommandError;
+use crate::error::Exit;
 use crate::printer::Printer;
 use crate::report::Tally;
 use crate::session::Session;
 use crate::words::{self, plural};
 
+/// Prints the result of a run without steps.
 pub(super) async fn nothing_to_do(
     session: &Session,
     observed: &Observed,
+    plan: &Plan,
     printer: &Printer,
-) -> Result<(), CommandError> {
+) -> Outcome {
     match printer.format {
         Format::Json => {
             let places = locations(&session.desired, &observed.pve);
             let facts = Facts::look(session, &places, Some(&observed.pve)).await;
             facts.warn(None, printer);
             let result = json!({"cluster": session.desired.cluster, "changed": false,
-                "nodes": facts.nodes});
+                "nodes": facts.nodes, "left": show::left(plan)});
             printer.result(&format!("{result}\n"))?;
         }
-        Format::Text => {
-            printer.result("Nothing to do: the cluster matches the inventory.\n")?;
-        }
+        Format::Text => printer.result(&idle(plan))?,
     }
-    Ok(())
+    Ok(exit(plan))
+}
+
+/// Result text of a run without steps.
+fn idle(plan: &Plan) -> String {
+    let is_any = |left: Left| plan.open_changes().any(|change| change.left == Some(left));
+    let text = if plan.is_partial() {
+        return format!("Nothing was changed.\n{}", left_text(plan));
+    } else if is_any(Left::NotSelected) {
+        "Nothing to do within the limits of --node and --only."
+    } else if is_any(Left::Ignored) {
+        "Nothing to do: the cluster matches the inventory, except for ignored differences."
+    } else {
+        "Nothing to do: the cluster matches the inventory."
+    };
+    format!("{text}\n")
+}
+
+/// Text about the changes that the plan left, with the reasons. Empty if the plan left no change.
+fn left_text(plan: &Plan) -> String {
+    let lines: String = show::left(plan).iter().map(|line| format!("  {line}\n")).collect();
+    if lines.is_empty() { lines } else { format!("Left as it is:\n{lines}") }
+}
+
+fn exit(plan: &Plan) -> Exit {
+    if plan.is_partial() { Exit::Partial } else { Exit::Fine }
 }
 
 /// Result of a successful run.
@@ -53,9 +80,10 @@ pub(super) struct RunSuccess {
 pub(super) async fn done(
     session: &Session,
     observed: &Observed,
+    plan: &Plan,
     end: &RunSuccess,
     printer: &Printer,
-) -> Result<(), CommandError> {
+) -> Outcome {
     let desired = &session.desired;
     let facts = if end.is_change || printer.format == Format::Json {
         let facts = Facts::look(session, &future_locations(desired, &observed.pve), None).await;
@@ -74,8 +102,10 @@ pub(super) async fn done(
             "kubeconfig": end.files.as_ref().map(|paths| &paths.kubeconfig),
             "talosconfig": end.files.as_ref().map(|paths| &paths.talosconfig),
             "nodes": facts,
+            "left": show::left(plan),
         });
-        return printer.result(&format!("{result}\n"));
+        printer.result(&format!("{result}\n"))?;
+        return Ok(exit(plan));
     }
     printer.say("");
     let mut text = String::new();
@@ -88,11 +118,13 @@ pub(super) async fn done(
     for line in &end.messages {
         text.push_str(&format!("{line}\n"));
     }
+    text.push_str(&left_text(plan));
     text.push_str(&next(session, end));
-    printer.result(&text)
+    printer.result(&text)?;
+    Ok(exit(plan))
 }
 
-/// State of the cluster, as the last step of the run observed it.
+/// Lines about the state of the cluster: readiness, versions and the address of the Kubernetes API.
 async fn cluster_state(session: &Session, facts: &Map<String, Value>, again: &str) -> Vec<String> {
     let desired = &session.desired;
     let talos: Vec<&str> =
@@ -115,12 +147,12 @@ async fn cluster_state(session: &Session, facts: &Map<String, Value>, again: &st
     lines
 }
 
-/// Address of the Kubernetes API.
+/// Line about the address of the Kubernetes API.
 async fn api_address(session: &Session, again: &str) -> Option<String> {
     let desired = &session.desired;
     let endpoint = desired.endpoint.as_ref()?;
     let first = desired.control_planes().next();
-    // A lab that ends with this process cannot be checked again.
+    // A lab that ends with this process cannot be checked again, so the hint is omitted.
     let next = if session.is_own_lab() {
         String::new()
     } else {
@@ -135,7 +167,8 @@ async fn api_address(session: &Session, again: &str) -> Option<String> {
     })
 }
 
-/// Whether the shared address answers. `None` if the run has already checked it, or if talmox does not manage the endpoint.
+/// Whether the shared address answers. `None` if the run has already checked the address, or if talmox does not manage
+/// the endpoint.
 async fn endpoint_answers(session: &Session) -> Option<bool> {
     if !may_lead_around(&session.desired) {
         return None;
@@ -143,7 +176,8 @@ async fn endpoint_answers(session: &Session) -> Option<bool> {
     session.shared_address_answers().await
 }
 
-/// Readiness of the nodes. With a CNI of Talos, the run has waited until they are ready.
+/// Text about the readiness of the nodes. If Talos installs the CNI, all nodes are ready, because the run has waited for
+/// them.
 async fn readiness(session: &Session, nodes: &[&str]) -> String {
     let unready = if session.desired.has_cni { 0 } else { unready(session, nodes).await };
     let are = |count: usize| if count == 1 { "is" } else { "are" };
@@ -156,7 +190,7 @@ async fn readiness(session: &Session, nodes: &[&str]) -> String {
     }
 }
 
-/// Number of nodes that are not ready; 0 if Kubernetes does not answer.
+/// Number of nodes that are not ready. 0 if Kubernetes does not answer.
 async fn unready(session: &Session, nodes: &[&str]) -> usize {
     let Ok(kube) = session.kube() else { return 0 };
     let known = kube.nodes().await.unwrap_or_default();
@@ -192,7 +226,7 @@ fn next(session: &Session, end: &RunSuccess) -> String {
     if session.lab.is_none() {
         lines.extend(ssh(session));
     }
-    // A lab inside this process cannot be used by other talmox commands.
+    // Other talmox commands cannot use a lab that runs inside this process.
     lines.push(match (session.is_own_lab(), has_talos) {
         (true, true) => "kubectl get pods --all-namespaces".to_owned(),
         (true, false) => format!("talmox up{again}"),
@@ -202,7 +236,7 @@ fn next(session: &Session, end: &RunSuccess) -> String {
     format!("\nNext:\n\n{}", indented(&lines))
 }
 
-/// SSH command for the first node that does not run Talos. None if all nodes run Talos.
+/// SSH command for the first node that does not run Talos. `None` if all nodes run Talos.
 fn ssh(session: &Session) -> Option<String> {
     let mut nodes = session.chosen.cluster().nodes.iter().filter(|node| !node.is_talos());
     let node: &Node = nodes.next()?;

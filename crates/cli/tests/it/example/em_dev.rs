@@ -1,4 +1,4 @@
-//! `examples/em-dev`: one control plane and one worker, with their configs on volumes.
+//! `examples/em-dev`: one control plane and one worker, with their configs on cidata volumes.
 
 use serde_json::json;
 
@@ -19,13 +19,13 @@ fn em_dev_matches_its_inventory() {
 
 fn machines(example: &Example) {
     let vms = example.lab_state.vms();
-    assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 101]);
+    assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 103]);
     for (vmid, name, disk, Derived { uuid, mac }) in
-        [(100, "dev-cp-1", "40G", CONTROL_PLANE), (101, "dev-wk-1", "60G", WORKER)]
+        [(100, "dev-cp-1", "40G", CONTROL_PLANE), (103, "dev-wk-1", "60G", WORKER)]
     {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve1", &None));
-        // The volume with the config was removed after it was read.
+        // The cidata volume was removed after the node had read its config.
         let lines = format!(
             "balloon: 0
              bios: ovmf
@@ -52,11 +52,11 @@ fn machines(example: &Example) {
     let disks = example.lab_state.volumes("pve1", "local-lvm");
     let disks: Vec<&str> = disks.keys().map(String::as_str).collect();
     let own = |vmid: u32| (0..2).map(move |disk| format!("local-lvm:vm-{vmid}-disk-{disk}"));
-    assert_eq!(disks, [100, 101].into_iter().flat_map(own).collect::<Vec<_>>());
-    // Only the image remains, because uploads are deleted if the token permits it.
+    assert_eq!(disks, [100, 103].into_iter().flat_map(own).collect::<Vec<_>>());
+    // Only the image remains, because `up` deletes uploaded files if the token permits it.
     let files = example.lab_state.volumes("pve1", "local");
     assert_eq!(files.len(), 1, "{files:?}");
-    // Without extensions: the default schematic.
+    // The image has no extensions, so its name contains the default schematic.
     let image = "local:import/talos-v1.8.2-nocloud-amd64-376567988ad37013.qcow2";
     assert!(files.contains_key(image), "{files:?}");
 }
@@ -120,7 +120,7 @@ fn outputs(example: &Example) {
             "from_inventory": [],
             "nodes": {
                 "dev-cp-1": node(100, "dev-cp-1", "10.0.10.11", CONTROL_PLANE.mac, "controlplane"),
-                "dev-wk-1": node(101, "dev-wk-1", "10.0.10.21", WORKER.mac, "worker"),
+                "dev-wk-1": node(103, "dev-wk-1", "10.0.10.21", WORKER.mac, "worker"),
             },
         })
     );
@@ -129,10 +129,10 @@ fn outputs(example: &Example) {
         "\
 NODE      ROLE          VMID  HOST  ADDRESS     MAC                TALOS   KUBERNETES
 dev-cp-1  controlplane  100   pve1  10.0.10.11  02:FD:72:97:BC:93  v1.8.2  v1.30.1
-dev-wk-1  worker        101   pve1  10.0.10.21  02:9C:C3:EE:E1:38  v1.8.2  v1.30.1
+dev-wk-1  worker        103   pve1  10.0.10.21  02:9C:C3:EE:E1:38  v1.8.2  v1.30.1
 "
     );
-    assert_eq!(example.output("dev-wk-1.vmid"), "101\n");
+    assert_eq!(example.output("dev-wk-1.vmid"), "103\n");
     assert_eq!(example.output("kubeconfig"), example.written("kubeconfig"));
     assert_eq!(example.output("talosconfig"), example.written("talosconfig"));
 }

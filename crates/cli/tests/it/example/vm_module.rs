@@ -22,9 +22,9 @@ fn vm_module_matches_its_inventory() {
 
 fn machines(example: &Example) {
     let vms = example.lab_state.vms();
-    assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 101, 9000]);
+    assert_eq!(vms.keys().copied().collect::<Vec<_>>(), [100, 103, 9000]);
     let control = (100, "k3s-dev-control-1", "10.0.20.11", (4, 8192, 40), CONTROL);
-    let gpu = (101, "k3s-dev-gpu-1", "10.0.20.21", (8, 16384, 80), GPU);
+    let gpu = (103, "k3s-dev-gpu-1", "10.0.20.21", (8, 16384, 80), GPU);
     for (vmid, name, address, (cores, memory, disk), Derived { uuid, mac }) in [control, gpu] {
         let vm = &vms[&vmid];
         assert_eq!((vm.host.as_str(), &vm.pool), ("pve", &None));
@@ -50,14 +50,14 @@ fn machines(example: &Example) {
              smbios1: uuid={uuid}
              tags: k3s-dev;talmox"
         );
-        if vmid == 101 {
+        if vmid == 103 {
             lines.push_str("\nhostpci0: mapping=pci-pve-0000-01-00-0,pcie=1");
         }
         assert_vm(vm, &talos_notes("k3s-dev", name), &lines);
     }
 }
 
-/// The template has no identity of a machine and belongs to no cluster.
+/// The template has no machine identity, and belongs to no cluster.
 fn template(example: &Example) {
     let template = &example.lab_state.vms()[&9000];
     assert!(!template.is_running);
@@ -115,7 +115,7 @@ fn outputs(example: &Example) {
     assert_eq!(
         all["nodes"]["k3s-dev-gpu-1"],
         json!({
-            "vmid": 101,
+            "vmid": 103,
             "vm_name": "k3s-dev-gpu-1",
             "node": "pve",
             "ip_address": "10.0.20.21",
@@ -131,7 +131,7 @@ fn outputs(example: &Example) {
         "\
 NODE               ROLE          VMID  HOST  ADDRESS     MAC                TALOS    KUBERNETES
 k3s-dev-control-1  controlplane  100   pve   10.0.20.11  02:76:6F:60:63:63  v1.12.4  v1.35.4
-k3s-dev-gpu-1      worker        101   pve   10.0.20.21  02:C5:16:08:27:F1  v1.12.4  v1.35.4
+k3s-dev-gpu-1      worker        103   pve   10.0.20.21  02:C5:16:08:27:F1  v1.12.4  v1.35.4
 "
     );
     assert_eq!(example.output("k3s-dev-control-1.vm_name"), "k3s-dev-control-1\n");

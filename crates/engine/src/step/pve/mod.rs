@@ -1,5 +1,6 @@
 //! Steps that change Proxmox.
 
+mod change_vm;
 mod clone_vm;
 mod create_mapping;
 mod create_vm;
@@ -14,10 +15,14 @@ mod finish_vm;
 mod image_check;
 mod make_template;
 mod making;
+mod migrate_vm;
 mod power;
+mod power_state;
 mod published_checksum;
+mod put_config;
 mod resize_disk;
 mod scrub_cidata;
+mod shutdown_vm;
 mod start_vm;
 mod stop_vm;
 mod storage_file;
@@ -36,9 +41,11 @@ use crate::timeouts::SILENT_HOST;
 
 pub(super) use error::UNANSWERED;
 pub(super) use power::reset;
+pub(super) use power_state::is_off;
+pub(super) use shutdown_vm::{is_stopped, shut_down, vm_power};
 
 impl StepContext {
-    /// Sends a request, and remembers it until it is answered.
+    /// Sends a request, and stores it in the context until Proxmox answers.
     pub(super) async fn send<T>(&self, request: &Request<T>) -> Result<T, PveError> {
         self.answered(request.operation(), Box::pin(self.run.pve.send(request))).await
     }
@@ -48,7 +55,7 @@ impl StepContext {
         self.try_ask(request).await?.map_err(|error| error::of(doing, error))
     }
 
-    /// The same, for callers that handle errors.
+    /// Like [`Self::ask`], for callers that handle errors of Proxmox.
     async fn try_ask<T>(&self, request: &Request<T>) -> Result<Result<T, PveError>, StepError> {
         self.see(self.send(request)).await
     }
@@ -61,12 +68,12 @@ impl StepContext {
         self.act(async { send.await.map_err(|error| error::of(doing, error)) }).await
     }
 
-    /// Starts a task and waits for its end, also if the run is cancelled.
+    /// Starts a task and waits for its end, even if the run is cancelled.
     async fn run_task(&self, request: &Request<Upid>, doing: &str) -> Result<TaskDone, StepError> {
         self.try_task(request).await?.map_err(|error| error::of(doing, error))
     }
 
-    /// The same, for callers that handle errors.
+    /// Like [`Self::run_task`], for callers that handle errors of Proxmox.
     async fn try_task(
         &self,
         request: &Request<Upid>,
@@ -81,7 +88,7 @@ impl StepContext {
         &self,
         request: &Request<Upid>,
     ) -> Result<Result<Running, PveError>, StepError> {
-        // A cancelled run must not start a task once there is room.
+        // The wait for room can be cancelled, so that a cancelled run does not start a task later.
         let room = self.room(request.scope()).await?;
         let start = Box::pin(self.run.pve.start_in(room, request));
         let has_begun = self.has_begun();
@@ -90,19 +97,19 @@ impl StepContext {
             Ok(self.answered(request.operation(), start).await)
         };
         let started = self.act(starting).await?;
-        // Only if the answer was lost, a task may run.
+        // After an error, a task can be running only if the answer was lost.
         if matches!(&started, Err(error) if !matches!(error, PveError::MaybeApplied { .. })) {
             self.set_begun(has_begun);
         }
         Ok(started)
     }
 
-    /// Waits until the host and its storages have room.
+    /// Waits until the host and its storages have room for another task.
     async fn room(&self, scope: &Scope) -> Result<Permits, StepError> {
         self.turn(scope, self.run.pve.room(scope)).await
     }
 
-    /// Waits for its turn. The deadline of the step is paused meanwhile.
+    /// Waits until there is room for a request. The deadline of the step is paused meanwhile.
     async fn turn(
         &self,
         scope: &Scope,
@@ -138,7 +145,9 @@ impl StepContext {
         let ended = self.see(Box::pin(self.run.pve.wait_with(upid, self.task_wait()))).await;
         if ended.is_err() {
             let (kind, host) = (upid.kind(), upid.node());
-            self.note(format!("the earlier task {kind} on {host} continues in Proxmox"));
+            self.note(format!(
+                "stopped waiting for the earlier task {kind} on {host}; the task continues in Proxmox"
+            ));
         }
         match ended? {
             Ok(_) | Err(PveError::TaskFailed(_) | PveError::Rejected(_)) => Ok(()),
@@ -146,7 +155,7 @@ impl StepContext {
         }
     }
 
-    /// Wait for a task, until the deadline of the step. The wait ends earlier if the host does not answer for
+    /// A wait for a task, until the deadline of the step. The wait ends earlier if the host does not answer for
     /// [`SILENT_HOST`].
     fn task_wait(&self) -> Wait<'_> {
         Wait::new(self.run.clock, self.deadline.clone())

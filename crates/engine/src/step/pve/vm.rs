@@ -10,10 +10,10 @@ use talmox_pve::config::VmConfig;
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
 
-/// Result of reading the vmid of a VM.
+/// Result of reading the VM with a certain vmid.
 #[derive(Debug)]
 pub(super) enum VmAtId {
-    /// No VM.
+    /// No VM has the vmid.
     Free,
     /// The owned VM.
     Owned(FoundVm),
@@ -35,9 +35,10 @@ pub(super) struct FoundVm {
 /// Reads the VM with the vmid of this node, and checks whether it is the owned VM.
 pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, StepError> {
     let doing = format!("read VM {}", own.vm.vmid);
-    let config = context.try_ask(&qemu::config(&own.vm)).await?;
+    let expected = context.vm_cache.last_seen(&own.vm);
+    let config = context.try_ask(&qemu::config(&expected)).await?;
     let error = match config {
-        Ok(config) => return Ok(judge(own, &own.vm, config)),
+        Ok(config) => return Ok(judge(own, &expected, config)),
         Err(error) => error,
     };
     // For a token with few rights, missing and forbidden VMs have the same error.
@@ -47,15 +48,22 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, S
     if is_free(own, context).await? {
         return Ok(VmAtId::Free);
     }
-    // The vmid is used, maybe by the VM on another host.
+    // The vmid is in use, maybe by the owned VM on another host.
     let resources = context.ask(&cluster::resources(), &doing).await?;
     let guest = resources.guests.into_iter().find(|guest| guest.vmid == own.vm.vmid);
     match guest {
-        Some(guest) if guest.is_vm && guest.node != own.vm.node => {
+        Some(guest) if guest.is_vm && guest.node != expected.node => {
             let vm = Vm::new(&guest.node, own.vm.vmid);
             let config = context.try_ask(&qemu::config(&vm)).await?;
             match config {
-                Ok(config) => Ok(judge(own, &vm, config)),
+                Ok(config) => {
+                    let sight = judge(own, &vm, config);
+                    if let VmAtId::Owned(found) = &sight {
+                        // The next step reads the VM on this host first.
+                        context.vm_cache.is_on(&found.vm);
+                    }
+                    Ok(sight)
+                }
                 Err(error) if error.is_permission() => Ok(VmAtId::Hidden),
                 Err(error) => Err(error::of(&doing, error)),
             }
@@ -64,7 +72,7 @@ pub(super) async fn look(own: &OwnVm, context: &StepContext) -> Result<VmAtId, S
             Ok(VmAtId::Foreign { reason: "it is a container".to_owned() })
         }
         _ if error.is_permission() => Ok(VmAtId::Hidden),
-        // It is being migrated at this moment.
+        // The VM is being migrated at this moment.
         _ => Err(StepError::retry(StepCode::ApiRejected, doing).caused_by(error)),
     }
 }
@@ -91,7 +99,7 @@ fn judge(own: &OwnVm, vm: &Vm, config: VmConfig) -> VmAtId {
     }
 }
 
-/// Whether a VM has neither a name nor notes of its own. That is so while Proxmox creates or clones the VM.
+/// Whether a VM has neither a name nor notes of its own. A VM has neither while Proxmox creates or clones it.
 fn is_nameless(config: &VmConfig) -> bool {
     let description = config.description().trim();
     config.name().is_none() && (description.is_empty() || description == "qmclone temporary file")
@@ -100,7 +108,7 @@ fn is_nameless(config: &VmConfig) -> bool {
 /// The VM, which must exist and be owned. If the previous step has cached the config, the cached config is used.
 pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
     if let Some(config) = context.vm_cache.take(own.vm.vmid)
-        && let VmAtId::Owned(found) = judge(own, &own.vm, config)
+        && let VmAtId::Owned(found) = judge(own, &context.vm_cache.last_seen(&own.vm), config)
     {
         return Ok(found);
     }
@@ -121,7 +129,7 @@ pub(super) async fn see_again(
     match judge(own, vm, config) {
         VmAtId::Owned(found) => {
             // The next step expects the VM on this host.
-            if found.vm == own.vm {
+            if found.vm == context.vm_cache.last_seen(&own.vm) {
                 context.vm_cache.keep(vm.vmid, found.config.clone());
             }
             Ok(found)
@@ -130,7 +138,7 @@ pub(super) async fn see_again(
     }
 }
 
-/// The error if the VM at the vmid is not the expected one.
+/// The error if the VM with the vmid is not the expected VM.
 pub(super) fn not_ours(own: &OwnVm, sight: &VmAtId) -> StepError {
     let vmid = own.vm.vmid;
     let node = &own.identity.node;

@@ -1,4 +1,4 @@
-//! Waits until the cluster is healthy, by the health checks of talosctl.
+//! Waits until the cluster is healthy, with the same health checks as talosctl.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,9 +44,9 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         let looks = Box::pin(async { tokio::join!(look(&subjects), kube.view()) });
         let (nodes, view) = context.wait(looks).await?;
         health.update(&nodes, view.as_ref().ok());
-        let Some((check, reason)) = health.waits_for() else {
+        let Some((check, reason)) = waits_for(step, &health) else {
             let has_network = has_cni || view.is_ok_and(|view| view.has_network);
-            // The time starts once all checks pass.
+            // The grace period starts when all checks pass.
             let end = well.get_or_insert_with(|| context.run.clock.deadline(grace));
             if has_network || end.has_passed() {
                 break;
@@ -84,6 +84,19 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
     Ok(Done::Already)
 }
 
+/// The first required check that does not pass, with the reason. A cordoned node is not waited for: a user cordoned it on purpose.
+fn waits_for<'a>(step: &AwaitHealth, health: &'a ClusterHealth) -> Option<(Check, &'a str)> {
+    let is_required = |check: Check| match check {
+        Check::EtcdOnControlPlanes => !step.allows_other_members,
+        Check::Schedulable => false,
+        _ => true,
+    };
+    health.reports().iter().find_map(|report| match &report.state {
+        State::Waiting(why) if is_required(report.check) => Some((report.check, why.as_str())),
+        _ => None,
+    })
+}
+
 /// The voting members of etcd, as a node reports them.
 fn voters(node: &NodeView) -> Option<BTreeSet<&str>> {
     let Seen::Is(members) = &node.etcd_members else { return None };
@@ -91,7 +104,7 @@ fn voters(node: &NodeView) -> Option<BTreeSet<&str>> {
     Some(voters.map(|member| member.hostname.as_str()).filter(|name| !name.is_empty()).collect())
 }
 
-/// The reason of the first node, and the number of further ones.
+/// The reason of the first node, and the number of further reasons.
 fn first_of(reasons: &str) -> String {
     let mut all = reasons.split("; ");
     let first = all.next().unwrap_or_default();
@@ -101,7 +114,7 @@ fn first_of(reasons: &str) -> String {
     }
 }
 
-/// Why the first node that is not ready is not.
+/// The reason of the first node that is not ready. None if all nodes are ready.
 async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
     let nodes = kube.nodes().await.ok()?;
     let is_ours = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
@@ -129,14 +142,14 @@ async fn all(step: &AwaitHealth, context: &StepContext) -> Result<Look<Vec<Subje
     Ok(Look::Done(subjects))
 }
 
-/// Reports the nodes that are not ready, which is expected without a pod network.
+/// Reports how many nodes are not ready. Nodes are not expected to be ready without a pod network.
 async fn note_unready(
     step: &AwaitHealth,
     health: &ClusterHealth,
     kube: &KubeClient,
     context: &StepContext,
 ) {
-    // Kubernetes answered a moment ago: an error here does not matter.
+    // An error is ignored here, because Kubernetes answered a moment ago.
     let nodes = kube.nodes().await.unwrap_or_default();
     let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
     let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();

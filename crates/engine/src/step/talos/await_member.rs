@@ -1,10 +1,10 @@
 //! Waits until a node has joined the cluster.
 
 use talmox_plan::plan::{AwaitMember, TalosNode};
-use talmox_talos_api::{Client, EtcdState};
+use talmox_talos_api::{Client, EtcdState, Look, wait};
 
 use super::settled::await_settled;
-use super::{ExplainedWait, locate, or_wait};
+use super::{ExplainedWait, locate, or_wait, unanswered};
 use crate::kube::KubeClient;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -40,11 +40,16 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
             break or_wait!(wait, locate(node, context).await);
         };
         await_settled(shape, address, &mut wait, context).await?;
+        // Kubernetes still lists a node that was restarted a moment ago as ready.
+        let client = context.cluster()?.client(address)?;
+        while let Some(reason) = context.wait(missing_kubelet(&client)).await? {
+            wait.not_yet(reason).await?;
+        }
     }
     Ok(Done::Already)
 }
 
-/// Why the node is not a voting member of etcd yet. None if it is one.
+/// Reason why the node is not a voting member of etcd yet. None if it is one.
 async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
     match EtcdState::read(client).await {
         Ok(EtcdState::Member(members)) => {
@@ -56,7 +61,16 @@ async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
             }
         }
         Ok(other) => other.obstacle(),
-        Err(error) => Some(error.reason()),
+        Err(error) => Some(unanswered(&error)),
+    }
+}
+
+/// Reason why the kubelet of the node does not run yet. None if it runs.
+async fn missing_kubelet(client: &Client) -> Option<String> {
+    match wait::service(client, "kubelet").await {
+        Ok(Look::Done(())) => None,
+        Ok(Look::NotYet(reason)) => Some(reason),
+        Err(error) => Some(unanswered(&error)),
     }
 }
 

@@ -16,9 +16,9 @@ async fn await_ubuntu(step: &AwaitUbuntu, context: &StepContext) -> Result<Done,
     let what = format!("VM {} does not come up", step.own.vm.vmid);
     let mut wait = ExplainedWait::new(context, what).about([&step.own]);
     let reach = &context.cluster()?.settings.reach;
-    let (vm, pve) = (&step.own.vm, &context.run.pve);
+    let (vm, pve) = (context.vm_cache.last_seen(&step.own.vm), &context.run.pve);
     loop {
-        let looking = look(vm, step.contact, step.has_agent, pve, reach);
+        let looking = look(&vm, step.contact, step.has_agent, pve, reach);
         let () = or_wait!(wait, context.wait(looking).await?);
         return Ok(Done::Already);
     }

@@ -1,7 +1,7 @@
 //! Steps that concern Talos and Kubernetes: from a machine that boots to a healthy cluster.
 //!
-//! Nearly all of them wait for a condition. Each check of the condition returns the reason of the wait. Only an error that needs
-//! intervention ends a wait before its deadline.
+//! Nearly all of these steps wait for a condition. Each check of the condition returns the reason of the wait. Only an error
+//! that needs intervention ends a wait before its deadline.
 
 mod apply_addon;
 mod apply_config;
@@ -10,11 +10,24 @@ mod await_member;
 mod await_ubuntu;
 mod await_vip;
 mod bootstrap_etcd;
+mod change_config;
+mod defrag_etcd;
+mod delete_node;
+mod disarm_alarms;
+mod drain_node;
 mod etcd;
+mod etcd_member;
 mod first_answer;
 mod machine;
+mod member_state;
 mod possible_members;
+mod quorum;
+mod reboot_node;
+mod remove_member;
+mod reset_node;
 mod settled;
+mod shutdown_node;
+mod uncordon_node;
 mod vm_check;
 mod witness;
 mod write_client_files;
@@ -23,7 +36,7 @@ use std::net::IpAddr;
 
 use talmox_clock::{Wait, WaitError};
 use talmox_plan::plan::{OwnVm, StepId, TalosNode};
-use talmox_talos_api::Look;
+use talmox_talos_api::{Look, TalosError};
 
 use super::{StepCode, StepContext, StepError};
 use crate::access::AccessError;
@@ -32,7 +45,8 @@ use vm_check::VmCheck;
 
 /// The address of a node.
 async fn locate(node: &TalosNode, context: &StepContext) -> Look<IpAddr> {
-    crate::locate::locate(node.contact, &node.own.vm, &context.run.pve).await
+    let vm = context.vm_cache.last_seen(&node.own.vm);
+    crate::locate::locate(node.contact, &vm, &context.run.pve).await
 }
 
 impl From<AccessError> for StepError {
@@ -42,7 +56,17 @@ impl From<AccessError> for StepError {
     }
 }
 
-/// Wait of a step that explains what it waits for, until the deadline of the step.
+/// Why a node does not answer, for a wait.
+fn unanswered(error: &TalosError) -> String {
+    match error {
+        TalosError::Unreachable { .. } => {
+            format!("waiting for the Talos API to answer ({})", error.reason())
+        }
+        _ => error.reason(),
+    }
+}
+
+/// A wait that reports its reason, together with problems of the VMs. It ends at the deadline of the step.
 struct ExplainedWait<'a> {
     context: &'a StepContext,
     /// The condition that is not met, for the error: `talos-cp-01 does not join`.
@@ -64,12 +88,12 @@ impl<'a> ExplainedWait<'a> {
         }
     }
 
-    /// The machines that it waits for.
+    /// Sets the machines that the step waits for.
     fn about(self, machines: impl IntoIterator<Item = &'a OwnVm>) -> Self {
         Self { vm_check: VmCheck::of(machines.into_iter().collect(), self.context), ..self }
     }
 
-    /// The steps that it depends on: once one of them failed, the wait ends.
+    /// Sets the steps whose effects the wait depends on. If one of them fails, the wait ends.
     fn needing(self, needs: &'a [StepId]) -> Self {
         Self { needs, ..self }
     }
@@ -101,7 +125,7 @@ fn has_no_network(reason: &str) -> bool {
 
 /// Hint for a wait that timed out. It is chosen by the text of Talos, because Talos has no codes for its reasons.
 fn hint(reason: &str) -> &'static str {
-    // Without the time, Talos starts neither etcd nor any service with a certificate.
+    // Without the correct time, Talos starts neither etcd nor any service with a certificate.
     if has_no_network(reason) {
         NO_NETWORK
     } else if reason.contains("time is not in sync") {
@@ -113,7 +137,7 @@ fn hint(reason: &str) -> &'static str {
     }
 }
 
-/// The result of a look, or another round of the wait if it is not done.
+/// The value of a [`Look`] that is done. If it is not done, waits and continues the loop of the caller.
 macro_rules! or_wait {
     ($wait:expr, $look:expr) => {
         match $look {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use talmox_plan::desired::ExpectedNetwork;
 
-use super::ExplainedWait;
+use super::{ExplainedWait, unanswered};
 use crate::node_network::{NodeNetwork, look};
 use crate::step::{StepContext, StepError};
 use crate::timeouts::DHCP_ADDRESS;
@@ -33,7 +33,7 @@ pub(super) async fn await_settled(
                 lacking.into()
             }
             Ok(NodeNetwork::NotYet(reason)) => reason,
-            Err(error) => error.reason().into(),
+            Err(error) => unanswered(&error).into(),
         };
         wait.not_yet(reason).await?;
     }

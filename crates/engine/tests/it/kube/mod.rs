@@ -1,7 +1,7 @@
 //! The Kubernetes client, against the API of a simulated cluster.
 
 pub(crate) mod cluster;
+pub(crate) mod drain;
 
 mod apply;
-mod drain;
 mod view;

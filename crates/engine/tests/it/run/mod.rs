@@ -1,5 +1,6 @@
 //! Steps and the executor, against a lab.
 
+mod change_vm;
 mod create;
 mod cut;
 mod destroy;
@@ -7,6 +8,7 @@ mod executor;
 mod factory;
 mod fault;
 mod image;
+mod migrate_vm;
 mod rig;
 mod stop;
 mod template;

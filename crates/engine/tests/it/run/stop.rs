@@ -1,4 +1,4 @@
-//! Cancelling a run: a change that has started is completed, and no other wait continues.
+//! Cancelling a run: a change that has started is completed, and all other waits end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn stopped_in(at: &str, steps: &[Step], context: Context) -> Ran {
     run(steps, &Context { cut: Some(hook), ..context }, &cancel).await
 }
 
-/// The kinds of tasks that go on.
+/// Kinds of the tasks that are running.
 async fn running(rig: &Rig) -> Vec<String> {
     let tasks = rig.client(ADMIN).send(&task::list(&id("pve1"), &Filter::default())).await;
     let running = tasks.unwrap().into_iter().filter(|task| task.state == TaskState::Running);
@@ -52,7 +52,7 @@ fn slow(rig: &Rig, task: &str, time: Duration) {
     rig.lab.faults().add(Fault { times: None, ..Fault::new(when, FaultAction::Delay(time)) });
 }
 
-/// Whether there is nothing under the number of a VM.
+/// Whether the vmid of a VM is free.
 async fn is_gone(rig: &Rig, own: &OwnVm) -> bool {
     rig.client(ADMIN).send(&cluster::is_free(own.vm.vmid)).await.is_ok()
 }
@@ -81,7 +81,7 @@ async fn tasks_that_have_begun_are_seen_to_their_end() {
     assert_eq!(running(&rig).await, [""; 0]);
     assert!(is_gone(&rig, &one).await && !is_gone(&rig, &other).await);
 
-    // Nothing is left that would be stopped.
+    // No step is left that the cancellation could stop.
     let rest = stopped_in("other/destroy", &steps, rig.context(TALMOX)).await;
     rest.assert_done();
     assert!(is_gone(&rig, &other).await);
@@ -125,7 +125,10 @@ async fn a_task_of_an_earlier_run_is_left_to_itself_and_that_is_said() {
     let ran = run_until_heard(&bring_up(&own), &context, &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);
     assert!(ran.results().iter().all(|result| result.ends_with("cancelled")));
-    assert_eq!(ran.notes(), ["the earlier task qmcreate on pve1 continues in Proxmox"]);
+    assert_eq!(
+        ran.notes(),
+        ["stopped waiting for the earlier task qmcreate on pve1; the task continues in Proxmox"]
+    );
     assert_eq!(running(&rig).await, ["qmcreate"]);
 }
 
@@ -135,7 +138,7 @@ async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
     slow(&rig, "qmcreate", Duration::from_mins(5));
     let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
-    // A storage bears two at a time.
+    // A storage has room for two tasks at a time.
     let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason == "waiting for other tasks on pve1 to end");
     let ran = run_until_heard(&steps, &rig.context(TALMOX), &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);

@@ -14,7 +14,7 @@ use crate::kube::cluster::{Cluster, VIP, flannel, is_ready};
 
 const ADDRESS: &str = "10.0.0.11";
 
-/// One control plane that has come up, and its Kubernetes behind the shared address.
+/// A rig with one running control plane, and its Kubernetes API at the shared address.
 async fn grown(cluster: &Cluster) -> Rig {
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);
@@ -29,7 +29,8 @@ async fn grown(cluster: &Cluster) -> Rig {
 
 fn health(goal: HealthGoal) -> Action {
     let nodes = vec![talos_node(ADDRESS)];
-    Action::AwaitHealth(AwaitHealth { nodes, goal, deadline: Duration::from_mins(5) })
+    let deadline = Duration::from_mins(5);
+    Action::AwaitHealth(AwaitHealth { nodes, goal, allows_other_members: false, deadline })
 }
 
 #[tokio::test]
@@ -98,7 +99,7 @@ async fn the_shared_address_must_answer_for_this_cluster() {
         let failure = told.failure();
         assert!(failure.starts_with(start), "{failure}");
     }
-    // Where nobody is known to bring it, that is said, and no failure.
+    // If no component is known to provide the address, the step reports that and does not fail.
     for by in [VipBringer::Perhaps, VipBringer::Nobody] {
         let told = rig.run(vip(by)).await;
         assert!(!matches!(told.result, StepResult::Failed(_)), "{:?}", told.result);

@@ -1,11 +1,13 @@
-//! The steps that concern Talos and Kubernetes, against nodes that say what a test wants.
+//! Tests of steps that use Talos and Kubernetes, against nodes whose answers each test defines.
 
 mod node;
 mod rig;
 
 mod addon;
 mod bootstrap;
+mod change_config;
 mod config;
+mod drain_node;
 mod join;
 mod proxmox;
 mod report;

@@ -1,4 +1,4 @@
-//! A node with the two faces of a real one, made of the API's own stubs.
+//! A simulated Talos node in maintenance mode or with a config, built from the server stubs of the Talos API.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,24 +32,24 @@ use tokio_rustls::TlsAcceptor;
 use tonic::codegen::tokio_stream::StreamExt as _;
 use tonic::codegen::{BoxStream, tokio_stream};
 
-/// What etcd has on a node.
+/// State of etcd on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Etcd {
     Nothing,
-    /// It does not run, but has.
+    /// etcd has data but does not run.
     Data,
-    /// It was bootstrapped, and nothing of it is to be seen yet.
+    /// etcd was bootstrapped, and the node does not show that yet.
     Begun,
-    /// It was bootstrapped, and its image is being pulled: there is no data yet.
+    /// etcd was bootstrapped, and its image is being pulled. There is no data yet.
     Pulling,
-    /// It was bootstrapped, and its service failed: there is no data.
+    /// etcd was bootstrapped, and its service failed. There is no data.
     Failed,
-    /// Its service runs, and etcd does not answer.
+    /// The service of etcd runs, but etcd does not answer.
     Silent,
     Member,
 }
 
-/// What a node says, and what was said to it.
+/// Answers of a node, and the requests that it received.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) is_configured: bool,
@@ -57,25 +57,30 @@ pub(crate) struct Facts {
     pub(crate) mac: String,
     pub(crate) instance_id: String,
     pub(crate) hostname: String,
-    /// Of the only network card, with the network's prefix.
+    /// Addresses of the only network card, with the prefix length.
     pub(crate) addresses: Vec<String>,
     pub(crate) node_ip: String,
     pub(crate) etcd: Etcd,
-    /// Another one for each boot.
+    /// The boot ID. It differs for each boot.
     pub(crate) boot_id: String,
-    /// What a bootstrap leads to.
+    /// State of etcd after a bootstrap.
     pub(crate) bootstrapped: Etcd,
-    /// How often a bootstrap is not possible yet.
+    /// Number of next bootstrap requests that are rejected because the time is not in sync.
     pub(crate) not_yet: u32,
     pub(crate) bootstraps: u32,
     /// The boot in which a bootstrap was accepted.
     pub(crate) requested_in: Option<String>,
-    /// How often a bootstrap was refused because there was one.
+    /// Number of bootstrap requests that were rejected because etcd has data.
     pub(crate) refusals: u32,
     pub(crate) applied: Vec<String>,
-    /// It never answers who sends it a config.
+    /// The modes in which configs were applied.
+    pub(crate) modes: Vec<apply_configuration_request::Mode>,
+    /// The config in use and the config on the disk. None if the node does not report configs. An empty config is not
+    /// reported.
+    pub(crate) configs: Option<[String; 2]>,
+    /// Whether the node never answers a request that applies a config.
     pub(crate) is_deaf: bool,
-    /// It tells its version only with a config.
+    /// Whether the node reports its version only after it has a config.
     pub(crate) hides_version: bool,
 }
 
@@ -88,7 +93,7 @@ pub(crate) struct Node {
 const DAY: Duration = Duration::from_hours(24);
 
 impl Node {
-    /// A node at this address that is about to get its config from whoever has this bundle.
+    /// Starts a node with this address and these facts. Its certificates come from this bundle after it has a config.
     pub(crate) async fn start(address: &str, bundle: &Bundle, facts: Facts) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self::serve(listener, address, bundle, facts)
@@ -114,7 +119,7 @@ impl Node {
                 let (acceptor, services) = (TlsAcceptor::from(Arc::clone(face)), services.clone());
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(socket).await else { return };
-                    // A connection that breaks is the client's to notice.
+                    // Errors of a connection are ignored here, because the client detects them.
                     services.serve(stream).await.ok();
                 });
             }
@@ -207,7 +212,10 @@ impl MachineService for Node {
         &self,
         request: Asked<ApplyConfigurationRequest>,
     ) -> Result<Answered<ApplyConfigurationResponse>, Status> {
-        let text = String::from_utf8(request.into_inner().data).unwrap();
+        use apply_configuration_request::Mode;
+        let request = request.into_inner();
+        let mode = request.mode();
+        let text = String::from_utf8(request.data).unwrap();
         if text == "bad" {
             return Err(Status::invalid_argument("configuration validation failed: it is bad"));
         }
@@ -215,6 +223,15 @@ impl MachineService for Node {
             std::future::pending::<()>().await;
         }
         let mut facts = self.facts();
+        if let Some([in_use, on_disk]) = &mut facts.configs {
+            if mode != Mode::Staged {
+                in_use.clone_from(&text);
+            }
+            if mode != Mode::Try {
+                on_disk.clone_from(&text);
+            }
+        }
+        facts.modes.push(mode);
         facts.applied.push(text);
         facts.is_configured = true;
         let messages = vec![ApplyConfiguration::default()];
@@ -248,7 +265,7 @@ impl MachineService for Node {
         _: Asked<EtcdMemberListRequest>,
     ) -> Result<Answered<EtcdMemberListResponse>, Status> {
         let facts = self.facts().clone();
-        // As on real nodes: Talos's etcd client waits for a connection until the caller gives up.
+        // As on real nodes, the etcd client of Talos waits for a connection until the caller's timeout.
         if facts.etcd != Etcd::Member {
             return std::future::pending().await;
         }
@@ -286,7 +303,7 @@ impl MachineService for Node {
         Ok(Answered::new(ServiceListResponse { messages }))
     }
 
-    /// A greeting, then the events of this boot; the stream stays open.
+    /// Returns an empty first event, then the events of this boot. The stream stays open.
     async fn events(
         &self,
         request: Asked<EventsRequest>,
@@ -356,6 +373,10 @@ impl State for Node {
             "MachineStatuses.runtime.talos.dev" => "stage: running\n".to_owned(),
             "VolumeStatuses.block.talos.dev" => "size: 34359738368\n".to_owned(),
             "NodeIPs.kubernetes.talos.dev" => format!("addresses:\n    - {}\n", facts.node_ip),
+            "MachineConfigs.config.talos.dev" if request.id == "v1alpha1" => match facts.configs {
+                Some([in_use, _]) => in_use,
+                None => return Err(Status::not_found("resource doesn't exist")),
+            },
             _ => return Err(Status::not_found("resource doesn't exist")),
         };
         let resource = resource(&request.r#type, &request.id, yaml);
@@ -383,6 +404,11 @@ impl State for Node {
                     (format!("{link}/{address}"), yaml)
                 };
                 all.map(one).collect()
+            }
+            "MachineConfigs.config.talos.dev" => {
+                let ids = ["v1alpha1", "persistent"].map(str::to_owned);
+                let all = ids.into_iter().zip(facts.configs.into_iter().flatten());
+                all.filter(|(_, text)| !text.is_empty()).collect()
             }
             _ => vec![],
         };

@@ -1,4 +1,4 @@
-//! Runs single steps, and tells what came of them.
+//! Runs single steps, and collects their results and events.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use talmox_engine::access::{ClientFiles, ClusterAccess};
 use talmox_engine::event::{Event, Events};
 use talmox_engine::execute::{Cancel, StepResult, execute};
 use talmox_engine::kube::endpoints;
-use talmox_engine::step::Context;
+use talmox_engine::step::{Context, CutHook};
 use talmox_engine::web::{Web, WebSettings};
 use talmox_lab::{Lab, Scenario, Settings as LabSettings};
 use talmox_plan::desired::{Addressing, Card, CardName, Contact, ExpectedNetwork};
@@ -34,18 +34,18 @@ use crate::support::bundle;
 pub(crate) const UUID: &str = "4c4c4544-0042-3510-8051-b4c04f333732";
 pub(crate) const MAC: &str = "02:00:00:00:00:11";
 
-/// Who and what a step has to do with.
+/// The clients and addresses that a step uses.
 pub(crate) struct Rig {
     pub(crate) clock: Clock,
     pub(crate) pve: pve::Client,
     reach: BTreeMap<String, String>,
     lab_of_own: Option<Lab>,
-    /// Where client files of earlier runs lead.
+    /// Addresses in client files of earlier runs.
     pub(crate) earlier: Vec<IpAddr>,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
 }
 
-/// How a step went, and what it said on the way.
+/// Result of a step, with its waits and notes.
 pub(crate) struct Told {
     pub(crate) result: StepResult,
     pub(crate) waits: Vec<String>,
@@ -53,13 +53,13 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What can be done about what went wrong.
+    /// The hint of the error.
     pub(crate) fn hint(&self) -> &str {
         let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
         error.hint.as_deref().unwrap_or_default()
     }
 
-    /// What went wrong, with all that it came from.
+    /// The text of the error and of all its causes.
     pub(crate) fn failure(&self) -> String {
         let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
         let mut texts = vec![error.to_string()];
@@ -70,13 +70,13 @@ impl Told {
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        // Made before the clock begins to run: it takes its time, and nodes go by the real clock.
+        // The bundle is generated before the clock starts, because that takes some time, and nodes use the real clock.
         bundle();
         Self::at(Clock::scaled(50.0))
     }
 
     pub(crate) fn at(clock: Clock) -> Self {
-        // Nobody is there: steps that ask Proxmox bring their own.
+        // No Proxmox listens at this address. Tests of steps that need Proxmox set another client.
         Self::of(clock, Address::new("127.0.0.1", 1))
     }
 
@@ -101,14 +101,14 @@ impl Rig {
             seed: 0,
         };
         let pve = pve::Client::new(settings).unwrap();
-        // No test sends anything to a real network.
+        // No test sends requests to a real network.
         let nowhere = |host: &str| (format!("{host}:6443"), "127.0.0.1:1".to_owned());
         let mut reach: BTreeMap<String, String> = ["10.0.0.20", "10.0.0.11"].map(nowhere).into();
         reach.insert("10.0.0.20:50000".to_owned(), "127.0.0.1:1".to_owned());
         Self { clock, pve, reach, lab_of_own: None, earlier: vec![], files: Arc::default() }
     }
 
-    /// With a Proxmox that has the VM 300, which runs, and these, in the form of a scenario.
+    /// A rig with a Proxmox that has the running VM 300 and the given VMs, in the form of a scenario.
     pub(crate) fn with_proxmox(vms: &str) -> Self {
         let mut rig = Self::new();
         let scenario = format!(
@@ -124,17 +124,18 @@ impl Rig {
         rig
     }
 
-    /// What goes wrong in its Proxmox from now on.
+    /// The lab of [`Self::with_proxmox`], for the injection of faults.
     pub(crate) fn lab(&self) -> &Lab {
         self.lab_of_own.as_ref().unwrap()
     }
 
-    /// From now on the address leads there.
+    /// Makes the address and port lead to this socket address.
     pub(crate) fn lead(&mut self, host: &str, port: u16, to: SocketAddr) {
         self.reach.insert(format!("{host}:{port}"), to.to_string());
     }
 
-    /// From now on nobody listens at the address, as long as the socket lives: it keeps others from its port.
+    /// Makes the Talos port of the address lead to a closed port. The returned socket keeps other processes from using that
+    /// port.
     pub(crate) fn lead_nowhere(&mut self, host: &str) -> TcpSocket {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -142,7 +143,7 @@ impl Rig {
         socket
     }
 
-    /// A node as it should be, at its place.
+    /// Starts a node at this address, with facts as expected except for `change`.
     pub(crate) async fn node(&mut self, address: &str, change: impl FnOnce(&mut Facts)) -> Node {
         self.node_of(address, bundle(), change).await
     }
@@ -161,7 +162,7 @@ impl Rig {
     }
 
     pub(crate) fn access(&self) -> ClusterAccess {
-        // Nodes judge it by the real time, which a fast clock leaves behind.
+        // Nodes check the certificate with the real time, and a scaled clock is ahead of it.
         let now = UnixTime::from_seconds(Clock::real().unix().try_into().unwrap());
         let day = Duration::from_hours(24);
         let randomness = &mut SystemRandomness::new();
@@ -185,6 +186,11 @@ impl Rig {
     }
 
     pub(crate) async fn run(&self, action: Action) -> Told {
+        self.run_cut(action, None).await
+    }
+
+    /// Runs a step with a hook that may end or fail it.
+    pub(crate) async fn run_cut(&self, action: Action, cut: Option<CutHook>) -> Told {
         let context = Context {
             clock: self.clock,
             pve: self.pve.clone(),
@@ -192,7 +198,7 @@ impl Rig {
             cluster: Some(self.access()),
             locks: vec![],
             seed: 0,
-            cut: None,
+            cut,
         };
         let step = Step { id: StepId::new("the/step"), node: None, action, after: vec![] };
         let plan = Plan {
@@ -215,7 +221,7 @@ impl Rig {
     }
 }
 
-/// A machine that waits for its config, and is as it should be.
+/// Facts of a machine in maintenance mode with the expected identity.
 pub(crate) fn facts(address: &str) -> Facts {
     Facts {
         is_configured: false,
@@ -233,12 +239,14 @@ pub(crate) fn facts(address: &str) -> Facts {
         requested_in: None,
         refusals: 0,
         applied: vec![],
+        modes: vec![],
+        configs: None,
         is_deaf: false,
         hides_version: false,
     }
 }
 
-/// `cp-11` for `10.0.0.11`.
+/// The name of the node at this address, such as `cp-11` for `10.0.0.11`.
 pub(crate) fn name(address: &str) -> String {
     format!("cp-{}", address.rsplit('.').next().unwrap())
 }
@@ -252,7 +260,7 @@ pub(crate) fn own_vm(node: &str) -> OwnVm {
     OwnVm { vm: Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap()), identity }
 }
 
-/// The node at this address, a control plane.
+/// The control plane at this address.
 pub(crate) fn talos_node(address: &str) -> TalosNode {
     TalosNode {
         name: name(address),
@@ -267,7 +275,7 @@ pub(crate) fn talos_node(address: &str) -> TalosNode {
     }
 }
 
-/// What the node at this address must become: with this address, or one by DHCP.
+/// The expected network of the node at this address: with the address `fixed`, or with one from DHCP.
 pub(crate) fn shape(address: &str, fixed: Option<&str>) -> ExpectedNetwork {
     let addressing = Addressing {
         is_dhcp: fixed.is_none(),

@@ -35,7 +35,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     })
     .await;
     rig.node("10.0.0.12", |_| {}).await;
-    // One takes connections and never says a word.
+    // This node accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
     let subjects = [
@@ -52,13 +52,14 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         fields: vec![field],
         note: None,
         is_planned: true,
+        left: None,
     };
     let sources = StatusSources {
         pve: rig.pve.clone(),
         cluster: rig.access(),
         limit: Duration::from_secs(10),
     };
-    // The world is not seen before that one was asked: nobody waits for the other.
+    // The observation waits until the silent node received a request. So the test ends only if neither waits for the other.
     let world = async {
         let asked = silent.accept().await.unwrap();
         tokio::spawn(async move {
@@ -84,7 +85,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
     assert!(first.kubernetes.as_ref().unwrap().get().unwrap().ready);
     assert!(first.etcd.as_ref().unwrap().get().unwrap().leader);
     assert_eq!(first.drift, ["reboot vm cp-11: memory"]);
-    // Nobody plays Proxmox here.
+    // There is no Proxmox in this test.
     let VmState::Unknown(why) = &first.vm else { panic!("{:?}", first.vm) };
     assert!(why.contains("was not sent"), "{why}");
 
@@ -135,7 +136,7 @@ async fn what_runs_is_told_by_who_runs_it() {
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);
     rig.node("10.0.0.11", |facts| facts.is_configured = true).await;
-    // One takes connections and never says a word.
+    // This node accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.lead("10.0.0.13", 50000, silent.local_addr().unwrap());
     let mut subjects = vec![
@@ -144,7 +145,7 @@ async fn what_runs_is_told_by_who_runs_it() {
         Subject { own: None, ..subject("10.0.0.14", NodeRole::Worker) },
         Subject { own: None, is_talos: false, ..subject("10.0.0.15", NodeRole::Worker) },
     ];
-    // Kubernetes knows it, and it does not answer where the inventory has it.
+    // Kubernetes lists this node, and it does not answer at the address in the inventory.
     subjects[1].name = "wk-13".to_owned();
     let sources = StatusSources {
         pve: rig.pve.clone(),
@@ -169,8 +170,8 @@ async fn what_runs_is_told_by_who_runs_it() {
     assert_eq!((&ubuntu.talos, &ubuntu.kubernetes), (&None, &None));
 }
 
-/// Requests the status of one control plane, and checks that it does not take the whole limit: nodes and Kubernetes have 4 s, and
-/// the rest of the bound is for a busy machine. Every other timeout on the way is 20 s or longer.
+/// Requests the status of one control plane, and checks that the request does not take the whole limit. Nodes and Kubernetes
+/// have a timeout of 4 s, and the rest of the bound is for a busy machine. Every other timeout is 20 s or longer.
 async fn status_within_seconds(rig: &Rig) -> Status {
     let subjects = [subject("10.0.0.11", NodeRole::ControlPlane)];
     let sources = StatusSources {
@@ -198,7 +199,7 @@ async fn a_kubernetes_api_that_never_answers_is_reported_within_seconds() {
         facts.etcd = Etcd::Member;
     })
     .await;
-    // It accepts connections and never answers.
+    // This server accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for host in [VIP, "10.0.0.11"] {
         rig.lead(host, 6443, silent.local_addr().unwrap());

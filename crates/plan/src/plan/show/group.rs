@@ -1,4 +1,5 @@
-//! Groups of similar changes: common values are shown once, differing values in a row for each object.
+//! Groups of similar changes. Values that all changes of a group share are shown once; the other values are shown in a row
+//! for each object.
 
 use super::field::value;
 use crate::plan::change::{Change, Object};
@@ -8,12 +9,12 @@ pub(super) struct Group<'a> {
     changes: Vec<&'a Change>,
 }
 
-/// Placeholder of the parts that differ.
+/// Placeholder for the parts of a value that differ between the changes of a group.
 const DIFFERS: &str = "…";
 
-/// The changes in groups, in the order of the first of each.
-pub(super) fn groups(changes: &[Change]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = vec![];
+/// The changes in groups. The groups are in the order of their first changes.
+pub(super) fn groups<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = vec![];
     for change in changes {
         match groups.iter_mut().find(|group| is_alike(group.first(), change)) {
             Some(group) => group.changes.push(change),
@@ -28,7 +29,7 @@ fn is_alike(a: &Change, b: &Change) -> bool {
         change.fields.iter().map(|field| field.path.clone()).collect()
     };
     kind(&a.object) == kind(&b.object)
-        && (a.class, &a.note, a.is_planned) == (b.class, &b.note, b.is_planned)
+        && (a.class, &a.note, a.is_planned, a.left) == (b.class, &b.note, b.is_planned, b.left)
         && paths(a) == paths(b)
 }
 
@@ -44,13 +45,14 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The fields, and parts of fields, that are the same in all changes.
+    /// The fields that have the same value in all changes. A list with some common parts has a placeholder for its other
+    /// parts.
     pub(super) fn shared(&self) -> Vec<(String, String)> {
         let count = self.first().fields.len();
         (0..count).filter_map(|at| Some((self.path(at), self.split(at).0?))).collect()
     }
 
-    /// The objects by name, each with the fields that differ.
+    /// The name of each object, with the fields whose values differ between the objects.
     pub(super) fn own(&self) -> Vec<(&'a str, Vec<(String, String)>)> {
         let mut own: Vec<(&str, Vec<(String, String)>)> =
             self.changes.iter().map(|change| (name(&change.object), vec![])).collect();
@@ -67,7 +69,8 @@ impl<'a> Group<'a> {
         self.first().fields[at].path.clone()
     }
 
-    /// The common value of a field, and the value of each object: the whole value, nothing, or parts of a comma-separated list.
+    /// The common value of a field, and the part that each object shows in its row. That part is the whole value, nothing, or
+    /// the differing parts of a comma-separated list.
     fn split(&self, at: usize) -> (Option<String>, Vec<String>) {
         let values: Vec<String> =
             self.changes.iter().map(|change| value(&change.fields[at], change.class)).collect();
@@ -95,7 +98,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The plural name of a kind.
+/// The plural name of the kind of an object.
 fn kind(object: &Object) -> &'static str {
     match object {
         Object::File(_) => "files",

@@ -4,12 +4,14 @@ mod field;
 mod graph;
 mod group;
 mod json;
+mod left;
 mod line;
 mod svg;
 mod text;
 
 pub use graph::{dot, graph};
 pub use json::json;
+pub use left::left;
 pub use line::{aligned, wrapped};
 pub use svg::svg;
 pub use text::{count_findings, findings, text};

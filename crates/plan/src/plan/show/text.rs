@@ -1,17 +1,22 @@
+use std::collections::BTreeSet;
+
 use super::group::{Group, groups};
+use super::left::word;
 use super::line::{aligned, shortened, wrapped};
 use crate::plan::Plan;
-use crate::plan::change::{Change, Class, Finding, Severity};
+use crate::plan::change::{Change, Class, Finding, Left, Severity};
 
-/// Maximum width of a table. A wider table is shown as one block for each row.
+/// Maximum width of a table. A wider table is shown as one block per row.
 const WIDTH: usize = 100;
 const INDENT: &str = "    ";
 
-/// The plan as text: changes, findings, and a summary in the last line. Objects with the same change are grouped.
+/// The plan as text: changes, findings, and a summary in the last lines. Objects with the same change are grouped. Changes
+/// that no step makes are shown after the planned changes, with the reason.
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
-    for group in groups(&plan.changes) {
-        out.push_str(&block(&group));
+    let planned = plan.changes.iter().filter(|change| change.is_planned);
+    for group in groups(planned).iter().chain(&groups(plan.open_changes())) {
+        out.push_str(&block(group));
         out.push('\n');
     }
     out.push_str(&findings(plan));
@@ -23,7 +28,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Text about the VMs that the run may reset. It is part of the plan, so that the user can decide before the run.
+/// Text about the VMs that the run may reset. The plan shows it, so that the user can decide before the run.
 fn resets(plan: &Plan) -> String {
     let nodes = plan.may_reset();
     if nodes.is_empty() {
@@ -38,19 +43,19 @@ fn resets(plan: &Plan) -> String {
     wrapped(&text, WIDTH).iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }
 
-/// The findings as text. Findings that differ only in their node are shown as one.
+/// The findings as text. Findings that differ only in their subject are shown as one.
 pub fn findings(plan: &Plan) -> String {
     alike(plan).iter().map(|findings| told(findings)).collect()
 }
 
-/// Number of errors, and number of warnings, that [`findings`] shows.
+/// The number of errors and the number of warnings that [`findings`] shows.
 pub fn count_findings(plan: &Plan) -> (usize, usize) {
     let all = alike(plan);
     let errors = all.iter().filter(|findings| findings[0].severity == Severity::Error).count();
     (errors, all.len() - errors)
 }
 
-/// The findings in groups. Findings of one group differ only in the object that they are about.
+/// The findings in groups. The findings of a group differ only in their subject.
 fn alike(plan: &Plan) -> Vec<Vec<&Finding>> {
     let mut groups: Vec<Vec<&Finding>> = vec![];
     for finding in &plan.findings {
@@ -73,8 +78,13 @@ fn block(group: &Group<'_>) -> String {
         Class::Destroy => '-',
         Class::Live | Class::Reboot | Class::Drain | Class::Replace => '~',
     };
-    let open = if first.is_planned { "" } else { ", not yet" };
-    let mut out = format!("{sign} {}  ({}{open})\n", group.title(), first.class.as_str());
+    let class = first.class.as_str();
+    let class = if first.is_planned {
+        format!("{class}{}", effect(first))
+    } else {
+        format!("{class}, left: {}", word(first.left))
+    };
+    let mut out = format!("{sign} {}  ({class})\n", group.title());
     let shared: Vec<Vec<String>> =
         group.shared().into_iter().map(|(path, value)| vec![path, shortened(&value)]).collect();
     let own = group.own();
@@ -95,7 +105,17 @@ fn block(group: &Group<'_>) -> String {
     out
 }
 
-/// The differing fields of a group: a table, or blocks if it is too wide.
+/// The effect of a planned change on the object. Empty if the name of the class already says it.
+fn effect(change: &Change) -> &'static str {
+    match change.class {
+        Class::Create | Class::Live | Class::Destroy => "",
+        Class::Reboot => ": it is restarted",
+        Class::Drain => ": the node is drained and restarted",
+        Class::Replace => ": it is deleted and created again; data on its disks is lost",
+    }
+}
+
+/// The fields of a group that differ between its objects: a table, or one block per object if the table is too wide.
 fn rows(own: &[(&str, Vec<(String, String)>)]) -> String {
     let mut table: Vec<Vec<String>> = vec![vec![String::new()]];
     table[0].extend(own[0].1.iter().map(|(path, _)| path.clone()));
@@ -138,39 +158,72 @@ fn told(alike: &[&Finding]) -> String {
 }
 
 fn sum(plan: &Plan) -> String {
-    if plan.is_empty() {
-        return match count_findings(plan).0 {
-            0 => format!("{}: nothing to do\n", plan.cluster),
-            1 => format!("{}: no plan because of 1 error\n", plan.cluster),
-            errors => format!("{}: no plan because of {errors} errors\n", plan.cluster),
+    let errors = plan.blocking_errors().count();
+    if plan.is_empty() && !plan.is_partial() {
+        return match (count_findings(plan).0, plan.changes.len()) {
+            (_, 0) if errors == 0 => format!("{}: nothing to do\n", plan.cluster),
+            (_, 1) if errors == 0 => {
+                format!("{}: nothing to do; 1 difference is ignored\n", plan.cluster)
+            }
+            (_, ignored) if errors == 0 => {
+                format!("{}: nothing to do; {ignored} differences are ignored\n", plan.cluster)
+            }
+            (1, _) => format!("{}: no plan because of 1 error\n", plan.cluster),
+            (errors, _) => format!("{}: no plan because of {errors} errors\n", plan.cluster),
         };
     }
     let classes = [
         (Class::Create, "to create"),
-        (Class::Live, "to change as they run"),
-        (Class::Reboot, "to change with a reboot"),
-        (Class::Drain, "to change with a drain and a reboot"),
-        (Class::Replace, "to make anew"),
+        (Class::Live, "to change without a restart"),
+        (Class::Reboot, "to change with a restart"),
+        (Class::Drain, "to change with a drain and a restart"),
+        (Class::Replace, "to replace"),
         (Class::Destroy, "to delete"),
     ];
-    let count = |class| plan.changes.iter().filter(|change| change.class == class).count();
+    let planned = |class: Class| move |change: &&Change| change.is_planned && change.class == class;
     let counts: Vec<String> = classes
         .into_iter()
-        .map(|(class, words)| (count(class), words))
+        .map(|(class, words)| (plan.changes.iter().filter(planned(class)).count(), words))
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    let open: Vec<&Change> = plan.open_changes().collect();
-    let steps = match (plan.steps.len(), open.len()) {
-        (0, open) if open > 0 => String::new(),
-        (1, _) => ", in 1 step".to_owned(),
-        (steps, _) => format!(", in {steps} steps"),
+    let mut out = match (counts.is_empty(), plan.steps.len()) {
+        (true, 0) => format!("{}: nothing to change\n", plan.cluster),
+        (true, steps) => format!("{}: {}\n", plan.cluster, in_steps(steps)),
+        (false, 0) => format!("{}: {}\n", plan.cluster, counts.join(", ")),
+        (false, steps) => format!("{}: {}, {}\n", plan.cluster, counts.join(", "), in_steps(steps)),
     };
-    let mut out = format!("{}: {}{steps}\n", plan.cluster, counts.join(", "));
-    match open.len() {
-        0 => {}
-        1 => out.push_str("1 of these changes cannot be carried out yet\n"),
-        open => out.push_str(&format!("{open} of these changes cannot be carried out yet\n")),
-    }
+    out.push_str(&sum_of_left(plan));
     out
+}
+
+fn in_steps(steps: usize) -> String {
+    if steps == 1 { "in 1 step".to_owned() } else { format!("in {steps} steps") }
+}
+
+fn counted(count: usize, left: Option<Left>) -> String {
+    match (count, left) {
+        (2.., Some(Left::NeedsConsent)) => format!("{count} need --allow-removal"),
+        _ => format!("{count} {}", word(left)),
+    }
+}
+
+/// The number of changes that no step makes, by reason.
+fn sum_of_left(plan: &Plan) -> String {
+    let mut reasons: Vec<(Option<Left>, usize)> = vec![];
+    for change in plan.open_changes() {
+        match reasons.iter_mut().find(|(left, _)| *left == change.left) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((change.left, 1)),
+        }
+    }
+    let mut parts: Vec<String> =
+        reasons.into_iter().map(|(left, count)| counted(count, left)).collect();
+    if plan.node_errors().next().is_some() {
+        let nodes: BTreeSet<&str> =
+            plan.node_errors().map(|error| error.subject.as_str()).collect();
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        parts.push(format!("no steps for {} because of errors", nodes.join(", ")));
+    }
+    if parts.is_empty() { String::new() } else { format!("left: {}\n", parts.join(", ")) }
 }

@@ -12,6 +12,9 @@ use super::talos_node::TalosNode;
 pub struct AwaitHealth {
     pub nodes: Vec<TalosNode>,
     pub goal: HealthGoal,
+    /// Whether etcd may have members that are not control planes of the inventory, such as nodes that no step has removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allows_other_members: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
 }
@@ -30,9 +33,9 @@ impl StepKind for AwaitHealth {
 pub enum HealthGoal {
     /// All nodes are ready.
     Ready,
-    /// All nodes are registered. They must also be ready if a pod network exists, although no known setting installs
-    /// one.
+    /// All nodes are registered in Kubernetes. If the cluster has a pod network, the nodes must also be ready. This goal is
+    /// used if no known setting or add-on installs a pod network.
     Registered,
-    /// As `Registered`, but an add-on may install a pod network some time after it was applied.
+    /// The same as `Registered`, but the step waits for some time for a pod network, because an add-on may install one.
     Settled,
 }

@@ -1,8 +1,8 @@
-//! Kinds of steps: one file for each, with its data, its name in JSON, its load and its deadline.
+//! Kinds of steps. The file of a kind contains its data, its name in JSON, its load and its deadline.
 //!
-//! The data holds everything that a step needs: ids, addresses, hosts and texts. Secrets are of a type that does not show them.
-//! How a step runs is in the engine, in a file of the same name: planning does no I/O. CONTRIBUTING.md describes how to add a
-//! kind.
+//! The data contains everything that a step needs: ids, addresses, hosts and texts. Secrets have a type that does not show
+//! them. The code that runs a step is in the engine, in a file of the same name, because planning does no I/O.
+//! CONTRIBUTING.md describes how to add a kind.
 
 mod apply_addon;
 mod apply_config;
@@ -12,22 +12,34 @@ mod await_ubuntu;
 mod await_vip;
 mod bootstrap_etcd;
 mod burden;
+mod change_config;
+mod change_vm;
 mod clone_vm;
 mod create_mapping;
 mod create_vm;
+mod defrag_etcd;
 mod delete_image;
+mod delete_node;
 mod destroy_vm;
 mod detach_cidata;
+mod disarm_alarms;
+mod drain_node;
 mod fetch_image;
 mod finish_vm;
 mod make_template;
+mod migrate_vm;
 mod own_vm;
 mod post_schematic;
+mod reboot_node;
+mod remove_member;
+mod reset_node;
 mod resize_disk;
 mod scrub_cidata;
+mod shutdown_node;
 mod start_vm;
 mod stop_vm;
 mod talos_node;
+mod uncordon_node;
 mod upload_cidata;
 mod write_client_files;
 
@@ -42,29 +54,31 @@ pub use await_health::HealthGoal;
 pub use await_vip::VipBringer;
 pub use bootstrap_etcd::{ClusterSigns, Evidence, NodeSign, Witness};
 pub use burden::Burden;
+pub use change_config::ConfigMode;
+pub use drain_node::CORDONED;
 pub use fetch_image::FetchWay;
 pub use own_vm::OwnVm;
 pub use scrub_cidata::SCRUBBED;
 pub use talos_node::TalosNode;
 pub use write_client_files::{Meanwhile, SharedAddress};
 
-/// A kind of step. The type that implements it is the data of a step of that kind.
+/// A kind of step. A type that implements this trait is the data of a step of that kind.
 pub trait StepKind: Serialize + DeserializeOwned {
     /// The name of the kind in JSON.
     const KIND: &'static str;
 
-    /// What the step loads while it runs.
+    /// The load of the step while it runs.
     fn burden(&self) -> Burden {
         Burden::default()
     }
 
-    /// How long the step may take, with all its attempts.
+    /// Maximum time of the step, with all retries.
     fn deadline(&self) -> Duration;
 }
 
 /// Passes the list of all kinds of steps to a macro: `Type in module` for each kind.
 ///
-/// All code that needs a case for each kind is generated from this list: [`plan::Action`](crate::plan::Action) here, and the
+/// All code with a case for each kind is generated from this list: [`plan::Action`](crate::plan::Action) here, and the
 /// dispatch in the engine.
 #[macro_export]
 macro_rules! for_each_step_kind {
@@ -93,16 +107,28 @@ macro_rules! for_each_step_kind {
             AwaitHealth in await_health,
             WriteClientFiles in write_client_files,
             ApplyAddon in apply_addon,
+            ChangeVm in change_vm,
+            MigrateVm in migrate_vm,
+            DrainNode in drain_node,
+            ShutdownNode in shutdown_node,
+            RebootNode in reboot_node,
+            ChangeConfig in change_config,
+            UncordonNode in uncordon_node,
+            RemoveMember in remove_member,
+            ResetNode in reset_node,
+            DeleteNode in delete_node,
+            DefragEtcd in defrag_etcd,
+            DisarmAlarms in disarm_alarms,
         }
     };
 }
 
-/// Generates [`Action`], and calls the [`StepKind`] of its variant in each function.
+/// Generates [`Action`]. Each function of `Action` calls the function of the [`StepKind`] in its variant.
 macro_rules! define_action {
     ($($Kind:ident in $module:ident,)*) => {
         $(pub use $module::$Kind;)*
 
-        /// Action of a step: the data of one kind.
+        /// Action of a step: the data of one kind of step.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Action {
             $($Kind($Kind),)*
@@ -112,21 +138,21 @@ macro_rules! define_action {
             /// The names of all kinds in JSON.
             pub const KINDS: &'static [&'static str] = &[$($Kind::KIND,)*];
 
-            /// The name of its kind in JSON.
+            /// The name of the kind of this action in JSON.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$Kind(_) => $Kind::KIND,)*
                 }
             }
 
-            /// What the step loads while it runs.
+            /// The load of the step while it runs.
             pub fn burden(&self) -> Burden {
                 match self {
                     $(Self::$Kind(step) => step.burden(),)*
                 }
             }
 
-            /// How long the step may take, with all its attempts.
+            /// Maximum time of the step, with all retries.
             pub fn deadline(&self) -> Duration {
                 match self {
                     $(Self::$Kind(step) => step.deadline(),)*
@@ -156,7 +182,7 @@ macro_rules! define_action {
 }
 for_each_step_kind!(define_action);
 
-/// JSON form of an action: the fields of its kind, with the name of the kind before them.
+/// JSON form of an action: the name of its kind, followed by the fields of the kind.
 #[derive(Serialize)]
 struct WithKind<'a, K> {
     kind: &'static str,
@@ -170,7 +196,7 @@ impl<'a, K: StepKind> WithKind<'a, K> {
     }
 }
 
-/// The data of a kind from its JSON form.
+/// Reads the data of a kind from its JSON form.
 fn data<K: StepKind, E: serde::de::Error>(form: Value) -> Result<K, E> {
     serde_json::from_value(form).map_err(E::custom)
 }

@@ -1,7 +1,11 @@
-//! Preflight check: addresses of nodes and of the cluster are free.
+//! Preflight check: the addresses of new nodes and the shared address are not in use by other machines.
+
+use std::net::IpAddr;
+
+use talmox_pve_types::id::VmId;
 
 use crate::desired::{Contact, DesiredNode};
-use crate::observed::{EtcdSeen, Observed, PortSeen, TalosSeen, VipSeen};
+use crate::observed::{EtcdSeen, Observed, PortSeen, TalosSeen, VipSeen, VmAddress};
 use crate::plan::{Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::node_drift;
@@ -9,8 +13,7 @@ use crate::planning::placed::RENAMED;
 
 const TALOS: u16 = 50000;
 
-/// Error if a machine answers at the address of a node whose VM has never been started: another machine uses the
-/// address.
+/// Error if a machine answers at the address of a node whose VM was never started. Another machine then uses the address.
 pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> Option<Finding> {
     let observed = builder.observed;
     let talos = observed.nodes.get(&node.name).and_then(|seen| match seen {
@@ -33,7 +36,10 @@ pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> 
         PortSeen::ThisCluster => ("the Kubernetes API of this cluster".to_owned(), *port),
         PortSeen::Other(who) => (who.clone(), *port),
     });
-    let (who, port) = talos.map(|who| (who, TALOS)).or(other)?;
+    let Some((who, port)) = talos.map(|who| (who, TALOS)).or(other) else {
+        let holder = holder(builder, &node_addresses(node)).filter(|holder| holder.is_running)?;
+        return Some(held(&node.name, &holder));
+    };
     let address = match node.contact {
         Contact::At(address) => format!(" {address}"),
         Contact::AskAgent => String::new(),
@@ -48,14 +54,53 @@ pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> 
     Some(Finding::error(FindingCode::AddressInUse, &node.name, message).hint(hint))
 }
 
-/// The virtual address must answer as this cluster, and only after the bootstrap.
+/// Warning if a stopped VM has the address of a new node in its config. The conflict occurs only when that VM is started.
+pub(super) fn reserved(builder: &Builder<'_>, node: &DesiredNode) -> Option<Finding> {
+    let holder = holder(builder, &node_addresses(node)).filter(|holder| !holder.is_running)?;
+    let VmAddress { vmid, address, .. } = &holder;
+    let message = format!("its address {address} belongs to a stopped VM: {holder}");
+    let hint = format!("give the node another `ip:`, or change the address of VM {vmid}");
+    Some(Finding::warning(FindingCode::AddressInUse, &node.name, message).hint(hint))
+}
+
+fn held(subject: &str, holder: &VmAddress) -> Finding {
+    let VmAddress { vmid, address, .. } = holder;
+    let message = format!("its address {address} is in use: {holder}");
+    let hint = format!("give the node another `ip:`, or change the address of VM {vmid}");
+    Finding::error(FindingCode::AddressInUse, subject, message).hint(hint)
+}
+
+/// The static addresses of a node, and the address at which talmox reaches the node.
+fn node_addresses(node: &DesiredNode) -> Vec<IpAddr> {
+    let contact = match node.contact {
+        Contact::At(address) => Some(address),
+        Contact::AskAgent => None,
+    };
+    node.addresses.iter().copied().chain(contact).collect()
+}
+
+/// The VM that has one of these addresses, according to its config or its guest agent. VMs of nodes in the inventory do not
+/// count. Running VMs come first.
+fn holder(builder: &Builder<'_>, addresses: &[IpAddr]) -> Option<VmAddress> {
+    let pve = &builder.observed.pve;
+    let is_own = |vmid: VmId| builder.places.nodes.iter().any(|placed| placed.own.vm.vmid == vmid);
+    let known = pve.vms.iter().filter_map(|(vmid, seen)| {
+        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+        Some(VmAddress::of_config(*vmid, config, seen.is_running))
+    });
+    let all = known.flatten().chain(pve.addresses.iter().cloned());
+    let held = all.filter(|one| addresses.contains(&one.address) && !is_own(one.vmid));
+    held.max_by_key(|one| (one.is_running, one.source))
+}
+
+/// Checks that the shared address does not answer before the bootstrap, and that only this cluster answers there afterwards.
 pub(in crate::planning) fn virtual_address(
     builder: &Builder<'_>,
     is_bootstrapped: bool,
 ) -> Option<Finding> {
-    let (Some(address), VipSeen::Answers(seen)) = (builder.desired.vip, &builder.observed.vip)
-    else {
-        return None;
+    let address = builder.desired.vip?;
+    let VipSeen::Answers(seen) = &builder.observed.vip else {
+        return virtual_address_holder(builder, address);
     };
     let error = |code: FindingCode, message: String, hint: &str| {
         Finding::error(code, "network.vip", message).hint(hint)
@@ -81,6 +126,20 @@ pub(in crate::planning) fn virtual_address(
             Some(Finding::warning(FindingCode::VipInUse, "network.vip", message).hint(hint))
         }
     }
+}
+
+/// Finding about a running VM that has the shared address, but does not answer at the port of the Kubernetes API.
+fn virtual_address_holder(builder: &Builder<'_>, address: IpAddr) -> Option<Finding> {
+    let holder = holder(builder, &[address]).filter(|holder| holder.is_running)?;
+    let message = format!("{address} is in use: {holder}");
+    let hint = format!("choose another `vip:`, or change the address of VM {}", holder.vmid);
+    let (code, subject) = (FindingCode::VipInUse, "network.vip");
+    let finding = if has_etcd(builder.observed) {
+        Finding::warning(code, subject, message)
+    } else {
+        Finding::error(code, subject, message)
+    };
+    Some(finding.hint(hint))
 }
 
 fn has_etcd(observed: &Observed) -> bool {

@@ -1,11 +1,11 @@
-//! Preflight check: PCI devices exist, can be passed through, and no other VM uses them.
+//! Preflight check: PCI devices exist, can be passed through, and are not in use by another VM.
 
 use talmox_pve_types::id::{NodeName, VmId};
 use talmox_pve_types::property::PciSource;
 
 use crate::desired::{GpuSource, GpuSpec};
 use crate::observed::{PassedOn, Pve};
-use crate::plan::{Finding, FindingCode};
+use crate::plan::{Action, Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::gpu;
 use crate::planning::placed::Placed;
@@ -62,13 +62,21 @@ fn taken_by(name: &str, address: &str, vmid: VmId, holder: &PassedOn) -> Finding
     }
 }
 
-/// The VMs with PCI devices on a host, as far as the token may see them.
+/// The VMs with PCI devices on a host, as far as the token may see these VMs.
 fn holders(builder: &Builder<'_>, host: &NodeName) -> Vec<(VmId, PassedOn)> {
     let pve = &builder.observed.pve;
-    let own = pve.vms.iter().filter_map(|(vmid, seen)| {
-        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
-        Some((*vmid, PassedOn::of(&seen.host, seen.is_running, config)))
-    });
+    // A VM that this plan destroys does not keep its device.
+    let is_destroyed = |vmid: VmId| {
+        builder.steps.iter().any(|step| match &step.action {
+            Action::DestroyVm(destroy) => destroy.own.vm.vmid == vmid,
+            _ => false,
+        })
+    };
+    let own =
+        pve.vms.iter().filter(|(vmid, _)| !is_destroyed(**vmid)).filter_map(|(vmid, seen)| {
+            let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+            Some((*vmid, PassedOn::of(&seen.host, seen.is_running, config)))
+        });
     let others = pve.passed_on.iter().map(|(vmid, holder)| (*vmid, holder.clone()));
     own.chain(others).filter(|(_, holder)| holder.host == *host).collect()
 }
@@ -80,7 +88,7 @@ fn wanted_address(gpu: &GpuSpec, host: &NodeName, pve: &Pve) -> Option<String> {
     }
 }
 
-/// The address of the device. None for a mapping with several devices on the host: Proxmox chooses one.
+/// The address of the device. None for a mapping with several devices on the host, because Proxmox chooses one of them.
 fn address_of(source: &PciSource, host: &NodeName, pve: &Pve) -> Option<String> {
     match source {
         PciSource::Host(address) => address.split(';').next().map(full),
@@ -94,7 +102,7 @@ fn address_of(source: &PciSource, host: &NodeName, pve: &Pve) -> Option<String> 
     }
 }
 
-/// With the domain, which may be omitted, and in lower case.
+/// The address in lower case, with the PCI domain, which may be omitted in the inventory.
 fn full(address: &str) -> String {
     let address = address.to_ascii_lowercase();
     match address.matches(':').count() {
@@ -103,7 +111,7 @@ fn full(address: &str) -> String {
     }
 }
 
-/// An address without a function means the whole device.
+/// Whether both addresses are the same device. An address without a function is the whole device.
 fn is_same_device(one: &str, other: &str) -> bool {
     let is_part = |whole: &str, part: &str| {
         !whole.contains('.') && part.strip_prefix(whole).is_some_and(|rest| rest.starts_with('.'))

@@ -1,5 +1,5 @@
-//! Preflight checks: they report problems that would stop a run halfway, before anything is changed. They use the
-//! observed state only.
+//! Preflight checks. They report problems that would stop a run halfway, before anything is changed. They only use the
+//! observed state.
 
 mod address;
 mod gpu;
@@ -29,6 +29,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
         builder.places.nodes.iter().filter(|one| matches!(one.state, VmPresence::Absent)).collect();
     for placed in &new {
         node(placed, &mut findings);
+        findings.extend(address::reserved(builder, placed.node));
     }
     way_in(builder, &mut findings);
     host::check(builder, &new, &mut findings);
@@ -39,7 +40,7 @@ pub(super) fn check(builder: &mut Builder<'_>) {
     builder.findings.extend(findings);
 }
 
-/// The checks of a plan that only creates templates.
+/// The preflight checks of a plan that only creates templates.
 pub(super) fn check_templates(builder: &mut Builder<'_>) {
     let mut findings = vec![];
     let missing = missing_templates(builder.desired, &builder.observed.pve);
@@ -52,20 +53,20 @@ pub(super) fn check_templates(builder: &mut Builder<'_>) {
     Finding::sort(&mut builder.findings);
 }
 
-/// The first version with storages for images that disks are imported from.
+/// The first Proxmox VE version whose storages accept images for the import of disks.
 const IMAGES: (u32, u32) = (8, 4);
 
-/// Older versions are not tested.
+/// The oldest Proxmox VE version that is accepted. Versions before 8.4 are not tested.
 const OLDEST: (u32, u32) = (8, 0);
 
-/// The version, if it cannot import disks from images.
+/// The version of Proxmox VE, if it cannot import disks from images. None for newer versions.
 fn old_version<'a>(builder: &Builder<'a>) -> Option<(&'a str, (u32, u32))> {
     let version = builder.observed.pve.version.as_ref()?;
     let number = (version.major()?, version.minor()?);
     (number < IMAGES).then_some((version.version.as_str(), number))
 }
 
-/// Older versions can clone templates that were created by hand.
+/// Checks the version of Proxmox VE. Versions that cannot import images can still clone templates that were created by hand.
 fn version(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let Some((version, number)) = old_version(builder) else { return };
     let is_new =
@@ -96,12 +97,12 @@ fn template_version(
     }
 }
 
-/// The Kubernetes API is reached at the shared address or at control planes with known addresses.
+/// Checks that the Kubernetes API has a known address: the shared address, or the address of a control plane.
 fn way_in(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let desired = builder.desired;
     let mut planes = desired.control_planes().peekable();
     let is_hidden = planes.peek().is_some() && planes.all(|node| node.contact == Contact::AskAgent);
-    // Any other holder of the shared address is installed through this API.
+    // Any other holder of the shared address is installed through the Kubernetes API, so it cannot help to reach this API.
     let has_shared = desired.vip.is_some() && desired.is_vip_by_talos;
     if !has_shared && is_hidden {
         findings.push(

@@ -1,4 +1,5 @@
-//! Preflight check: the token has the rights that the steps of the plan need. The hint has the commands that grant them.
+//! Preflight check: the token has the privileges that the steps of the plan need. The hint contains the commands that grant
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,12 @@ use crate::plan::{Action, Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::rights::{BridgeZones, Grants, PveRole, lock_pool, sdn_zone};
 
-/// A right that is needed.
+/// A privilege that a step needs.
 struct Need {
     right: &'static str,
-    /// The right on any of these paths is enough.
+    /// The privilege on any one of these paths is sufficient.
     paths: Vec<String>,
-    /// The path and the role with which it is requested.
+    /// The path on which the hint grants `role`.
     place: String,
     role: PveRole,
 }
@@ -34,7 +35,8 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
         roles.entry(need.place).or_default().insert(need.role);
     }
     for (path, rights) in missing {
-        // An entry for a path replaces the inherited rights: it must contain all that are needed.
+        // An ACL entry on a path replaces the inherited roles, so the grant must contain all roles that are needed on the
+        // path.
         let mut grants = Grants::default();
         for role in roles.get(&path).into_iter().flatten() {
             grants.add(&path, *role);
@@ -49,10 +51,11 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The right to lock the cluster for other machines.
+/// Checks the privilege to lock the cluster against runs from other machines.
 ///
-/// Without it only runs from this folder exclude each other, which is a warning: tokens that were created for earlier releases
-/// keep working. If etcd is bootstrapped it is an error: a second run at that moment would create a second cluster.
+/// Without this privilege, only runs from this folder exclude each other. That is a warning, so that tokens for earlier
+/// releases of talmox keep working. It is an error if etcd is bootstrapped, because a second run at the same time would
+/// create a second cluster.
 pub(super) fn check_lock(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let is_change = |action: &Action| !matches!(action, Action::WriteClientFiles(_));
     if !builder.steps.iter().any(|step| is_change(&step.action)) {
@@ -63,7 +66,7 @@ pub(super) fn check_lock(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     findings.extend(lock_finding(&builder.observed.pve, &builder.desired.login, bootstraps));
 }
 
-/// The finding if the token may not lock a cluster for other machines.
+/// The finding about a token that may not lock the cluster. None if the token has the privileges.
 pub(in crate::planning) fn lock_finding(
     pve: &Pve,
     login: &Login,
@@ -94,7 +97,7 @@ pub(in crate::planning) fn lock_finding(
     Some(finding.hint(format!("as root on a host; the commands can be repeated:\n{lines}")))
 }
 
-/// The commands that grant these rights to the token.
+/// The commands that grant these roles to the token.
 pub(super) fn lines(builder: &Builder<'_>, grants: &Grants) -> String {
     let lines = grants.lines(&builder.desired.login).join("\n");
     format!("as root on a host; the commands can be repeated:\n{lines}")
@@ -147,11 +150,28 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
             needs.push(vm.need("VM.Config.Options", PveRole::Vm));
             needs
         }
+        Action::ChangeVm(change) => of_options(builder, &change.set),
+        Action::ShutdownNode(shutdown) => {
+            let vm = of(&shutdown.own.identity.node, shutdown.own.vm.vmid);
+            vec![vm.need("VM.PowerMgmt", PveRole::Vm)]
+        }
         Action::StartVm(start) => {
             vec![of(&start.own.identity.node, start.own.vm.vmid).need("VM.PowerMgmt", PveRole::Vm)]
         }
+        Action::StopVm(stop) => {
+            let vm = existing(builder, &stop.own.identity.node, stop.own.vm.vmid);
+            vec![vm.need("VM.PowerMgmt", PveRole::Vm)]
+        }
+        Action::DestroyVm(destroy) => {
+            let vm = existing(builder, &destroy.own.identity.node, destroy.own.vm.vmid);
+            vec![vm.need("VM.Allocate", PveRole::Vm)]
+        }
         Action::ApplyConfig(apply) if apply.node.contact == Contact::AskAgent => {
             let vm = of(&apply.node.name, apply.node.own.vm.vmid);
+            vec![vm.need(agent_right(builder), PveRole::Agent)]
+        }
+        Action::ChangeConfig(change) if change.contact == Contact::AskAgent => {
+            let vm = of(&change.node.name, change.node.own.vm.vmid);
             vec![vm.need(agent_right(builder), PveRole::Agent)]
         }
         Action::AwaitUbuntu(ubuntu) if ubuntu.has_agent || ubuntu.contact == Contact::AskAgent => {
@@ -169,13 +189,20 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
     }
 }
 
+/// An existing VM, in the pool that Proxmox reports. If Proxmox reports no pool, in the pool of the inventory.
+fn existing<'a>(builder: &Builder<'a>, node: &str, vmid: VmId) -> OnVm<'a> {
+    let seen = builder.observed.pve.guest(vmid).and_then(|guest| guest.pool.as_ref());
+    let own = builder.desired.node(node).and_then(|node| node.pool.as_ref());
+    OnVm { pool: seen.or(own), vmid }
+}
+
 impl Need {
     fn at(path: String, right: &'static str, role: PveRole) -> Self {
         Self { right, paths: vec![path.clone()], place: path, role }
     }
 }
 
-/// Rights on a VM that does not exist yet: they come from its pool or from `/vms`.
+/// Privileges on a VM. They are granted on its pool or on `/vms`, because the VM may not exist yet.
 struct OnVm<'a> {
     pool: Option<&'a PoolId>,
     vmid: VmId,
@@ -198,7 +225,7 @@ impl OnVm<'_> {
     }
 }
 
-/// The right to query the guest agent, which has another name before Proxmox VE 9.
+/// The privilege to query the guest agent. It has another name before Proxmox VE 9.
 fn agent_right(builder: &Builder<'_>) -> &'static str {
     let major = builder.observed.pve.version.as_ref().and_then(Version::major);
     if major.is_some_and(|major| major < 9) { "VM.Monitor" } else { "VM.GuestAgent.Audit" }
@@ -209,7 +236,7 @@ fn on_images(storage: &str) -> Vec<Need> {
     rights.map(|right| Need::at(format!("/storage/{storage}"), right, PveRole::Image)).into()
 }
 
-/// Rights that disks, network cards and devices need, other than those on the VM.
+/// Privileges that disks, network cards and devices need, without the privileges on the VM.
 fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
     let mut needs = vec![];
     for (key, value) in options.iter() {
@@ -232,7 +259,7 @@ fn of_options(builder: &Builder<'_>, options: &VmOptions) -> Vec<Need> {
     needs
 }
 
-/// Rights on a bridge are inherited by its VLANs, unless one of them has its own entry.
+/// The privilege on a bridge. The VLANs of a bridge inherit its privileges, unless a VLAN has its own ACL entry.
 fn on_bridge(pve: &Pve, bridge: &str, vlan: Option<u16>) -> Need {
     let zones = BridgeZones::of(pve, bridge);
     let (paths, whole) = (zones.paths(vlan), zones.grant_path());
@@ -241,7 +268,7 @@ fn on_bridge(pve: &Pve, bridge: &str, vlan: Option<u16>) -> Need {
     Need { right: "SDN.Use", paths, place: own.unwrap_or(whole), role: PveRole::Net }
 }
 
-/// The right to use a mapping. For a mapping that the plan creates, it comes from `/mapping/pci`.
+/// The privilege to use a mapping. For a mapping that the plan creates, the privilege is granted on `/mapping/pci`.
 fn on_mapping(builder: &Builder<'_>, id: &ConfigId) -> Need {
     let makes = |action: &Action| matches!(action, Action::CreateMapping(new) if new.id == *id);
     let path = format!("/mapping/pci/{id}");

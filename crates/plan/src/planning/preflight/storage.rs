@@ -1,4 +1,4 @@
-//! Preflight check: storages exist, are available, have the right content type and enough space.
+//! Preflight check: storages exist, are available, allow the content type, and have enough space.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,18 @@ use crate::plan::{Action, Finding, FindingCode};
 use crate::planning::builder::Builder;
 use crate::planning::missing_template::MissingTemplate;
 use crate::planning::placed::Placed;
+use crate::planning::replacement;
 use crate::rights::PveRole;
 
 const GIB: u64 = 1 << 30;
 
-/// Estimated size of an image: it is not known before the download.
+/// Estimated size of an image. The real size is not known before the download.
 const IMAGE: u64 = GIB;
 
-/// The storage type that allocates the whole size of a disk at once.
+/// The storage type that allocates the full size of a disk at once.
 const THICK: &str = "lvm";
 
-/// Content types that the plan needs on a storage, and the space for disks and images in bytes.
+/// Content types that the plan needs on a storage, and the bytes for disks and images.
 #[derive(Clone, Debug, Default)]
 struct Use {
     content: BTreeSet<&'static str>,
@@ -33,10 +34,16 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
     let mut uses = Uses::new();
     for placed in new {
         let host = &placed.own.vm.node;
+        let is_replaced = replacement::is_planned(builder, &placed.node.name);
         for (storage, room) in placed.node.vm.room() {
+            // Storages that are missing in the list of resources are requested only for nodes without a VM.
+            if is_replaced && builder.observed.pve.storage(host, storage).is_none() {
+                continue;
+            }
             let one = uses.entry((host, storage)).or_default();
             one.content.insert("images");
-            one.disks += room;
+            // The disks of the replaced VM are deleted first.
+            one.disks += if is_replaced { 0 } else { room };
         }
         if placed.node.image.is_some() {
             let images = uses.entry((host, &builder.desired.image_storage)).or_default();
@@ -46,7 +53,7 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
     check_uses(builder, uses, findings);
 }
 
-/// The check for templates and their images.
+/// Checks the storages of missing templates and their images.
 pub(super) fn check_templates(
     builder: &Builder<'_>,
     missing: &[MissingTemplate<'_>],
@@ -78,7 +85,7 @@ fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut V
     }
     let mut shared: BTreeMap<&StorageId, (&StorageResource, Use)> = BTreeMap::new();
     for ((host, storage), wanted) in uses {
-        // Problems of the host are other findings.
+        // Another check reports problems of the host.
         if !builder.observed.pve.is_online(host) {
             continue;
         }
@@ -98,7 +105,7 @@ fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut V
     }
 }
 
-/// The storage. None, and a finding, if it does not exist or is not available.
+/// The storage. If the storage does not exist or is not available, adds a finding and returns None.
 fn find<'a>(
     builder: &'a Builder<'_>,
     host: &NodeName,
@@ -127,7 +134,7 @@ fn find<'a>(
         );
         return None;
     }
-    // A token without rights on the storage cannot see it: that is another finding.
+    // A token without privileges on the storage cannot see it. The check of privileges reports that.
     let may = |role: PveRole| {
         let right = match role {
             PveRole::Image => "Datastore.Audit",

@@ -1,0 +1,126 @@
+//! Tests of `up` and `plan` with limits, without consent to removals, and with changes that are left.
+
+use serde_json::Value as Json;
+
+use crate::lab::{IN_FILE, Served};
+use crate::support::{Cluster, Run};
+
+const INVENTORY: &str = "inventory/dev/cluster.yaml";
+const WORKER: &str = "  - {name: wk-1, ip: 10.0.0.21}\n";
+
+#[track_caller]
+fn ended(run: Run, code: i32) -> Run {
+    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
+    run
+}
+
+/// Names of the VMs in the lab. `None` if the VMs cannot be listed.
+fn vm_names(lab: &Served) -> Option<Vec<String>> {
+    let listed = lab.get("/cluster/resources?type=vm")?;
+    let name = |vm: &Json| vm["name"].as_str().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = listed["data"].as_array().unwrap().iter().map(name).collect();
+    names.sort_unstable();
+    Some(names)
+}
+
+#[test]
+fn limits_name_nodes_that_exist() {
+    let cluster = Cluster::with_secrets();
+    for flag in ["--node wk-l", "--allow-removal=wk-l"] {
+        for command in ["up --yes --lab", "plan --lab"] {
+            let run = ended(cluster.run(&format!("{command} {flag}")), 64);
+            assert!(run.stderr.contains("there is no node `wk-l`"), "{}", run.stderr);
+            assert!(run.stderr.contains("did you mean `wk-1`?"), "{}", run.stderr);
+        }
+    }
+    cluster.folder.write("saved.json", "{}");
+    let run = ended(cluster.run("up --lab --plan saved.json --node wk-1"), 64);
+    assert!(run.stderr.contains("--plan cannot be used with limits"), "{}", run.stderr);
+}
+
+#[test]
+fn only_images_are_fetched_if_nothing_else_is_selected() {
+    let cluster = Cluster::with_secrets();
+    let run = ended(cluster.run("plan --lab --only images --format json"), 0);
+    let plan: Json = serde_json::from_str(&run.stdout).unwrap();
+    let kinds: Vec<&str> =
+        plan["steps"].as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["post-schematic", "fetch-image"], "{plan:#}");
+    let left: Vec<&Json> = plan["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|change| change["is_planned"] == false)
+        .map(|change| &change["left"])
+        .collect();
+    assert!(!left.is_empty() && left.iter().all(|why| *why == "not-selected"), "{plan:#}");
+    // The command that executes the plan has the same limits.
+    let run = ended(cluster.run("plan --lab --only images --max-unavailable 2"), 0);
+    let next = "`talmox up --lab --only images --max-unavailable 2` executes this plan.";
+    assert!(run.stderr.contains(next), "{}", run.stderr);
+}
+
+#[test]
+fn changes_without_consent_or_with_an_error_do_not_block_the_others() {
+    let cluster = Cluster::with_secrets();
+    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = format!("up --yes {IN_FILE}");
+    ended(cluster.run(&up), 0);
+    let used = cluster.run(&format!("output cp-1.vmid {IN_FILE}")).stdout;
+    let text = cluster.folder.read(INVENTORY);
+
+    // wk-2 is created, although wk-1 may not be removed and wk-3 cannot be created.
+    let third = format!("  - {{name: wk-3, ip: 10.0.0.23, vmid: {}}}\n", used.trim());
+    let second = "  - {name: wk-2, ip: 10.0.0.22}\n";
+    cluster.folder.write(INVENTORY, &text.replace(WORKER, &format!("{second}{third}")));
+    let run = ended(cluster.run(&up), 3);
+    assert!(run.stderr.contains("error[vmid-in-use]: wk-3: "), "{}", run.stderr);
+    assert!(run.stdout.contains("Left as it is:\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("--allow-removal=wk-1 allows it"), "{}", run.stdout);
+    assert!(run.stdout.contains("  node wk-3: "), "{}", run.stdout);
+    if let Some(names) = vm_names(&lab) {
+        assert_eq!(names, ["cp-1", "wk-1", "wk-2"]);
+    }
+
+    // Without the error of wk-3, only the removal of wk-1 is left, because it needs consent.
+    cluster.folder.write(INVENTORY, &text.replace(WORKER, second));
+    let run = ended(cluster.run(&up), 3);
+    assert!(run.stdout.starts_with("Nothing was changed.\nLeft as it is:\n"), "{}", run.stdout);
+    let run = ended(cluster.run(&format!("up --yes --format json {IN_FILE}")), 3);
+    let result: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(result["changed"], false);
+    let left = result["left"].as_array().unwrap();
+    assert!(left.iter().any(|line| line.as_str().unwrap().contains("wk-1")), "{result:#}");
+    // On a terminal, `up` asks for the name of the node.
+    for answer in ["", "yes", "y"] {
+        let typed = cluster.folder.typed(&format!("up {IN_FILE}"), &format!("{answer}\n"));
+        let Some((code, shown)) = typed else { break };
+        assert_eq!(code, Some(3), "{shown}");
+        assert!(shown.contains("The disks of wk-1 would be deleted."), "{shown}");
+    }
+    if let Some(names) = vm_names(&lab) {
+        assert_eq!(names, ["cp-1", "wk-1", "wk-2"]);
+    }
+
+    // A node that `--node` does not select does not change the exit code.
+    let run = ended(cluster.run(&format!("up --yes --node wk-2 {IN_FILE}")), 0);
+    assert_eq!(run.stdout, "Nothing to do within the limits of --node and --only.\n");
+}
+
+#[test]
+fn an_ignored_difference_is_shown_and_not_changed() {
+    let cluster = Cluster::of_one_node();
+    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    ended(cluster.run(&format!("up --yes {IN_FILE}")), 0);
+    let text = cluster.folder.read(INVENTORY);
+    let ignored = "10.0.0.11, cores: 3, ignore: [{path: cores, reason: a test needs it}]}";
+    cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", ignored));
+    let plan = ended(cluster.run(&format!("plan --detailed-exitcode {IN_FILE}")), 0).stdout;
+    assert!(plan.contains("left: ignored)"), "{plan}");
+    assert!(plan.contains("# a test needs it\n"), "{plan}");
+    assert!(plan.ends_with("dev: nothing to do; 1 difference is ignored\n"), "{plan}");
+    let up = ended(cluster.run(&format!("up {IN_FILE}")), 0).stdout;
+    assert!(up.ends_with("except for ignored differences.\n"), "{up}");
+    let status = ended(cluster.run(&format!("status {IN_FILE}")), 0).stdout;
+    assert!(status.contains("vm cp-1: cores (ignored: a test needs it)"), "{status}");
+}

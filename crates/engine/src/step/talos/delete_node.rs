@@ -1,0 +1,39 @@
+//! Deletes the Node object of a node whose machine is gone.
+
+use talmox_plan::plan::DeleteNode;
+
+use super::ExplainedWait;
+use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
+
+impl RunStep for DeleteNode {
+    async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
+        let name = &self.node;
+        let kube = context.cluster()?.kube()?;
+        let mut wait = ExplainedWait::new(context, format!("{name} is not deleted"));
+        let mut done = Done::Already;
+        loop {
+            match context.wait(kube.nodes()).await? {
+                Ok(nodes) if !nodes.iter().any(|node| node.name == *name) => return Ok(done),
+                // A finalizer may delay the deletion.
+                Ok(_) if done == Done::Acted => {
+                    wait.not_yet("waiting for Kubernetes to delete the node").await?;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    wait.not_yet(error.progress()).await?;
+                    continue;
+                }
+            }
+            match context.act(async { Ok(kube.delete_node(name).await) }).await? {
+                Ok(()) => done = Done::Acted,
+                Err(error) if error.may_pass() => wait.not_yet(error.reason()).await?,
+                Err(error) => {
+                    let text = format!("delete the node {name} from Kubernetes");
+                    return Err(
+                        StepError::failed(StepCode::KubernetesFailed, text).caused_by(error)
+                    );
+                }
+            }
+        }
+    }
+}

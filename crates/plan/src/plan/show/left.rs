@@ -1,0 +1,58 @@
+//! Changes that a run leaves, each with the reason.
+
+use crate::plan::Plan;
+use crate::plan::change::{Change, Class, Left};
+
+/// A line for each change that a run of this plan leaves until the user acts: the reason, and the flag that would allow the
+/// change.
+pub fn left(plan: &Plan) -> Vec<String> {
+    let mut lines: Vec<String> = plan.left_changes().map(line).collect();
+    let has_line = |node: &str| plan.left_changes().any(|left| left.object.node() == Some(node));
+    let others = plan.node_errors().filter(|error| !has_line(&error.subject));
+    lines.extend(others.map(|error| {
+        format!("node {}: an error prevents changes: {}", error.subject, error.message)
+    }));
+    lines
+}
+
+fn line(change: &Change) -> String {
+    let (object, class) = (&change.object, change.class);
+    let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
+    // The fields of an object that is created or deleted as a whole do not describe the change.
+    let is_whole = matches!(class, Class::Create | Class::Destroy);
+    let fields = if is_whole || fields.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", fields.join(", "))
+    };
+    format!("{object}{fields} ({}): {}", class.as_str(), reason(change))
+}
+
+fn reason(change: &Change) -> String {
+    let reason = match (change.left, change.object.node()) {
+        (Some(Left::NeedsConsent), Some(node)) => {
+            format!("it loses data; --allow-removal={node} allows it")
+        }
+        (Some(Left::NeedsConsent), None) => "it loses data; --allow-removal allows it".to_owned(),
+        (Some(Left::Impossible) | None, _) => "talmox cannot make this change".to_owned(),
+        (Some(Left::Blocked), Some(_)) => "an error about this node prevents it".to_owned(),
+        (Some(Left::Blocked), None) => "only nodes with errors need it".to_owned(),
+        (Some(Left::NotSelected), _) => "--node or --only excludes it".to_owned(),
+        (Some(Left::Ignored), _) => "`ignore:` in the inventory accepts it".to_owned(),
+    };
+    match &change.note {
+        Some(note) => format!("{reason} ({note})"),
+        None => reason,
+    }
+}
+
+/// The reason in a few words, for the first line of a change.
+pub(super) fn word(left: Option<Left>) -> &'static str {
+    match left {
+        Some(Left::NeedsConsent) => "needs --allow-removal",
+        Some(Left::Impossible) | None => "impossible",
+        Some(Left::NotSelected) => "not selected",
+        Some(Left::Blocked) => "blocked by an error",
+        Some(Left::Ignored) => "ignored",
+    }
+}

@@ -1,0 +1,25 @@
+//! Step: defragment the database of an etcd member.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+use super::talos_node::TalosNode;
+
+/// Defragments the database of the etcd member on a control plane, and waits until the member answers again. The member does
+/// not answer during the defragmentation, so planning orders these steps one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefragEtcd {
+    pub node: TalosNode,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for DefragEtcd {
+    const KIND: &'static str = "defrag-etcd";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

@@ -1,0 +1,25 @@
+//! Step: clear the alarms of etcd.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StepKind;
+use super::talos_node::TalosNode;
+
+/// Clears the alarms of all etcd members, through the first control plane that answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisarmAlarms {
+    /// The control planes.
+    pub nodes: Vec<TalosNode>,
+    #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
+    pub deadline: Duration,
+}
+
+impl StepKind for DisarmAlarms {
+    const KIND: &'static str = "disarm-alarms";
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}

@@ -1,0 +1,228 @@
+//! The order in which nodes are changed.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use talmox_plan::desired::Desired;
+use talmox_plan::observed::{CordonedBy, Observed, TalosSeen};
+use talmox_plan::plan::{Action, Class, Left, Plan, show};
+use talmox_plan::planning::{Part, PlanOptions, Scope, plan_within};
+
+use crate::changes::running;
+use crate::support::{HEAD, desired, home, ids, plan, single};
+use crate::world::{carry_out, registered, settled, vmid};
+
+/// A cluster with this number of control planes and workers, and this memory for each.
+fn cluster(control_planes: u8, workers: u8, memory: &str) -> Desired {
+    let nodes = |name: &str, from: u8, count: u8| {
+        let node = |index: u8| {
+            format!(
+                "  - {{name: {name}-{index}, ip: 10.0.0.{}, vmid: {}}}\n",
+                from + index,
+                300 + u32::from(from + index)
+            )
+        };
+        (1..=count).map(node).collect::<String>()
+    };
+    let workers = match workers {
+        0 => String::new(),
+        count => format!("workers:\n{}", nodes("wk", 40, count)),
+    };
+    desired(&format!(
+        "{HEAD}machine: {{memory: {memory}}}\ncontrolplane:\n{}{workers}",
+        nodes("cp", 10, control_planes)
+    ))
+}
+
+fn within(desired: &Desired, world: &Observed, scope: &Scope) -> Plan {
+    let options = PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false };
+    plan_within(desired, world, options, scope)
+}
+
+fn window(size: usize) -> Scope {
+    Scope { max_unavailable: NonZeroUsize::new(size).unwrap(), ..Scope::default() }
+}
+
+/// The steps that a step depends on.
+fn after<'a>(plan: &'a Plan, id: &str) -> Vec<&'a str> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id);
+    let step = step.unwrap_or_else(|| panic!("{id}: {:?}", ids(plan)));
+    step.after.iter().map(talmox_plan::plan::StepId::as_str).collect()
+}
+
+/// The steps that the change of a node depends on.
+fn before<'a>(plan: &'a Plan, node: &str) -> Vec<&'a str> {
+    after(plan, &format!("node/{node}/drain"))
+}
+
+fn leads(world: &mut Observed, node: &str) {
+    let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(node) else { panic!("{node}") };
+    found.is_leader = true;
+}
+
+#[test]
+fn workers_go_one_by_one_behind_the_first() {
+    let world = running(&cluster(3, 4, "4G"));
+    let plan = plan(&cluster(3, 4, "5G"), &world);
+    assert_eq!(before(&plan, "wk-1"), Vec::<&str>::new());
+    for (node, earlier) in [("wk-2", "wk-1"), ("wk-3", "wk-2"), ("wk-4", "wk-3")] {
+        assert_eq!(before(&plan, node), [format!("node/{earlier}/uncordon")], "{node}");
+    }
+    assert_eq!(before(&plan, "cp-1"), ["node/wk-4/uncordon"]);
+}
+
+#[test]
+fn a_window_of_three() {
+    let world = running(&cluster(1, 8, "4G"));
+    let plan = within(&cluster(1, 8, "5G"), &world, &window(3));
+    let canary = vec!["node/wk-1/uncordon"];
+    for node in ["wk-2", "wk-3", "wk-4"] {
+        assert_eq!(before(&plan, node), canary, "{node}");
+    }
+    // A worker that does not come back stops all later workers.
+    let ends =
+        |nodes: &[u8]| nodes.iter().map(|n| format!("node/wk-{n}/uncordon")).collect::<Vec<_>>();
+    assert_eq!(before(&plan, "wk-5"), ends(&[2]));
+    assert_eq!(before(&plan, "wk-6"), ends(&[2, 3]));
+    assert_eq!(before(&plan, "wk-7"), ends(&[2, 3, 4]));
+    assert_eq!(before(&plan, "wk-8"), ends(&[3, 4, 5]));
+    assert_eq!(before(&plan, "cp-1"), ends(&[6, 7, 8]));
+}
+
+#[test]
+fn never_more_workers_are_down_than_allowed() {
+    let world = running(&cluster(1, 9, "4G"));
+    for size in 1..5 {
+        let plan = within(&cluster(1, 9, "5G"), &world, &window(size));
+        // The workers that can change at the same time: those that do not depend on each other.
+        let mut waits: Vec<(String, BTreeSet<String>)> = vec![];
+        for step in &plan.steps {
+            let mut all: BTreeSet<String> = BTreeSet::new();
+            for earlier in &step.after {
+                all.insert(earlier.to_string());
+                let known = waits.iter().find(|(id, _)| id == earlier.as_str());
+                all.extend(known.into_iter().flat_map(|(_, all)| all.clone()));
+            }
+            waits.push((step.id.to_string(), all));
+        }
+        let drains =
+            waits.iter().filter(|(id, _)| id.starts_with("node/wk-") && id.ends_with("/drain"));
+        for (at, (id, all)) in drains.enumerate() {
+            let done = all.iter().filter(|id| id.ends_with("/uncordon")).count();
+            let expected = if at == 0 { 0 } else { (at + 1).saturating_sub(size).max(1) };
+            assert_eq!(done, expected, "{id} with {size}");
+        }
+    }
+}
+
+#[test]
+fn control_planes_go_one_by_one_and_the_leader_last() {
+    let mut world = running(&cluster(3, 0, "4G"));
+    leads(&mut world, "cp-1");
+    let plan = within(&cluster(3, 0, "5G"), &world, &window(3));
+    assert_eq!(before(&plan, "cp-2"), Vec::<&str>::new(), "the canary");
+    assert_eq!(before(&plan, "cp-3"), ["node/cp-2/uncordon"]);
+    assert_eq!(before(&plan, "cp-1"), ["node/cp-3/uncordon"]);
+    let members = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::ShutdownNode(shutdown) => Some(shutdown.control_planes.len()),
+        _ => None,
+    });
+    assert_eq!(members.collect::<Vec<_>>(), [3, 3, 3], "each looks at etcd first");
+}
+
+#[test]
+fn what_no_node_goes_down_for_has_no_order() {
+    let world = running(&home());
+    let text = format!("{HEAD}machine: {{tags: [blue]}}{}", crate::support::HOME);
+    let plan = plan(&desired(&text), &world);
+    assert_eq!(ids(&plan).len(), 5);
+    assert!(plan.steps.iter().all(|step| step.after.is_empty()), "{:?}", ids(&plan));
+}
+
+#[test]
+fn repairs_come_first() {
+    let mut world = running(&cluster(3, 3, "4G"));
+    world.pve.vms.get_mut(&vmid(342)).unwrap().is_running = false;
+    world.nodes.insert("wk-2".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let plan = plan(&cluster(3, 3, "5G"), &world);
+    assert_eq!(after(&plan, "vm/wk-2/start"), ["vm/wk-2/change"]);
+    assert_eq!(before(&plan, "wk-1"), ["talos/wk-2/join"]);
+    assert_eq!(before(&plan, "wk-3"), ["node/wk-1/uncordon"]);
+    assert!(!ids(&plan).contains(&"node/wk-2/drain"));
+}
+
+#[test]
+fn pods_are_evicted_only_where_another_node_takes_them() {
+    let evicts = |old: &Desired, new: &Desired, node: &str| {
+        let plan = plan(new, &running(old));
+        let drains = plan.steps.iter().find_map(|step| match &step.action {
+            Action::DrainNode(drain) if drain.node == node => Some(drain.evicts),
+            _ => None,
+        });
+        drains.unwrap()
+    };
+    assert!(!evicts(&single("memory: 4G"), &single("memory: 5G"), "cp-1"));
+    assert!(evicts(&cluster(3, 2, "4G"), &cluster(3, 2, "5G"), "wk-1"));
+    assert!(
+        !evicts(&cluster(3, 1, "4G"), &cluster(3, 1, "5G"), "wk-1"),
+        "control planes are tainted"
+    );
+    assert!(evicts(&cluster(3, 1, "4G"), &cluster(3, 1, "5G"), "cp-1"));
+}
+
+#[test]
+fn a_run_may_be_limited() {
+    let world = running(&cluster(1, 3, "4G"));
+    let changed = cluster(1, 3, "5G");
+    let only = Scope { nodes: Some(BTreeSet::from(["wk-2".to_owned()])), ..Scope::default() };
+    let one = within(&changed, &world, &only);
+    assert!(ids(&one).iter().all(|id| id.contains("/wk-2/")), "{:?}", ids(&one));
+    assert_eq!(before(&one, "wk-2"), Vec::<&str>::new());
+    let left = one.changes.iter().filter(|change| change.left == Some(Left::NotSelected));
+    assert_eq!(left.count(), 3, "{}", show::text(&one));
+    let configs = Scope { only: Some(Part::Configs), ..Scope::default() };
+    let none = within(&changed, &world, &configs);
+    assert!(none.steps.is_empty(), "{:?}", ids(&none));
+    assert_eq!(none.open_changes().count(), 4);
+}
+
+#[test]
+fn a_node_that_a_killed_run_left_cordoned_is_uncordoned() {
+    let desired = home();
+    let mut world = running(&desired);
+    let cordoned = &mut registered(&mut world).unwrap().cordoned;
+    cordoned.insert("wk-1".to_owned(), CordonedBy::Talmox);
+    cordoned.insert("wk-2".to_owned(), CordonedBy::Other);
+    let healed = plan(&desired, &world);
+    assert_eq!(ids(&healed), ["node/wk-1/uncordon", "cluster/health"]);
+    assert_eq!((healed.changes.len(), healed.changes[0].class), (1, Class::Live));
+    assert_eq!(healed.changes[0].fields[0].path, "cordoned");
+    let mut after_run = world.clone();
+    carry_out(&desired, &healed, &mut after_run, usize::MAX);
+    assert!(plan(&desired, &after_run).is_empty());
+
+    // The run was killed while the VM was stopped.
+    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    let stopped = plan(&desired, &world);
+    assert_eq!(after(&stopped, "node/wk-1/uncordon"), ["talos/wk-1/join"]);
+}
+
+#[test]
+fn nodes_that_kubernetes_does_not_list_are_not_drained() {
+    let mut world = running(&cluster(3, 2, "4G"));
+    registered(&mut world).unwrap().nodes.remove("wk-1");
+    let plan = plan(&cluster(3, 2, "5G"), &world);
+    let ids = ids(&plan);
+    assert!(!ids.contains(&"node/wk-1/drain") && !ids.contains(&"node/wk-1/uncordon"), "{ids:?}");
+    assert_eq!(before(&plan, "wk-2"), ["talos/wk-1/return"]);
+}
+
+#[test]
+fn a_carried_out_rollout_leaves_nothing_to_do() {
+    let mut world = settled(&cluster(3, 5, "4G"));
+    let changed = cluster(3, 5, "5G");
+    let first = within(&changed, &world, &window(2));
+    carry_out(&changed, &first, &mut world, usize::MAX);
+    let second = plan(&changed, &world);
+    assert!(second.is_empty(), "{}", show::text(&second));
+}
