@@ -1,7 +1,11 @@
-//! Tasks of this repository: `cargo xtask generate` writes the generated files, `cargo xtask check`
-//! checks rules that the compiler does not check, `cargo xtask dist` builds the static binary,
-//! `cargo xtask retryable TEST…` checks whether CI may retry failed tests, `cargo xtask chaos` tests
-//! the invariants of clusters in the lab under random disturbance.
+//! Tasks of this repository:
+//!
+//! - `cargo xtask generate` writes the generated files.
+//! - `cargo xtask check` checks rules that the compiler does not check.
+//! - `cargo xtask dist` builds the static binary.
+//! - `cargo xtask retryable TEST…` checks whether CI may retry failed tests.
+//! - `cargo xtask chaos` tests the invariants of clusters in the lab under random disturbance.
+//! - `cargo xtask walk` makes random changes to a cluster in the lab.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
@@ -19,6 +23,7 @@ mod purity;
 mod size;
 mod stubs;
 mod threat_model;
+mod walk;
 
 type Problems = Vec<String>;
 
@@ -41,7 +46,10 @@ fn main() -> ExitCode {
         Some("dist") => dist::build(&root),
         Some("retryable") => threat_model::check_retryable(&root, &arguments[1..]),
         Some("chaos") => chaos::run(&root, &arguments[1..]),
-        _ => vec!["usage: cargo xtask generate | check | dist | retryable | chaos".to_owned()],
+        Some("walk") => walk::run(&root, &arguments[1..]),
+        _ => {
+            vec!["usage: cargo xtask generate | check | dist | retryable | chaos | walk".to_owned()]
+        }
     };
     for problem in &problems {
         eprintln!("xtask: {problem}");

@@ -1,4 +1,4 @@
-//! Experiment: a lab and two checkouts that describe the same cluster.
+//! Experiment: a lab, and two checkouts that describe the same cluster.
 
 mod drill;
 
@@ -23,16 +23,16 @@ use super::tally::Tally;
 use crate::Problems;
 pub(super) use drill::{ClusterDrill, LiveDrill};
 
-/// Two checkouts, as if on two machines: sibling directories would be two clusters of one
+/// Folders of the two checkouts. They have different parent folders, because sibling folders would be two clusters of one
 /// inventory.
 const FOLDERS: [&str; 2] = ["first/chaos", "second/chaos"];
 const BYSTANDER: &str = "beside/bystander";
-/// Inventory that the lab is created from: it names all hosts, and edits do not change it.
+/// Inventory that the lab is created from. It names all hosts, and is never edited.
 const SITE: &str = "site/chaos";
 const SECRETS: &str = "secrets.sops.yaml";
-/// Maximum number of saves to wait for until the tasks of a `destroy` have ended.
+/// Maximum number of saves of the lab to wait for, until the tasks of a `destroy` have ended.
 const MAX_SAVES: usize = 5;
-/// Interval between checks of the processes.
+/// Interval between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Experiment {
@@ -43,9 +43,9 @@ pub(super) struct Experiment {
     lab: LabProcess,
     observer: Observer,
     run_logs: RunLogs,
-    /// Where the runs of the second checkout are, if not on the machine of the first one.
+    /// Machine of the second checkout. `None` if the second checkout is on the same machine as the first one.
     second_machine: Option<OtherMachine>,
-    /// Options to simulate another machine. None if this system does not support it.
+    /// Options to simulate another machine. `None` if this system does not support it.
     other_machine: Option<OtherMachine>,
     clock: Clock,
     is_kept: bool,
@@ -58,13 +58,12 @@ struct Planned {
     kind: RunKind,
     /// Start time relative to the start of the round.
     after: Duration,
-    /// Time from the start of the run to its kill. None if the run is not killed.
+    /// Time from the start of the run until it is killed. `None` if the run is not killed.
     kill: Option<Duration>,
 }
 
 impl Experiment {
-    /// Creates a lab with a second cluster that no run may change, and two copies of one inventory
-    /// with the same secrets.
+    /// Creates a lab with a second cluster that no run may change, and two copies of one inventory with the same secrets.
     pub(super) fn start(
         talmox: &Path,
         seed: u64,
@@ -73,8 +72,8 @@ impl Experiment {
     ) -> io::Result<Self> {
         let root = new_folder()?;
         let inventory = Inventory::draw(chance);
-        // Not in all experiments: after a kill, the next run on another machine waits for the end
-        // of the lease, and fewer runs fit into the time.
+        // Only some experiments use another machine. After a kill, a run on another machine waits for the end of the
+        // lease, so fewer runs fit into the time.
         let is_elsewhere = chance.below(4) == 0;
         let mut experiment = Self {
             talmox: talmox.to_owned(),
@@ -111,7 +110,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Runs one round: edits, one or two runs that may be killed, and a check of the lab's state.
+    /// Runs one round: edits, one or two runs that may be killed, and a check of the state of the lab.
     pub(super) fn round(
         &mut self,
         chance: &mut Chance,
@@ -124,7 +123,7 @@ impl Experiment {
         }
     }
 
-    /// Checks the lab's state and the run logs. All runs have ended.
+    /// Checks the state of the lab and the run logs. All runs must have ended.
     fn check(&mut self, since: CommandsRun) -> Problems {
         let mut violations = self.observer.check(since);
         match self.keep_run_logs().and_then(|()| self.run_logs.check()) {
@@ -165,7 +164,7 @@ impl Experiment {
         let mut waiting: Vec<Planned> = vec![];
         for (&folder, &kind) in folders.iter().zip(&kinds) {
             let kill = (chance.below(3) > 0).then(|| pace.draw(kind.command(), chance));
-            // The second run starts while the first is in progress.
+            // The second run starts while the first run is in progress.
             let after = if waiting.is_empty() {
                 Duration::ZERO
             } else {
@@ -201,8 +200,8 @@ impl Experiment {
         if !kinds.contains(&RunKind::Destroy) {
             return Ok(CommandsRun::Up);
         }
-        // Deletions by `destroy` must be saved now, because at the next check they would count as
-        // violations. Tasks of a killed run continue without it.
+        // The deletions by `destroy` must be in the saved state now, because at the next check they would count as
+        // violations. The Proxmox tasks of a killed run continue after the kill.
         for _ in 0..MAX_SAVES {
             self.lab.await_save()?;
             if !self.observer.has_running_harmful_task()? {
@@ -266,14 +265,14 @@ impl Experiment {
             }
             _ => {}
         }
-        // The checkout becomes like a fresh clone.
+        // In some rounds, the checkout becomes like a fresh clone.
         if chance.below(4) == 0 {
             self.clone_again(folder)?;
         }
         Ok(())
     }
 
-    /// Removes everything that a run wrote to a checkout.
+    /// Removes all files that a run wrote to a checkout.
     fn clone_again(&mut self, folder: &str) -> io::Result<()> {
         self.remove_local_state(folder)?;
         for file in ["kubeconfig", "talosconfig"] {
@@ -288,8 +287,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Switches all hosts on, removes all faults, restores the first inventory, and runs `up` to
-    /// the end.
+    /// Switches all hosts on, removes all faults, restores the first inventory, and runs `up` until it ends.
     pub(super) fn settle(&mut self, tally: &mut Tally) -> Problems {
         match self.run_undisturbed() {
             Ok(is_settled) => tally.settled += u64::from(is_settled),
@@ -316,7 +314,7 @@ impl Experiment {
         &self.observer
     }
 
-    /// Directory of the experiment, which is kept from now on.
+    /// Directory of the experiment. After this call, the directory is not deleted at the end.
     pub(super) fn keep(&mut self) -> &Path {
         self.is_kept = true;
         &self.root
@@ -334,7 +332,7 @@ impl Experiment {
         self.command_on(None, words)
     }
 
-    /// Command of `talmox` on this machine or another one.
+    /// Command that runs `talmox` on this machine, or on another machine if one is given.
     fn command_on(&self, machine: Option<&OtherMachine>, words: &[&str]) -> Command {
         let mut command = match machine {
             Some(machine) => machine.command(&self.talmox),
@@ -354,7 +352,7 @@ impl Experiment {
         Err(io::Error::other(format!("talmox {}: {said}", words.join(" "))))
     }
 
-    /// Command of a run in a checkout, with a log file.
+    /// Command for a run in a checkout. Its output is written to a log file.
     fn run_of(
         &self,
         folder: &str,
@@ -365,7 +363,7 @@ impl Experiment {
         self.logged(folder, self.command_on(machine, &words))
     }
 
-    /// The command with its output in the log file of a checkout.
+    /// Command whose output is appended to the log file of a checkout.
     fn logged(&self, folder: &str, mut command: Command) -> io::Result<Command> {
         let log = fs::File::options()
             .create(true)
@@ -391,7 +389,7 @@ impl Drop for Experiment {
 }
 
 /// Creates a new temporary directory.
-fn new_folder() -> io::Result<PathBuf> {
+pub(crate) fn new_folder() -> io::Result<PathBuf> {
     let made = Command::new("mktemp").arg("-d").output()?;
     if !made.status.success() {
         return Err(io::Error::other("mktemp failed"));

@@ -1,8 +1,8 @@
-//! Random inventories and random edits of them.
+//! Random inventories, and random edits of an inventory.
 
 use talmox_clock::Chance;
 
-pub(super) const HOSTS: [&str; 3] = ["pve1", "pve2", "pve3"];
+pub(crate) const HOSTS: [&str; 3] = ["pve1", "pve2", "pve3"];
 
 #[derive(Clone)]
 pub(super) struct Inventory {
@@ -29,7 +29,7 @@ impl Entry {
 }
 
 impl Inventory {
-    /// Inventory of the cluster under test.
+    /// Random inventory for the cluster under test.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let count = if chance.below(3) == 0 { 1 } else { 3 };
         Self {
@@ -47,8 +47,8 @@ impl Inventory {
         Self { name: "chaos", boot: "cloudinit", has_vip: true, control_planes, workers: vec![] }
     }
 
-    /// Inventory of another cluster on the same hosts, which no run may change. Its nodes have the
-    /// same names.
+    /// Inventory of another cluster on the same hosts. No run may change this cluster. Its nodes have the same names as
+    /// those of the cluster under test.
     pub(super) fn bystander() -> Self {
         let entry = Entry { name: "cp-1".to_owned(), address: 111, vmid: 911, host: HOSTS[0] };
         Self {
@@ -60,19 +60,19 @@ impl Inventory {
         }
     }
 
-    /// vmids of the VMs in the inventory.
+    /// Vmids of all nodes in the inventory.
     pub(super) fn vmids(&self) -> Vec<u64> {
         self.control_planes.iter().chain(&self.workers).map(|entry| entry.vmid).collect()
     }
 
-    /// The same nodes in reverse order, so that another control-plane node is the first.
+    /// Same inventory with the control planes in reverse order, so that another control plane is the first.
     pub(super) fn reversed(&self) -> Self {
         let mut reversed = self.clone();
         reversed.control_planes.reverse();
         reversed
     }
 
-    /// The same cluster with other nodes: other names, addresses and vmids.
+    /// Same cluster with other nodes: their names, addresses and vmids differ.
     pub(super) fn with_other_nodes(&self) -> Self {
         let mut other = self.clone();
         for entry in other.control_planes.iter_mut().chain(&mut other.workers) {
@@ -83,7 +83,7 @@ impl Inventory {
         other
     }
 
-    /// Applies a random edit, like an intended or a mistaken one of a user.
+    /// Copy with random edits. The edits are like those that a user makes on purpose or by mistake.
     pub(super) fn edited(&self, chance: &mut Chance) -> Self {
         let mut edited = self.clone();
         for _ in 0..=chance.below(2) {
@@ -110,7 +110,7 @@ impl Inventory {
             7 if !self.workers.is_empty() => {
                 self.workers.remove(0);
             }
-            // A control-plane node becomes a worker, with or without a replacement.
+            // A control plane becomes a worker, with or without a replacement.
             8 if self.control_planes.len() > 1 => {
                 let moved = self.control_planes.remove(0);
                 self.workers.push(moved);
@@ -166,7 +166,7 @@ fn host(at: u64) -> &'static str {
     HOSTS[usize::try_from(at % 3).expect("at most two")]
 }
 
-pub(super) fn pick<'t, T: ?Sized>(chance: &mut Chance, from: &[&'t T]) -> &'t T {
+pub(crate) fn pick<'t, T: ?Sized>(chance: &mut Chance, from: &[&'t T]) -> &'t T {
     let count = u64::try_from(from.len()).expect("a short list");
     from[usize::try_from(chance.below(count)).expect("an index of the list")]
 }

@@ -1,9 +1,9 @@
-//! Lab in its own process with permanent state.
+//! Lab in a process of its own, with saved state.
 //!
-//! The state is one consistent file that is replaced atomically, at most two seconds old: it
-//! survives `kill -9` without the changes of these seconds. A real Proxmox cluster does not lose
-//! confirmed changes. So the lab is killed only together with all runs that may rely on a change,
-//! like in a power failure; a lost lock of a live run would not be a defect of talmox.
+//! The saved state is one consistent file that is replaced atomically. It is at most two seconds old, so a `kill -9` of
+//! the lab loses the changes of these seconds. A real Proxmox cluster does not lose confirmed changes. So the lab is
+//! killed only together with all runs that may rely on a change, as in a power failure. Otherwise a run could lose its
+//! lock although talmox has no defect.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
@@ -19,23 +19,23 @@ use super::inventory::HOSTS;
 
 /// Speed of lab time relative to real time.
 const SPEED: &str = "30";
-/// Timeout for a save, several times the save interval of the lab.
+/// Timeout for a save of the lab. It is several times the save interval.
 const SAVED_WITHIN: Duration = Duration::from_secs(30);
 
-pub(super) struct LabProcess {
+pub(crate) struct LabProcess {
     root: PathBuf,
     process: Option<Child>,
 }
 
 impl LabProcess {
-    /// Creates a lab that is not started. Its state is in `state` of this directory, and `lab.json`
-    /// contains its address.
-    pub(super) fn new(root: &Path) -> Self {
+    /// Creates a lab without starting it. The folder `state` in this directory has the state of the lab, and `lab.json`
+    /// its addresses.
+    pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), process: None }
     }
 
-    /// Starts the lab with `serve`, a command up to and including the inventory.
-    pub(super) fn start(&mut self, mut serve: Command, seed: u64, faults: &str) -> io::Result<()> {
+    /// Starts the lab. `serve` is the command line up to and including the inventory.
+    pub(crate) fn start(&mut self, mut serve: Command, seed: u64, faults: &str) -> io::Result<()> {
         fs::write(self.root.join("faults.yaml"), faults)?;
         let seed = seed.to_string();
         serve.args(["--format", "json", "--state", "state", "--speed", SPEED]);
@@ -53,8 +53,8 @@ impl LabProcess {
         fs::write(self.root.join("lab.json"), line)
     }
 
-    /// Stops the lab gracefully, so that it saves its state.
-    pub(super) fn stop(&mut self) {
+    /// Stops the lab with SIGTERM, so that it saves its state.
+    pub(crate) fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let asked = Command::new("kill").arg(process.id().to_string()).status();
         if !asked.is_ok_and(|status| status.success()) {
@@ -70,9 +70,8 @@ impl LabProcess {
         process.wait().ok();
     }
 
-    /// Waits until the saved state contains everything that happened before this call. The lab
-    /// saves its time in each round before its state, so the state of the following round is newer
-    /// than this call.
+    /// Waits until the saved state contains all changes before this call. Each time, the lab saves its clock before its
+    /// state. So a save that starts after this call contains all these changes.
     pub(super) fn await_save(&self) -> io::Result<()> {
         let time = || fs::read(self.root.join("state/time.json"));
         let deadline = Clock::real().deadline(SAVED_WITHIN);
@@ -88,8 +87,8 @@ impl LabProcess {
         Ok(())
     }
 
-    /// Replaces notes and name of these VMs, as a user of Proxmox can, and keeps their tags. The lab
-    /// must be stopped. Returns the configs from before.
+    /// Replaces the notes and the names of these VMs, as a user of Proxmox could, and keeps the tags. The lab must be
+    /// stopped. Returns the earlier configs.
     pub(super) fn rename_vms(&self, vmids: &[u64]) -> io::Result<Vec<(u64, Value)>> {
         let mut before = vec![];
         self.edit_saved(|saved| {
@@ -104,7 +103,7 @@ impl LabProcess {
         Ok(before)
     }
 
-    /// Restores what [`Self::rename_vms`] replaced, of the VMs that still exist. The lab must be
+    /// Restores the notes and names that [`Self::rename_vms`] replaced, for the VMs that still exist. The lab must be
     /// stopped.
     pub(super) fn restore_vms(&self, before: &[(u64, Value)]) -> io::Result<()> {
         self.edit_saved(|saved| {
@@ -117,8 +116,7 @@ impl LabProcess {
         })
     }
 
-    /// Switches on all hosts, because a host that a fault switched off stays off after a restart of
-    /// the lab.
+    /// Switches all hosts on. A host that a fault switched off stays off after a restart of the lab.
     pub(super) fn switch_hosts_on(&self) -> io::Result<()> {
         self.edit_saved(|saved| {
             for host in HOSTS {
@@ -135,7 +133,7 @@ impl LabProcess {
     }
 }
 
-/// Config of a VM in the saved state, if the VM exists.
+/// Config of a VM in the saved state. `None` if the VM does not exist.
 fn config_of(saved: &mut Value, vmid: u64) -> Option<&mut Value> {
     saved.pointer_mut(&format!("/world/vms/{vmid}/config"))
 }

@@ -1,11 +1,14 @@
 //! `cargo xtask chaos --seed N --minutes M`: runs many short experiments with a cluster in the lab.
-//! Runs of `up` and `destroy` are killed, calls fail, hosts go down, the power fails, inventories
-//! are edited, and two checkouts change one cluster at the same time, in some experiments as on two
-//! machines. Experiments also have drills by their seeds, so that two in a row contain all of them:
-//! `unlock` during a run, or a run that is paused for longer than its lease; and VMs that were
-//! renamed in Proxmox, or a lost secrets file. An observer that shares no code with talmox checks
-//! the invariants. The same seed draws the same experiments; their interleaving depends on the
-//! machine, and kills follow the measured durations.
+//!
+//! Runs of `up` and `destroy` are killed, calls fail, hosts go down, the power fails, and inventories are edited. Two
+//! checkouts change one cluster at the same time, in some experiments on two simulated machines.
+//!
+//! The seed of an experiment selects its drills. The experiments with the seeds 1 and 2 together contain all drills:
+//! `unlock` during a run, a run that is paused for longer than its lease, VMs that were renamed in Proxmox, and a lost
+//! secrets file.
+//!
+//! An observer that shares no code with talmox checks the invariants. The same seed draws the same experiments. The
+//! interleaving of the runs depends on the machine, and the times of kills depend on the measured durations.
 
 mod experiment;
 mod fault;
@@ -25,25 +28,28 @@ use std::time::Duration;
 use talmox_clock::{Chance, Clock, Deadline};
 
 use crate::Problems;
+pub(crate) use experiment::new_folder;
 use experiment::{ClusterDrill, Experiment, LiveDrill};
+pub(crate) use inventory::{HOSTS, pick};
+pub(crate) use lab_process::LabProcess;
 use other_machine::OtherMachine;
 use pace::Pace;
 use tally::{Tally, Violations};
 
 const USAGE: &str = "usage: cargo xtask chaos [--seed N] [--minutes M] [--talmox PATH]";
-/// Number of experiments with a violation whose directories are kept, each with a lab and its
+/// Maximum number of experiments with a violation whose directories are kept. Each directory contains a lab with its
 /// images.
 const KEPT: usize = 5;
 
 struct Arguments {
     seed: u64,
     minutes: f64,
-    /// Program under test; built from this workspace by default.
+    /// Program under test. By default it is built from this workspace.
     talmox: Option<PathBuf>,
 }
 
-/// Runs experiments until the time is over. A violation does not end the chaos run: the directory
-/// and the seed of the experiment are kept, and the time without violations is part of the result.
+/// Runs experiments until the time is over. A violation does not end the chaos run. The directory and the seed of the
+/// experiment are kept, and the time without violations is part of the result.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
@@ -101,9 +107,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     problems
 }
 
-/// Runs one experiment: several disturbed rounds, and at the end a run without disturbance. A
-/// simulated action during a run comes first, while `up` has most of its changes to make; one that
-/// needs a complete cluster comes last.
+/// Runs one experiment: several disturbed rounds, and at the end a run without disturbance. A drill during a run comes
+/// first, because `up` then has most of its changes to make. A drill with a complete cluster comes last.
 fn run_experiment(
     experiment: &mut Experiment,
     seed: u64,
@@ -135,7 +140,8 @@ fn run_experiment(
     violations
 }
 
-fn build(root: &Path) -> Option<PathBuf> {
+/// Builds the program in the dev profile, and returns its path.
+pub(crate) fn build(root: &Path) -> Option<PathBuf> {
     let built = Command::new("cargo")
         .args(["build", "--quiet", "--package", "talmox"])
         .current_dir(root)
