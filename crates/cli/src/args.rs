@@ -23,6 +23,7 @@ Exit codes:
   0   success, possibly with warnings
   1   the command failed, or it reported errors
   2   the plan has changes (`plan --detailed-exitcode` only)
+  3   `up` left changes that need consent, are impossible or have errors
   64  wrong usage
 
 Start with `talmox up --lab`, which needs no Proxmox and no inventory. Then run

@@ -11,9 +11,8 @@ use talmox_plan::plan::{Action, Plan, Step, show};
 use talmox_plan::planning::{self, DestroyOptions};
 
 use crate::args::{Format, Global};
-use crate::command::Outcome;
 use crate::command::locked_plan::ConfirmedPlan;
-use crate::command_code::CommandCode;
+use crate::command::{Outcome, plan_blocked};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -99,12 +98,7 @@ async fn destroy(
         printer.say_raw(&printer.plan(&text, printer.color));
     }
     if is_refused {
-        return Err(CommandError::failed(
-            CommandCode::PlanBlocked,
-            "nothing was deleted: the plan has errors",
-        )
-        .hint("fix the errors shown above, then run the same command again")
-        .detail("plan", show::json(&plan)));
+        return Err(plan_blocked("nothing was deleted", &plan));
     }
     let is_image = |step: &Step| matches!(step.action, Action::DeleteImage(_));
     if args.images && !plan.steps.iter().any(is_image) {

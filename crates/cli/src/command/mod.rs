@@ -40,8 +40,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use talmox_plan::plan::{Plan, show};
 
 use crate::args::{Cli, Color, Command, Format, Global};
+use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::interrupt;
 use crate::printer::Printer;
@@ -126,6 +128,14 @@ fn for_each_cluster(
         }
     }
     Ok(worst)
+}
+
+/// Error for a plan with errors, after they were shown. `nothing` says what the command did not do: `nothing was changed`.
+fn plan_blocked(nothing: &str, plan: &Plan) -> CommandError {
+    let message = format!("{nothing}: the plan has errors");
+    CommandError::failed(CommandCode::PlanBlocked, message)
+        .hint("fix the errors shown above, then run the same command again")
+        .detail("plan", show::json(plan))
 }
 
 /// Arguments that select the same cluster in another command.

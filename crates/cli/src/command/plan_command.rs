@@ -7,9 +7,8 @@ use talmox_engine::access::WriteFiles;
 use talmox_plan::plan::{Plan, show};
 
 use crate::args::Format;
-use crate::command::Outcome;
 use crate::command::locked_plan::ConfirmedPlan;
-use crate::command_code::CommandCode;
+use crate::command::{Outcome, plan_blocked};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::session::Session;
@@ -47,12 +46,7 @@ impl PlanCommand<'_> {
             printer.say_raw(&printer.plan(&text, printer.color));
         }
         if is_refused {
-            return Err(CommandError::failed(
-                CommandCode::PlanBlocked,
-                "nothing was changed: the plan has errors",
-            )
-            .hint("fix the errors shown above, then run the same command again")
-            .detail("plan", show::json(&plan)));
+            return Err(plan_blocked("nothing was changed", &plan));
         }
         if !plan.is_empty() {
             ask(&plan)?;

@@ -9,9 +9,8 @@ use talmox_plan::plan::{Plan, show};
 use talmox_plan::planning::template_findings;
 
 use crate::args::{Format, Global};
-use crate::command::Outcome;
 use crate::command::locked_plan::ConfirmedPlan;
-use crate::command_code::CommandCode;
+use crate::command::{Outcome, plan_blocked};
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -133,12 +132,7 @@ async fn create(args: &CreateArgs, session: &Session, printer: &Printer) -> Outc
     let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
     printer.say_raw(&printer.plan(&text, printer.color));
     if plan.errors().next().is_some() {
-        return Err(CommandError::failed(
-            CommandCode::PlanBlocked,
-            "nothing was created: the plan has errors",
-        )
-        .hint("fix the errors shown above, then run the same command again")
-        .detail("plan", show::json(&plan)));
+        return Err(plan_blocked("nothing was created", &plan));
     }
     if !args.yes && !session.is_own_lab() {
         confirm::require_yes("Execute this plan?")?;

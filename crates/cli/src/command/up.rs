@@ -17,7 +17,7 @@ use crate::args::{Format, Global};
 use crate::choose::{self, ClientPaths};
 use crate::command::execute_plan::execute_plan;
 use crate::command::scope_args::ScopeArgs;
-use crate::command::{Outcome, client, cluster_arguments, draft};
+use crate::command::{Outcome, client, cluster_arguments, draft, plan_blocked};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::interrupt::{self, StopSignals};
@@ -325,10 +325,7 @@ fn refuse(plan: &Plan, printer: &Printer) -> Result<(), CommandError> {
         return Ok(());
     }
     printer.say_raw(&printer.plan(&show::text(plan), printer.color));
-    let message = "nothing was changed: the plan has errors";
-    Err(CommandError::failed(CommandCode::PlanBlocked, message)
-        .hint("fix the errors shown above, then run the same command again")
-        .detail("plan", show::json(plan)))
+    Err(plan_blocked("nothing was changed", plan))
 }
 
 /// Paths of kubeconfig and talosconfig. `None` for a lab that ends with this process. The files of a lab with `--keep`

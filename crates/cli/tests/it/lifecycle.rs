@@ -166,9 +166,9 @@ fn every_json_error_has_the_same_format() {
     assert!(usage["hint"].as_str().unwrap().contains("'--lab'"), "{usage}");
     let shell = error(cluster.run("completions nosh --format json"));
     assert!(!shell["message"].as_str().unwrap().contains("--help"), "{shell}");
-    let unknown = error(cluster.run("status nobody --format=json"));
+    let unknown = error(cluster.run("status absent --format=json"));
     assert_eq!((&unknown["code"], &unknown["exit_code"]), (&"cluster-unknown".into(), &64.into()));
-    assert!(unknown["message"].as_str().unwrap().contains("nobody"), "{unknown}");
+    assert!(unknown["message"].as_str().unwrap().contains("absent"), "{unknown}");
 
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path).replace("talos_version", "talos_versoin");

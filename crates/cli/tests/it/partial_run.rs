@@ -1,5 +1,8 @@
 //! Tests of `up` and `plan` with limits, without consent to removals, and with changes that are left.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::Value as Json;
 
 use crate::lab::{IN_FILE, Served};
@@ -14,11 +17,19 @@ fn ended(run: Run, code: i32) -> Run {
     run
 }
 
-/// Names of the VMs in the lab. `None` if the VMs cannot be listed.
+/// Names of the VMs in the lab. `None` if the VMs cannot be listed. For some seconds Proxmox lists a new VM with a default name such as
+/// `VM 104`, so the list is read until all VMs have their own names, at most for 10 seconds.
 fn vm_names(lab: &Served) -> Option<Vec<String>> {
-    let listed = lab.get("/cluster/resources?type=vm")?;
-    let name = |vm: &Json| vm["name"].as_str().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = listed["data"].as_array().unwrap().iter().map(name).collect();
+    let mut names = vec![];
+    for _ in 0..100 {
+        let listed = lab.get("/cluster/resources?type=vm")?;
+        let name = |vm: &Json| vm["name"].as_str().unwrap_or_default().to_owned();
+        names = listed["data"].as_array().unwrap().iter().map(name).collect();
+        if names.iter().all(|name: &String| !name.is_empty() && !name.starts_with("VM ")) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
     names.sort_unstable();
     Some(names)
 }

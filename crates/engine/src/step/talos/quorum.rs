@@ -128,7 +128,8 @@ pub(super) async fn give_up_leadership(
     control_planes: &[TalosNode],
     context: &StepContext,
 ) -> Result<(), StepError> {
-    if control_planes.is_empty() {
+    // Without another member there is none that could lead.
+    if control_planes.len() < 2 {
         return Ok(());
     }
     // An etcd member that does not answer is not the leader.
